@@ -1,0 +1,186 @@
+//! `bench queues`: workers of ours beside Celery, RQ and Dramatiq; a worker that joins; queues that do nothing.
+//!
+//! # Layout
+//! - `ours.rs`: a keeper, a journal, workers. `peers.rs`: the others, on Redis; `tasks.py` is their task, `serve.py` the same
+//!   for ours; `stamps.rs` hears when they end. `join.rs`: the tenth worker. `idle.rs`: many queues.
+//! - this file: the verb, the rounds and what is printed.
+
+mod idle;
+mod join;
+mod ours;
+mod peers;
+mod stamps;
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, ensure};
+
+use self::ours::{Desk, Runner};
+use self::peers::{Peer, Redis};
+use self::stamps::{Ended, Stamps};
+use crate::procfs;
+use crate::servers::{Kind, Launcher};
+use crate::stats::Spread;
+
+/// Of a queue.
+const PARTITIONS: u16 = 8;
+/// How long anything may take.
+const PATIENCE: Duration = Duration::from_secs(120);
+/// Tasks per second when latency is measured: less than any of them can do.
+const PACE: f64 = 50.0;
+
+/// Compare workers with Celery, RQ and Dramatiq, and measure rebalances and idle queues
+#[derive(clap::Args)]
+pub struct Queues {
+    /// Rounds of each row
+    #[arg(long, default_value_t = 5)]
+    rounds: usize,
+    /// Tasks of each burst; a tenth of it for those who start a process for each
+    #[arg(long, default_value_t = 10_000)]
+    tasks: usize,
+    /// Seconds of each run at a steady pace
+    #[arg(long, default_value_t = 4.0)]
+    seconds: f64,
+    /// A Python interpreter that has celery, rq and dramatiq
+    #[arg(long, env = "QUEUES_PYTHON")]
+    python: PathBuf,
+    /// Queues of the idle row
+    #[arg(long, default_value_t = 1_000)]
+    idle_queues: usize,
+    /// Only this row: exec, serve, join or idle
+    #[arg(long)]
+    row: Option<String>,
+    /// The `menagerie` binary; beside this one unless given
+    #[arg(long)]
+    menagerie: Option<PathBuf>,
+    /// A folder on the disk under test; not on a file system in memory
+    #[arg(long, default_value = "/var/tmp")]
+    scratch: PathBuf,
+}
+
+/// Workers under load.
+trait Run {
+    /// Puts so many while nobody works, then lets them work.
+    fn burst(&mut self, count: usize) -> Result<Ended>;
+
+    /// Puts so many, at a steady rate.
+    fn paced(&mut self, count: usize, rate: f64) -> Result<Ended>;
+}
+
+/// What was measured of one of them.
+struct Sample {
+    per_s: f64,
+    p50_ms: f64,
+    p99_ms: f64,
+}
+
+impl Queues {
+    pub fn run(self) -> Result<()> {
+        ensure!(self.rounds > 0 && self.tasks >= 100, "nothing to measure");
+        let beside = || -> Result<PathBuf> {
+            Ok(std::env::current_exe().context("who am I?")?.with_file_name("menagerie"))
+        };
+        let menagerie = self.menagerie.clone().map_or_else(beside, Ok)?;
+        let launcher = Launcher { menagerie: menagerie.clone(), scratch: self.scratch.clone() };
+        let keeper = launcher.start(Kind::Keeper)?;
+        let folder = tempfile::Builder::new().prefix("bench-queues-").tempdir_in(&self.scratch)?;
+        std::fs::write(folder.path().join("tasks.py"), include_str!("tasks.py"))?;
+        std::fs::write(folder.path().join("serve.py"), include_str!("serve.py"))?;
+        let _journal = ours::journal(&menagerie, keeper.address, folder.path())?;
+        let desk = Desk::open(keeper.address)?;
+        println!("{}; {} rounds", procfs::machine(), self.rounds);
+        let wanted = |row: &str| self.row.as_deref().is_none_or(|only| only == row);
+        let stamps = Stamps::open(folder.path())?;
+        let bench = Bench {
+            menagerie: &menagerie,
+            keeper: keeper.address,
+            folder: folder.path(),
+            python: &self.python,
+        };
+        if wanted("exec") {
+            self.compare(&bench, (&desk, &stamps), Runner::Exec, &[Peer::Rq], self.tasks / 10)?;
+        }
+        if wanted("serve") {
+            let peers = [Peer::Celery, Peer::Dramatiq(1), Peer::Dramatiq(8)];
+            self.compare(&bench, (&desk, &stamps), Runner::Serve, &peers, self.tasks)?;
+        }
+        if wanted("join") {
+            desk.runtime.block_on(join::measure(keeper.address, &desk.journals, self.rounds))?;
+        }
+        if wanted("idle") {
+            idle::measure(&bench, &desk, self.idle_queues)?;
+        }
+        Ok(())
+    }
+
+    /// In turn: what disturbs the machine for longer than a run disturbs all of them.
+    fn compare(
+        &self,
+        bench: &Bench<'_>,
+        (desk, stamps): (&Desk, &Stamps),
+        runner: Runner,
+        peers: &[Peer],
+        tasks: usize,
+    ) -> Result<()> {
+        println!(
+            "\n{runner:?}: {tasks} tasks at once, 2 worker processes, {PARTITIONS} partitions; latency at {PACE}/s"
+        );
+        println!("{:<22} {:>10} {:>10} {:>10} {:>22}", "", "tasks/s", "p50 ms", "p99 ms", "ours ÷ theirs");
+        let redis = Redis::start(bench.folder)?;
+        let mut ours = Vec::new();
+        let mut theirs: Vec<Vec<Sample>> = peers.iter().map(|_| Vec::new()).collect();
+        for _ in 0..self.rounds {
+            let workers = ours::Workers::start(
+                runner,
+                bench.menagerie,
+                bench.keeper,
+                bench.python,
+                bench.folder,
+                (desk, stamps),
+            );
+            ours.push(self.sample(&mut workers?, tasks)?);
+            for (peer, samples) in peers.iter().zip(&mut theirs) {
+                // Those who are slow do less of it, for as long.
+                let fewer = if *peer == Peer::Rq { tasks / 10 } else { tasks / 5 }.max(50);
+                let mut workers = peers::Workers::start(*peer, bench.python, bench.folder, &redis, stamps)?;
+                samples.push(self.sample(&mut workers, fewer)?);
+            }
+        }
+        print_row("menagerie", &ours, &ours);
+        for (peer, samples) in peers.iter().zip(&theirs) {
+            print_row(&peer.name(), samples, &ours);
+        }
+        Ok(())
+    }
+
+    fn sample(&self, workers: &mut impl Run, tasks: usize) -> Result<Sample> {
+        let burst = workers.burst(tasks)?;
+        let paced = workers.paced((self.seconds * PACE) as usize, PACE)?;
+        Ok(Sample { per_s: burst.per_s, p50_ms: paced.latency_ms(0.5), p99_ms: paced.latency_ms(0.99) })
+    }
+}
+
+/// Where everything is.
+struct Bench<'a> {
+    menagerie: &'a Path,
+    keeper: std::net::SocketAddr,
+    folder: &'a Path,
+    python: &'a Path,
+}
+
+fn print_row(name: &str, samples: &[Sample], ours: &[Sample]) {
+    let median = |pick: fn(&Sample) -> f64| {
+        let spread = Spread::of(samples.iter().map(pick).filter(|value| value.is_finite()));
+        spread.map_or("-".to_owned(), |spread| format!("{:.1}", spread.median))
+    };
+    let rates = |samples: &[Sample]| samples.iter().map(|sample| sample.per_s).collect::<Vec<_>>();
+    let ratio = Spread::of_ratios(rates(ours), rates(samples));
+    let ratio = ratio.map_or("-".to_owned(), |r| format!("{:.1} ({:.1}–{:.1})", r.median, r.min, r.max));
+    println!(
+        "{name:<22} {:>10} {:>10} {:>10} {ratio:>22}",
+        median(|sample| sample.per_s),
+        median(|sample| sample.p50_ms),
+        median(|sample| sample.p99_ms)
+    );
+}

@@ -1,0 +1,201 @@
+//! Ours: a keeper, a journal and two workers, each a process of its own.
+
+use std::io::{BufRead as _, BufReader};
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use anyhow::{Context as _, Result, bail, ensure};
+use menagerie_journal::NewMessage;
+use menagerie_kernel::{Config, Session};
+use menagerie_queues::admin::{self, Place, Putter, Scope, show};
+use menagerie_queues::journals::{Access, Journals};
+use menagerie_znodes::queues::{Pause, QueueName};
+use tokio::runtime::Runtime;
+
+use super::stamps::{Ended, Stamps};
+use super::{PARTITIONS, PATIENCE, Run};
+
+const WARM: usize = 200;
+
+/// How a message is handled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Runner {
+    /// A process for each.
+    Exec,
+    /// A Python program that is fed.
+    Serve,
+}
+
+/// A process that says when it is ready.
+pub struct Announced(Child);
+
+impl Announced {
+    /// Starts it, and waits until it says that it is ready; gives what stands behind that.
+    pub fn start(mut command: Command) -> Result<(Self, String)> {
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut child = command.spawn().with_context(|| format!("cannot run {:?}", command.get_program()))?;
+        let stdout = child.stdout.take().context("its output is piped")?;
+        let announced = Self(child);
+        let mut lines = BufReader::new(stdout).lines().map_while(Result::ok);
+        let said = lines.find_map(|line| line.split_once(" ready ").map(|(_, rest)| rest.to_owned()));
+        // Reads on: it must not block on a full pipe.
+        std::thread::spawn(move || lines.for_each(drop));
+        match said.as_deref().and_then(|said| said.split_once(' ')) {
+            Some((_, rest)) => Ok((announced, rest.to_owned())),
+            None => bail!("{:?} ended before it was ready", command.get_program()),
+        }
+    }
+
+    pub fn pid(&self) -> u32 {
+        self.0.id()
+    }
+}
+
+impl Drop for Announced {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// A journal that is registered at a keeper.
+pub fn journal(menagerie: &Path, keeper: SocketAddr, folder: &Path) -> Result<Announced> {
+    let mut command = Command::new(menagerie);
+    command.args(["--log-level", "error", "journal", "--listen", "127.0.0.1:0"]);
+    command.args(["--zookeeper", &keeper.to_string(), "--data"]).arg(folder.join("journal-data"));
+    Announced::start(command).map(|(journal, _)| journal)
+}
+
+/// Somebody who puts messages and looks.
+pub struct Desk {
+    pub runtime: Runtime,
+    pub session: Session,
+    pub journals: Journals,
+}
+
+impl Desk {
+    pub fn open(keeper: SocketAddr) -> Result<Self> {
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
+        let (session, journals) = runtime.block_on(async {
+            let session = Session::connect(Config::new(keeper.to_string(), "/menagerie")).await?;
+            let journals = Journals::registered(&session, Access::default()).await?;
+            journals.expect("main", PATIENCE).await;
+            anyhow::Ok((session, journals))
+        })?;
+        Ok(Self { runtime, session, journals })
+    }
+}
+
+/// Our workers, at work on a queue of their own.
+pub struct Workers<'a> {
+    desk: &'a Desk,
+    stamps: &'a Stamps,
+    runner: Runner,
+    queue: QueueName,
+    _processes: Vec<Announced>,
+}
+
+impl<'a> Workers<'a> {
+    pub fn start(
+        runner: Runner,
+        menagerie: &Path,
+        keeper: SocketAddr,
+        python: &Path,
+        folder: &Path,
+        (desk, stamps): (&'a Desk, &'a Stamps),
+    ) -> Result<Self> {
+        let queue: QueueName = format!("{runner:?}").to_lowercase().parse()?;
+        desk.runtime.block_on(admin::create(&desk.session, &desk.journals, &queue, PARTITIONS, "main"))?;
+        let worker = || {
+            let mut command = Command::new(menagerie);
+            command.args(["--log-level", "error", "worker", &queue.to_string(), "--settle", "300ms"]);
+            command.args(["--zookeeper", &keeper.to_string()]);
+            match runner {
+                Runner::Exec => command.args(["--", "/bin/true"]),
+                Runner::Serve => command.args(["--serve", "--"]).arg(python).arg("serve.py"),
+            };
+            command.current_dir(folder).env("PYTHONPATH", folder).env("STAMPS", stamps.path());
+            Announced::start(command).map(|(worker, _)| worker)
+        };
+        let processes = (0..2).map(|_| worker()).collect::<Result<_>>()?;
+        let mut workers = Self { desk, stamps, runner, queue, _processes: processes };
+        workers.wait_until(|view| {
+            let owners: std::collections::BTreeSet<_> =
+                view.partitions.iter().filter_map(|partition| partition.owner.clone()).collect();
+            owners.len() == 2 && view.partitions.iter().all(|partition| partition.owner.is_some())
+        })?;
+        workers.burst(WARM)?;
+        Ok(workers)
+    }
+
+    fn wait_until(&self, is_so: impl Fn(&show::QueueView) -> bool) -> Result<()> {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let view = self.desk.runtime.block_on(show::show(
+                &self.desk.session,
+                &self.desk.journals,
+                &self.queue,
+            ))?;
+            if is_so(&view) {
+                return Ok(());
+            }
+            ensure!(Instant::now() < deadline, "queue {} does not get there: {view:?}", self.queue);
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    fn put(&self, count: usize, rate: f64) -> Result<()> {
+        self.desk.runtime.block_on(async {
+            let mut putter = Putter::open(&self.desk.session, &self.desk.journals, &self.queue, 0).await?;
+            let message = || (Place::Any, NewMessage::new(now_ns().to_string()));
+            if rate == 0.0 {
+                putter.put((0..count).map(|_| message()).collect()).await?;
+                return anyhow::Ok(());
+            }
+            let mut ticks = tokio::time::interval(Duration::from_secs_f64(1.0 / rate));
+            for _ in 0..count {
+                ticks.tick().await;
+                putter.put(vec![message()]).await?;
+            }
+            Ok(())
+        })
+    }
+
+    fn collect(&self, count: usize, began: Instant) -> Result<Ended> {
+        match self.runner {
+            Runner::Serve => self.stamps.collect(count, PATIENCE),
+            // The program is nobody's that could say so.
+            Runner::Exec => {
+                self.wait_until(|view| view.lag() == 0)?;
+                let per_s = count as f64 / began.elapsed().as_secs_f64();
+                Ok(Ended { per_s, latencies_ms: Vec::new() })
+            }
+        }
+    }
+}
+
+impl Run for Workers<'_> {
+    /// The queue is paused while messages are put, as the peers are.
+    fn burst(&mut self, count: usize) -> Result<Ended> {
+        let scope = Scope::Queue(self.queue.clone());
+        let pause = Pause { by: "bench".to_owned(), reason: None };
+        self.desk.runtime.block_on(admin::pause(&self.desk.session, &scope, &pause))?;
+        std::thread::sleep(Duration::from_millis(200));
+        self.put(count, 0.0)?;
+        let began = Instant::now();
+        self.desk.runtime.block_on(admin::resume(&self.desk.session, &scope))?;
+        self.collect(count, began)
+    }
+
+    fn paced(&mut self, count: usize, rate: f64) -> Result<Ended> {
+        let began = Instant::now();
+        self.put(count, rate)?;
+        self.collect(count, began)
+    }
+}
+
+fn now_ns() -> u128 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos())
+}

@@ -1,0 +1,392 @@
+//! A wish to a record, or to a refusal.
+
+use bytes::Bytes;
+
+use super::block::Location;
+use super::pending::Pending;
+use super::record::{Change, Record};
+use super::settings::GroupCheck;
+use super::state::{Spot, State, WAITING_ROOM};
+use super::topic::ticks;
+use super::{edit, message};
+use crate::commit::{
+    Append, Appended, Commit, Committed, KEY_BYTES_MAX, NewMessage, Opened, STATE_BYTES_MAX,
+};
+use crate::error::JournalError;
+use crate::fence::Fence;
+use crate::id::{MessageId, Ticks};
+use crate::read::Message;
+use crate::topic::{Consumer, Created, PartitionId, Topic, TopicConfig};
+
+/// One commit has at most so many bytes, whatever the limit of a message is, besides one message.
+pub(crate) const COMMIT_BYTES: u64 = 16 << 20;
+/// Delayed messages that become due are made visible in groups of at most so many.
+const MATURE_MAX: usize = 1000;
+
+/// What somebody wants to happen.
+#[derive(Debug)]
+pub(crate) enum Wish {
+    Commit(Commit),
+    Open {
+        partition: PartitionId,
+        consumer: Consumer,
+        fence: Fence,
+    },
+    Trim {
+        partition: PartitionId,
+        through: MessageId,
+    },
+    Create {
+        topic: Topic,
+        config: TopicConfig,
+    },
+    Alter {
+        topic: Topic,
+        config: TopicConfig,
+    },
+    Delete {
+        topic: Topic,
+    },
+    /// Delayed messages that are due.
+    Mature,
+    /// What retention lets go: all up to an id, and whether readers are told.
+    Drop(Vec<(Spot, u64, bool)>),
+}
+
+/// What somebody is told when it has happened.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Answer {
+    Committed(Committed),
+    Opened(Opened),
+    Created(Created),
+    Deleted(bool),
+    Done,
+}
+
+/// What is decided about a wish.
+#[derive(Debug)]
+pub(crate) enum Verdict {
+    /// So it happens, and so it is answered when it is durable.
+    Yes(Record, Answer),
+    /// It depends on what is decided but not applied: ask again with the next group.
+    Later,
+}
+
+/// What is allowed, and how much is used.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Limits {
+    pub(crate) message_bytes: u32,
+    pub(crate) edits: usize,
+    pub(crate) delayed: usize,
+    pub(crate) quota: Option<u64>,
+    pub(crate) used: u64,
+}
+
+/// Reads a block of a topic from disk.
+pub(crate) type Load<'a> = &'a dyn Fn(u32, Location) -> Result<Bytes, JournalError>;
+
+/// All that a decision depends on.
+pub(crate) struct Facts<'a> {
+    pub(crate) state: &'a State,
+    pub(crate) limits: Limits,
+    pub(crate) now: u64,
+    pub(crate) load: Load<'a>,
+}
+
+impl Facts<'_> {
+    /// Decides. A refusal leaves `pending` as it was.
+    pub(crate) fn decide(&self, wish: &mut Wish, pending: &mut Pending) -> Result<Verdict, JournalError> {
+        if pending.is_exclusive() {
+            return Ok(Verdict::Later);
+        }
+        match wish {
+            Wish::Commit(commit) => self.commit(commit, pending),
+            Wish::Open { partition, consumer, fence } => self.open(partition, consumer, *fence, pending),
+            Wish::Trim { partition, through } => {
+                let spot = self.state.spot(partition)?;
+                let change = self.trim(spot, through.0.0)?;
+                Ok(self.alone(pending, change.into_iter().collect(), Answer::Done))
+            }
+            Wish::Create { topic, config } => self.create(topic, config, pending),
+            Wish::Alter { topic, config } => self.alter(topic, config, pending),
+            Wish::Delete { topic } => {
+                let number = self.state.names.get(topic).copied();
+                let changes = number.map(|number| Change::Delete { number }).into_iter().collect();
+                Ok(self.alone(pending, changes, Answer::Deleted(number.is_some())))
+            }
+            Wish::Mature => self.mature(pending),
+            Wish::Drop(drops) => {
+                let trim = |(spot, through, gap): &(Spot, u64, bool)| Change::Trim {
+                    spot: *spot,
+                    through: *through,
+                    gap: *gap,
+                    cut: None,
+                };
+                Ok(self.alone(pending, drops.iter().map(trim).collect(), Answer::Done))
+            }
+        }
+    }
+
+    pub(super) fn alone(&self, pending: &mut Pending, changes: Vec<Change>, answer: Answer) -> Verdict {
+        if !pending.claim() {
+            return Verdict::Later;
+        }
+        Verdict::Yes(Record { now: self.now, changes }, answer)
+    }
+
+    fn commit(&self, commit: &mut Commit, pending: &mut Pending) -> Result<Verdict, JournalError> {
+        let spots = self.check_appends(commit)?;
+        let mut changes = Vec::with_capacity(commit.appends.len() + commit.moves.len() + commit.states.len());
+        let readers = self.check_readers(commit, pending, &mut changes)?;
+        let Some(edits) = edit::edits(self, &commit.edits, pending, &mut changes)? else {
+            return Ok(Verdict::Later);
+        };
+        // From here on nothing can be refused.
+        pending.decided();
+        for (spot, consumer, fence, position) in readers {
+            pending.set_reader(spot, &consumer, fence, position);
+        }
+        for (spot, id, ahead) in edits.touched {
+            pending.edit(spot, id);
+            if ahead {
+                pending.raise(spot, id);
+            }
+        }
+        let appends = std::mem::take(&mut commit.appends);
+        let mut outcomes = Vec::with_capacity(appends.len());
+        for (append, spot) in appends.into_iter().zip(spots) {
+            outcomes.push(self.append(spot, append.message, pending, &mut changes));
+        }
+        let answer = Answer::Committed(Committed { appends: outcomes, edits: edits.outcomes });
+        Ok(Verdict::Yes(Record { now: self.now, changes }, answer))
+    }
+
+    /// Resolves all partitions and checks sizes, group and quota.
+    fn check_appends(&self, commit: &Commit) -> Result<Vec<Spot>, JournalError> {
+        let mut group = GroupCheck::new(self.state);
+        let mut spots: Vec<Spot> = Vec::with_capacity(commit.appends.len());
+        let mut before: Option<&Append> = None;
+        let (mut bytes, mut delayed) = (0, 0);
+        for append in &commit.appends {
+            let spot = match (before, spots.last()) {
+                (Some(before), Some(spot)) if before.partition == append.partition => *spot,
+                _ => group.check(&append.partition)?,
+            };
+            spots.push(spot);
+            bytes += self.check_message(&append.message)?;
+            delayed += usize::from(append.message.due.is_some());
+            before = Some(append);
+        }
+        for partition in commit.moves.iter().map(|moved| &moved.partition) {
+            group.check(partition)?;
+        }
+        for partition in commit.states.iter().map(|state| &state.partition) {
+            group.check(partition)?;
+        }
+        for change in &commit.edits {
+            group.check(edit::partition(change))?;
+            bytes += edit::message(change).map_or(Ok(0), |message| self.check_message(message))?;
+        }
+        let max = COMMIT_BYTES.max(u64::from(self.limits.message_bytes) + message::HEAD_BYTES as u64);
+        if bytes > max {
+            return Err(JournalError::TooLarge { what: "a commit".into(), size: bytes, max });
+        }
+        if delayed > 0 && self.state.delayed.len() + delayed > self.limits.delayed {
+            let (size, max) = (self.state.delayed.len() + delayed, self.limits.delayed);
+            return Err(JournalError::TooLarge {
+                what: "a number of delayed messages".into(),
+                size: size as u64,
+                max: max as u64,
+            });
+        }
+        match self.limits.quota {
+            Some(quota) if bytes > 0 && self.limits.used >= quota => {
+                Err(JournalError::Quota { used: self.limits.used, quota })
+            }
+            _ => Ok(spots),
+        }
+    }
+
+    /// The bytes of a message, if it may be stored.
+    fn check_message(&self, message: &NewMessage) -> Result<u64, JournalError> {
+        let size = (message.meta.len() + message.body.len()) as u64;
+        let max = u64::from(self.limits.message_bytes);
+        if size > max {
+            return Err(JournalError::TooLarge { what: "a message".into(), size, max });
+        }
+        match &message.dedup {
+            Some(id) if id.is_empty() => {
+                Err(JournalError::Invalid("a dedup id must not be empty".to_owned()))
+            }
+            Some(id) => check_key("a dedup id", id).map(|()| size + message::HEAD_BYTES as u64),
+            None => Ok(size + message::HEAD_BYTES as u64),
+        }
+    }
+
+    /// Checks the fences of moves and states; what they change goes to `changes`, what pending must know is returned.
+    fn check_readers(
+        &self,
+        commit: &Commit,
+        pending: &Pending,
+        changes: &mut Vec<Change>,
+    ) -> Result<Vec<(Spot, Consumer, Fence, u64)>, JournalError> {
+        let mut readers = Vec::with_capacity(commit.moves.len());
+        for moved in &commit.moves {
+            let (spot, position) =
+                self.check_fence(&moved.partition, &moved.consumer, moved.fence, pending)?;
+            let wanted = moved.position.0.0;
+            if wanted < position {
+                return Err(JournalError::Backwards {
+                    partition: moved.partition.clone(),
+                    consumer: moved.consumer.clone(),
+                    position: MessageId(Ticks(position)),
+                    wanted: moved.position,
+                });
+            }
+            changes.push(Change::Move { spot, consumer: moved.consumer.clone(), position: wanted });
+            readers.push((spot, moved.consumer.clone(), moved.fence, wanted));
+        }
+        for write in &commit.states {
+            let (spot, position) =
+                self.check_fence(&write.partition, &write.consumer, write.fence, pending)?;
+            check_key("a key of state", &write.key)?;
+            if let Some(value) = write.value.as_ref().filter(|value| value.len() > STATE_BYTES_MAX) {
+                let (size, max) = (value.len() as u64, STATE_BYTES_MAX as u64);
+                return Err(JournalError::TooLarge { what: "a state record".into(), size, max });
+            }
+            changes.push(Change::State {
+                spot,
+                consumer: write.consumer.clone(),
+                key: write.key.clone(),
+                value: write.value.clone(),
+            });
+            if !readers.iter().any(|(at, consumer, ..)| (*at, consumer) == (spot, &write.consumer)) {
+                readers.push((spot, write.consumer.clone(), write.fence, position));
+            }
+        }
+        Ok(readers)
+    }
+
+    fn check_fence(
+        &self,
+        partition: &PartitionId,
+        consumer: &Consumer,
+        fence: Fence,
+        pending: &Pending,
+    ) -> Result<(Spot, u64), JournalError> {
+        let spot = self.state.spot(partition)?;
+        match pending.reader(self.state, spot, consumer) {
+            Some((current, position)) if current == fence => Ok((spot, position)),
+            Some((current, _)) if fence < current => Err(JournalError::Fenced {
+                partition: partition.clone(),
+                consumer: consumer.clone(),
+                fence,
+                current,
+            }),
+            _ => {
+                Err(JournalError::NotOpen { partition: partition.clone(), consumer: consumer.clone(), fence })
+            }
+        }
+    }
+
+    fn append(
+        &self,
+        spot: Spot,
+        new: NewMessage,
+        pending: &mut Pending,
+        changes: &mut Vec<Change>,
+    ) -> Appended {
+        if let Some(used) = new.dedup.as_ref().and_then(|id| pending.used(self.state, spot.0, id)) {
+            return Appended::Duplicate(used.map(|id| MessageId(Ticks(id))));
+        }
+        let dedup = new.dedup.unwrap_or_default();
+        let ttl = new.ttl.or_else(|| self.state.topics.get(&spot.0)?.config.ttl);
+        let due = new.due.filter(|due| due.0 > self.now);
+        let home = if due.is_some() { (WAITING_ROOM, 1) } else { spot };
+        let id = pending.next_id(self.state, home, self.now);
+        let message = |expires| Message { id: MessageId(Ticks(id)), meta: new.meta, body: new.body, expires };
+        let (change, outcome) = match due {
+            Some(due) => {
+                let message = message(ttl.map(|ttl| Ticks(ticks(ttl).max(1))));
+                (Change::Delay { spot, due: due.0, message, dedup: dedup.clone() }, Appended::Delayed)
+            }
+            None => {
+                let message = message(ttl.map(|ttl| Ticks(id).plus(ttl)));
+                (Change::Append { spot, message, dedup: dedup.clone() }, Appended::At(MessageId(Ticks(id))))
+            }
+        };
+        if !dedup.is_empty() {
+            pending.use_id(spot.0, &dedup, outcome.id().map(|id| id.0.0));
+        }
+        changes.push(change);
+        outcome
+    }
+
+    fn open(
+        &self,
+        partition: &PartitionId,
+        consumer: &Consumer,
+        fence: Fence,
+        pending: &mut Pending,
+    ) -> Result<Verdict, JournalError> {
+        let spot = self.state.spot(partition)?;
+        if pending.has_reader(spot, consumer) {
+            return Ok(Verdict::Later);
+        }
+        let reader = self.state.partition(spot).and_then(|partition| partition.consumers.get(consumer));
+        let reader = reader.cloned().unwrap_or_default();
+        if fence < reader.fence {
+            let (partition, consumer) = (partition.clone(), consumer.clone());
+            return Err(JournalError::Fenced { partition, consumer, fence, current: reader.fence });
+        }
+        pending.decided();
+        pending.set_reader(spot, consumer, fence, reader.position);
+        let changes = vec![Change::Open { spot, consumer: consumer.clone(), fence }];
+        let answer = Answer::Opened(Opened { fence, ..reader.opened() });
+        Ok(Verdict::Yes(Record { now: self.now, changes }, answer))
+    }
+
+    fn mature(&self, pending: &mut Pending) -> Result<Verdict, JournalError> {
+        if !pending.claim() {
+            return Ok(Verdict::Later);
+        }
+        let due = self.state.delayed.range(..=(self.now, u64::MAX)).take(MATURE_MAX);
+        let (mut changes, mut bytes) = (Vec::new(), 0);
+        for ((due, waiting), spot) in due {
+            let Some((gone, mut message)) = edit::lookup(self, (WAITING_ROOM, 1), *waiting)? else {
+                let lost = format!("delayed message {waiting:x} is not in its block");
+                return Err(JournalError::Damaged(lost));
+            };
+            let id = pending.next_id(self.state, *spot, self.now);
+            message.id = MessageId(Ticks(id));
+            message.expires = message.expires.map(|ttl| Ticks(id.saturating_add(ttl.0)));
+            bytes += u64::from(gone.bytes);
+            changes.push(Change::Mature { due: *due, waiting: gone, spot: *spot, message });
+            if bytes > COMMIT_BYTES {
+                break;
+            }
+        }
+        Ok(Verdict::Yes(Record { now: self.now, changes }, Answer::Done))
+    }
+
+    fn trim(&self, spot: Spot, through: u64) -> Result<Option<Change>, JournalError> {
+        let Some(partition) = self.state.partition(spot) else { return Ok(None) };
+        let through = through.min(partition.last);
+        if through <= partition.trimmed {
+            return Ok(None);
+        }
+        let cut = edit::cut(self, spot, through)?;
+        Ok(Some(Change::Trim { spot, through, gap: true, cut }))
+    }
+}
+
+fn check_key(what: &'static str, key: &[u8]) -> Result<(), JournalError> {
+    if key.len() > KEY_BYTES_MAX {
+        return Err(JournalError::TooLarge {
+            what: what.into(),
+            size: key.len() as u64,
+            max: KEY_BYTES_MAX as u64,
+        });
+    }
+    Ok(())
+}

@@ -1,0 +1,63 @@
+//! What must hold.
+
+use super::block::Place;
+use super::partition::{EditPlace, Partition};
+use super::state::State;
+
+/// The first thing that does not hold, in words.
+pub(crate) fn violated(state: &State) -> Option<String> {
+    for (number, topic) in &state.topics {
+        for (partition, index) in topic.partitions.iter().zip(1..) {
+            let checks = [
+                ("blocks are in order and do not overlap", blocks_are_in_order(partition)),
+                ("messages and bytes are counted", contents_are_counted(partition)),
+                ("only the last block is open", only_the_last_block_is_open(partition)),
+                ("nothing is beyond the last id", nothing_is_beyond_the_last(partition)),
+            ];
+            if let Some((what, _)) = checks.iter().find(|(_, holds)| !holds) {
+                return Some(format!("topic {number} partition {index}: {what}"));
+            }
+        }
+        for (segment, facts) in &topic.segments.all {
+            let live = |partition: &Partition| {
+                let here = |location: &super::block::Location| location.segment == *segment;
+                let blocks = partition
+                    .blocks
+                    .iter()
+                    .filter(|block| matches!(&block.place, Place::Disk(at) if here(at)));
+                let edits = partition
+                    .edits
+                    .values()
+                    .filter(|edit| matches!(&edit.place, EditPlace::Disk(at) if here(at)));
+                (blocks.count() + edits.count()) as u64
+            };
+            if topic.partitions.iter().map(live).sum::<u64>() != facts.live {
+                return Some(format!("topic {number} segment {segment}: what is needed of it is counted"));
+            }
+        }
+    }
+    None
+}
+
+fn blocks_are_in_order(partition: &Partition) -> bool {
+    let each = partition.blocks.iter().all(|block| block.first <= block.last && block.live().0 > 0);
+    let pairs = partition.blocks.iter().zip(partition.blocks.iter().skip(1));
+    each && pairs.into_iter().all(|(one, next)| one.last < next.first)
+}
+
+fn contents_are_counted(partition: &Partition) -> bool {
+    let blocks = partition.blocks.iter().map(super::block::Block::live);
+    let edits = partition.edits.values().map(|edit| (1, u64::from(edit.bytes)));
+    let (messages, bytes) = blocks.chain(edits).fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
+    (messages, bytes) == (partition.messages, partition.bytes)
+}
+
+fn only_the_last_block_is_open(partition: &Partition) -> bool {
+    let before_last = partition.blocks.len().saturating_sub(1);
+    partition.blocks.iter().take(before_last).all(|block| !matches!(block.place, Place::Open(_)))
+}
+
+fn nothing_is_beyond_the_last(partition: &Partition) -> bool {
+    let block = partition.blocks.back().is_none_or(|block| block.last <= partition.last);
+    block && partition.edits.last_key_value().is_none_or(|(id, _)| *id <= partition.last)
+}

@@ -1,0 +1,28 @@
+//! What is decided: which commits are refused, which ids messages get, what a partition holds. Pure: no IO, no clock.
+//!
+//! # Layout
+//! - [`state`]: everything the journal knows. [`topic`], [`partition`], [`block`], [`dedup`], [`delayed`]: its parts.
+//! - [`decide`]: a wish, and what is on its way to disk already ([`pending`]), to a record or a refusal;
+//!   [`edit`] and [`settings`] are parts of it.
+//! - [`record`]: what stands in the log. [`apply`]: a record to the state.
+//! - [`plan`]: which blocks a read needs. [`pick`]: what of them it gets.
+//! - [`retention`]: what is old enough to go. [`clock`]: whether the clock can be believed.
+//! - [`invariants`]: what must hold.
+
+pub(crate) mod apply;
+pub(crate) mod block;
+pub(crate) mod clock;
+pub(crate) mod decide;
+pub(crate) mod dedup;
+pub(crate) mod edit;
+pub(crate) mod invariants;
+pub(crate) mod message;
+pub(crate) mod partition;
+pub(crate) mod pending;
+pub(crate) mod pick;
+pub(crate) mod plan;
+pub(crate) mod record;
+pub(crate) mod retention;
+pub(crate) mod settings;
+pub(crate) mod state;
+pub(crate) mod topic;

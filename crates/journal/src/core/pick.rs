@@ -1,0 +1,123 @@
+//! What a read gets out of the blocks that it needs.
+
+use bytes::Bytes;
+
+use super::block::Removed;
+use super::message::{self, Head};
+use super::plan::Range;
+use crate::read::Order;
+
+/// Messages found, as bytes: each part is one message or several in a row.
+#[derive(Debug, Default)]
+pub(crate) struct Picked {
+    pub(crate) parts: Vec<Bytes>,
+    pub(crate) count: u64,
+    pub(crate) bytes: u64,
+}
+
+/// Picks messages until there are enough.
+pub(crate) struct Picker {
+    range: Range,
+    now: u64,
+    pub(crate) picked: Picked,
+    full: bool,
+}
+
+impl Picker {
+    pub(crate) fn new(range: Range, now: u64) -> Self {
+        Self { range, now, picked: Picked::default(), full: range.limit == 0 }
+    }
+
+    /// Whether there are enough.
+    pub(crate) fn is_full(&self) -> bool {
+        self.full
+    }
+
+    fn wants(&self, head: &Head) -> bool {
+        head.id > self.range.after
+            && head.id < self.range.before
+            && (head.expires == 0 || head.expires > self.now)
+    }
+
+    /// Counts a message in. False when there is no room for it.
+    fn count(&mut self, len: u64) -> bool {
+        if self.full || (self.picked.count > 0 && self.picked.bytes + len > self.range.bytes_max) {
+            self.full = true;
+            return false;
+        }
+        self.picked.count += 1;
+        self.picked.bytes += len;
+        self.full = self.picked.count >= self.range.limit;
+        true
+    }
+
+    /// Takes what is wanted of a block, in ascending order, in as few parts as possible.
+    fn pick_ascending(&mut self, bytes: &Bytes, removed: Option<&Removed>) {
+        let mut run = 0..0;
+        for (head, index) in message::heads(bytes).zip(0..) {
+            if self.full || head.id >= self.range.before {
+                break;
+            }
+            let gone = removed.is_some_and(|removed| removed.has(index));
+            if gone || !self.wants(&head) {
+                continue;
+            }
+            if !self.count(head.len as u64) {
+                break;
+            }
+            if run.end != head.offset || run.is_empty() {
+                self.push(bytes, run.clone());
+                run.start = head.offset;
+            }
+            run.end = head.offset + head.len;
+        }
+        self.push(bytes, run);
+    }
+
+    fn push(&mut self, bytes: &Bytes, run: std::ops::Range<usize>) {
+        if !run.is_empty() {
+            self.picked.parts.push(bytes.slice(run));
+        }
+    }
+
+    /// Takes what is wanted of a block, when no edited message may lie between.
+    pub(crate) fn pick(&mut self, bytes: &Bytes, removed: Option<&Removed>) {
+        match self.range.order {
+            Order::Ascending => self.pick_ascending(bytes, removed),
+            Order::Descending => {
+                let mut singles = self.singles(bytes, removed);
+                singles.reverse();
+                self.pick_singles(singles);
+            }
+        }
+    }
+
+    /// All messages of a block that are wanted, one by one, ascending.
+    pub(crate) fn singles(&self, bytes: &Bytes, removed: Option<&Removed>) -> Vec<(u64, Bytes)> {
+        let there = |index| !removed.is_some_and(|removed| removed.has(index));
+        message::heads(bytes)
+            .zip(0..)
+            .filter(|(head, index)| there(*index) && self.wants(head))
+            .map(|(head, _)| (head.id, bytes.slice(head.offset..head.offset + head.len)))
+            .collect()
+    }
+
+    /// Takes messages in the order given, until there are enough.
+    pub(crate) fn pick_singles(&mut self, singles: Vec<(u64, Bytes)>) {
+        for (_, bytes) in singles {
+            if !self.count(bytes.len() as u64) {
+                break;
+            }
+            self.picked.parts.push(bytes);
+        }
+    }
+
+    /// Takes messages of blocks and edits together, in the order of the read.
+    pub(crate) fn pick_merged(&mut self, mut singles: Vec<(u64, Bytes)>) {
+        singles.sort_by_key(|(id, _)| *id);
+        if self.range.order == Order::Descending {
+            singles.reverse();
+        }
+        self.pick_singles(singles);
+    }
+}

@@ -1,0 +1,285 @@
+//! What stands in the log: one record is one commit, with everything that was decided about it.
+
+use bytes::Bytes;
+
+use super::message;
+use super::state::Spot;
+use crate::codec::{Malformed, Sink, Source};
+use crate::fence::Fence;
+use crate::read::Message;
+use crate::topic::{Compression, Consumer, Group, Topic, TopicConfig};
+
+/// Changes that happen together.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Record {
+    /// The time by which dedup windows are counted.
+    pub(crate) now: u64,
+    pub(crate) changes: Vec<Change>,
+}
+
+/// One change: the outcome of a decision, so that applying it decides nothing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Change {
+    /// A topic is made, or is like this from now on.
+    Topic { number: u32, name: Topic, config: TopicConfig },
+    /// A topic is removed.
+    Delete { number: u32 },
+    /// A message at the end of a partition.
+    Append { spot: Spot, message: Message, dedup: Bytes },
+    /// A message for later; its id is that in the waiting room, its `expires` the ticks that it will live.
+    Delay { spot: Spot, due: u64, message: Message, dedup: Bytes },
+    /// A delayed message is due, and becomes one of its partition.
+    Mature { due: u64, waiting: Gone, spot: Spot, message: Message },
+    /// A consumer has a new fence.
+    Open { spot: Spot, consumer: Consumer, fence: Fence },
+    /// A consumer has come so far.
+    Move { spot: Spot, consumer: Consumer, position: u64 },
+    /// A consumer's state.
+    State { spot: Spot, consumer: Consumer, key: Bytes, value: Option<Bytes> },
+    /// A message is put under its id; the one that a block has there is gone.
+    Replace { spot: Spot, message: Message, base: Option<Gone> },
+    /// A message is gone: out of a block, or an edited one.
+    Remove { spot: Spot, id: u64, base: Option<Gone> },
+    /// All up to here is gone; with or without telling readers of a gap.
+    Trim { spot: Spot, through: u64, gap: bool, cut: Option<(u32, u32)> },
+}
+
+/// A message in a block that goes: its id, its number in the block, and its bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Gone {
+    pub(crate) id: u64,
+    pub(crate) index: u32,
+    pub(crate) bytes: u32,
+}
+
+const TOPIC: u8 = 1;
+const DELETE: u8 = 2;
+const APPEND: u8 = 3;
+const DELAY: u8 = 4;
+const MATURE: u8 = 5;
+const OPEN: u8 = 6;
+const MOVE: u8 = 7;
+const STATE: u8 = 8;
+const REPLACE: u8 = 9;
+const REMOVE: u8 = 10;
+const TRIM: u8 = 11;
+
+impl Record {
+    pub(crate) fn encode(&self, out: &mut Vec<u8>) {
+        out.put_u64(self.now);
+        for change in &self.changes {
+            change.encode(out);
+        }
+    }
+
+    pub(crate) fn decode(bytes: Bytes) -> Result<Self, Malformed> {
+        let mut source = Source::new(bytes);
+        let mut record = Self { now: source.u64()?, changes: Vec::new() };
+        while !source.is_empty() {
+            record.changes.push(Change::decode(&mut source)?);
+        }
+        Ok(record)
+    }
+}
+
+fn put_spot(spot: Spot, out: &mut Vec<u8>) {
+    out.put_u32(spot.0);
+    out.put_u32(spot.1);
+}
+
+fn put_gone(gone: Option<Gone>, out: &mut Vec<u8>) {
+    let Gone { id, index, bytes } = gone.unwrap_or(Gone { id: 0, index: 0, bytes: 0 });
+    out.put_u64(id);
+    out.put_u32(index);
+    out.put_u32(bytes);
+}
+
+impl Change {
+    fn encode(&self, out: &mut Vec<u8>) {
+        match self {
+            Self::Topic { number, name, config } => {
+                out.put_u8(TOPIC);
+                out.put_u32(*number);
+                put_topic(name, config, out);
+            }
+            Self::Delete { number } => {
+                out.put_u8(DELETE);
+                out.put_u32(*number);
+            }
+            Self::Append { spot, message, dedup } => {
+                out.put_u8(APPEND);
+                put_spot(*spot, out);
+                out.put_short(dedup);
+                message::encode(message, out);
+            }
+            Self::Delay { spot, due, message, dedup } => {
+                out.put_u8(DELAY);
+                put_spot(*spot, out);
+                out.put_u64(*due);
+                out.put_short(dedup);
+                message::encode(message, out);
+            }
+            Self::Mature { due, waiting, spot, message } => {
+                out.put_u8(MATURE);
+                out.put_u64(*due);
+                put_gone(Some(*waiting), out);
+                put_spot(*spot, out);
+                message::encode(message, out);
+            }
+            Self::Replace { spot, message, base } => {
+                out.put_u8(REPLACE);
+                put_spot(*spot, out);
+                put_gone(*base, out);
+                message::encode(message, out);
+            }
+            Self::Remove { spot, id, base } => {
+                out.put_u8(REMOVE);
+                put_spot(*spot, out);
+                out.put_u64(*id);
+                put_gone(*base, out);
+            }
+            Self::Trim { spot, through, gap, cut } => {
+                out.put_u8(TRIM);
+                put_spot(*spot, out);
+                out.put_u64(*through);
+                out.put_u8(u8::from(*gap));
+                let (count, bytes) = cut.unwrap_or((0, 0));
+                out.put_u32(count);
+                out.put_u32(bytes);
+            }
+            Self::Open { .. } | Self::Move { .. } | Self::State { .. } => self.encode_consumer(out),
+        }
+    }
+
+    fn encode_consumer(&self, out: &mut Vec<u8>) {
+        match self {
+            Self::Open { spot, consumer, fence } => {
+                out.put_u8(OPEN);
+                put_spot(*spot, out);
+                out.put_short(consumer.as_str().as_bytes());
+                out.put_u64(fence.generation);
+                out.put_i64(fence.zxid);
+            }
+            Self::Move { spot, consumer, position } => {
+                out.put_u8(MOVE);
+                put_spot(*spot, out);
+                out.put_short(consumer.as_str().as_bytes());
+                out.put_u64(*position);
+            }
+            Self::State { spot, consumer, key, value } => {
+                out.put_u8(STATE);
+                put_spot(*spot, out);
+                out.put_short(consumer.as_str().as_bytes());
+                out.put_short(key);
+                out.put_u8(u8::from(value.is_some()));
+                out.put_long(value.as_deref().unwrap_or_default());
+            }
+            other => unreachable!("{other:?} is not about a consumer"),
+        }
+    }
+
+    fn decode(source: &mut Source) -> Result<Self, Malformed> {
+        Ok(match source.u8()? {
+            TOPIC => {
+                let number = source.u32()?;
+                let (name, config) = topic(source)?;
+                Self::Topic { number, name, config }
+            }
+            DELETE => Self::Delete { number: source.u32()? },
+            APPEND => {
+                let (spot, dedup) = (spot(source)?, source.short()?);
+                Self::Append { spot, dedup, message: message::decode(source)? }
+            }
+            DELAY => {
+                let (spot, due, dedup) = (spot(source)?, source.u64()?, source.short()?);
+                Self::Delay { spot, due, dedup, message: message::decode(source)? }
+            }
+            MATURE => {
+                let (due, waiting) = (source.u64()?, gone(source)?.ok_or(Malformed("nothing matures"))?);
+                Self::Mature { due, waiting, spot: spot(source)?, message: message::decode(source)? }
+            }
+            OPEN => {
+                let (spot, consumer) = (spot(source)?, consumer(source)?);
+                Self::Open { spot, consumer, fence: Fence::new(source.u64()?, source.i64()?) }
+            }
+            MOVE => {
+                let (spot, consumer) = (spot(source)?, consumer(source)?);
+                Self::Move { spot, consumer, position: source.u64()? }
+            }
+            STATE => {
+                let (spot, consumer, key) = (spot(source)?, consumer(source)?, source.short()?);
+                let there = source.u8()? != 0;
+                let value = source.long()?;
+                Self::State { spot, consumer, key, value: there.then_some(value) }
+            }
+            REPLACE => {
+                let (spot, base) = (spot(source)?, gone(source)?);
+                Self::Replace { spot, base, message: message::decode(source)? }
+            }
+            REMOVE => Self::Remove { spot: spot(source)?, id: source.u64()?, base: gone(source)? },
+            TRIM => {
+                let (spot, through, gap) = (spot(source)?, source.u64()?, source.u8()? != 0);
+                let cut = (source.u32()?, source.u32()?);
+                Self::Trim { spot, through, gap, cut: (cut.0 > 0).then_some(cut) }
+            }
+            _ => return Err(Malformed("it has a change that this version does not know")),
+        })
+    }
+}
+
+fn spot(source: &mut Source) -> Result<Spot, Malformed> {
+    Ok((source.u32()?, source.u32()?))
+}
+
+fn gone(source: &mut Source) -> Result<Option<Gone>, Malformed> {
+    let gone = Gone { id: source.u64()?, index: source.u32()?, bytes: source.u32()? };
+    Ok((gone.id != 0).then_some(gone))
+}
+
+pub(crate) fn consumer(source: &mut Source) -> Result<Consumer, Malformed> {
+    Consumer::new(source.text()?).map_err(|_| Malformed("a consumer has no name"))
+}
+
+/// Also how topics stand in snapshots and on the wire.
+pub(crate) fn put_topic(name: &Topic, config: &TopicConfig, out: &mut Vec<u8>) {
+    out.put_short(name.as_str().as_bytes());
+    put_config(config, out);
+}
+
+pub(crate) fn topic(source: &mut Source) -> Result<(Topic, TopicConfig), Malformed> {
+    let name = Topic::new(source.text()?).map_err(|_| Malformed("a topic has no name"))?;
+    Ok((name, config(source)?))
+}
+
+pub(crate) fn put_config(config: &TopicConfig, out: &mut Vec<u8>) {
+    let millis = |duration: std::time::Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX - 1);
+    let TopicConfig { partitions, group, retention, retention_bytes, ttl, dedup_window, compression } =
+        config;
+    out.put_u32(*partitions);
+    out.put_short(group.as_str().as_bytes());
+    out.put_u64(retention.map_or(u64::MAX, millis));
+    out.put_u64(retention_bytes.unwrap_or(u64::MAX));
+    out.put_u64(ttl.map_or(u64::MAX, millis));
+    out.put_u64(millis(*dedup_window));
+    out.put_u8(match compression {
+        Compression::None => 0,
+        Compression::Lz4 => 1,
+    });
+}
+
+pub(crate) fn config(source: &mut Source) -> Result<TopicConfig, Malformed> {
+    let some = |value: u64| (value != u64::MAX).then_some(value);
+    Ok(TopicConfig {
+        partitions: source.u32()?,
+        group: Group::new(source.text()?).map_err(|_| Malformed("a group has no name"))?,
+        retention: some(source.u64()?).map(std::time::Duration::from_millis),
+        retention_bytes: some(source.u64()?),
+        ttl: some(source.u64()?).map(std::time::Duration::from_millis),
+        dedup_window: std::time::Duration::from_millis(source.u64()?),
+        compression: match source.u8()? {
+            0 => Compression::None,
+            1 => Compression::Lz4,
+            _ => return Err(Malformed("it has a compression that this version does not know")),
+        },
+    })
+}

@@ -1,0 +1,55 @@
+//! What is old enough to go. Whole segments, oldest first.
+
+use super::block::Place;
+use super::state::{Spot, State};
+use super::topic::{TopicState, ticks};
+
+/// A message is kept a little beyond the end of its life, so that one clock can be a little behind another.
+const EXPIRED_TICKS: u64 = 10_000_000;
+
+/// What retention lets go now: in each partition all up to an id, and whether readers are told of a gap.
+pub(crate) fn drops(state: &State, now: u64) -> Vec<(Spot, u64, bool)> {
+    let mut drops = Vec::new();
+    for (number, topic) in state.listed() {
+        if let Some((segment, gap)) = oldest_to_go(topic, now) {
+            drops.extend(through(number, topic, segment).map(|(spot, through)| (spot, through, gap)));
+        }
+    }
+    drops
+}
+
+/// The newest segment of a topic that goes with all before it.
+fn oldest_to_go(topic: &TopicState, now: u64) -> Option<(u32, bool)> {
+    let mut bytes = topic.segments.bytes();
+    let mut going = None;
+    for (number, segment) in topic.segments.all.iter().filter(|(_, segment)| segment.live > 0) {
+        let old = topic.config.retention.is_some_and(|age| segment.newest < now.saturating_sub(ticks(age)));
+        // What is still being written to is not dropped for its size: the topic would be empty.
+        let large = topic.config.retention_bytes.is_some_and(|max| bytes > max) && segment.index.is_some();
+        let expired = segment.expires.saturating_add(EXPIRED_TICKS) < now;
+        if !old && !large && !expired {
+            break;
+        }
+        let gap = going.is_some_and(|(_, gap)| gap) || !expired;
+        going = Some((*number, gap));
+        bytes -= segment.bytes;
+    }
+    going
+}
+
+/// The last id of each partition in this segment and those before it.
+fn through(number: u32, topic: &TopicState, segment: u32) -> impl Iterator<Item = (Spot, u64)> {
+    topic.partitions.iter().zip(1..).filter_map(move |(partition, spot)| {
+        let blocks = partition.blocks.iter();
+        let old = blocks.take_while(|block| match block.place {
+            Place::Disk(location) => location.segment <= segment,
+            Place::Open(_) | Place::Frozen(_) => false,
+        });
+        let edits = partition.edits.iter().filter(|(_, edited)| match edited.place {
+            super::partition::EditPlace::Disk(location) => location.segment <= segment,
+            super::partition::EditPlace::Memory(_) => false,
+        });
+        let last = old.map(|block| block.last).chain(edits.map(|(id, _)| *id)).max()?;
+        Some(((number, spot), last))
+    })
+}

@@ -1,0 +1,192 @@
+//! Why a journal did not do what was asked.
+
+use std::borrow::Cow;
+
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+use crate::fence::Fence;
+use crate::id::MessageId;
+use crate::topic::{Consumer, Group, PartitionId, Topic};
+
+/// What the caller may do about an error.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Remedy {
+    /// Try again, after a while: nothing has happened.
+    Retry,
+    /// Begin again from opening the partition, if it is still ours: somebody else has it.
+    Reacquire,
+    /// Look again and decide again: something is there or not there, against expectation.
+    Conflict,
+    /// A person must look at it.
+    TellUser,
+    /// It should not happen.
+    Bug,
+}
+
+/// Why a call failed.
+#[derive(Debug, Clone, PartialEq, Eq, Error, Serialize, Deserialize)]
+pub enum JournalError {
+    /// There is no such topic.
+    #[error("there is no topic {topic}")]
+    NoTopic {
+        /// Which one.
+        topic: Topic,
+    },
+    /// The topic has fewer partitions, or they count from 1.
+    #[error("topic {} has partitions 1 to {partitions}, not {}", partition.topic, partition.number)]
+    NoPartition {
+        /// Which one.
+        partition: PartitionId,
+        /// How many there are.
+        partitions: u32,
+    },
+    /// Somebody has opened the partition with a newer fence. Nothing of the commit has happened.
+    #[error("{consumer} of {partition} has fence {current}, and {fence} is older")]
+    Fenced {
+        /// Where.
+        partition: PartitionId,
+        /// Who.
+        consumer: Consumer,
+        /// Ours.
+        fence: Fence,
+        /// The one that counts.
+        current: Fence,
+    },
+    /// The partition was not opened with this fence.
+    #[error("{consumer} has not opened {partition} with fence {fence}")]
+    NotOpen {
+        /// Where.
+        partition: PartitionId,
+        /// Who.
+        consumer: Consumer,
+        /// Ours.
+        fence: Fence,
+    },
+    /// A position may only move forward.
+    #[error("{consumer} of {partition} stands at {}, and cannot go back to {}", position.seconds(), wanted.seconds())]
+    Backwards {
+        /// Where.
+        partition: PartitionId,
+        /// Who.
+        consumer: Consumer,
+        /// Where it stands.
+        position: MessageId,
+        /// Where it wanted to go.
+        wanted: MessageId,
+    },
+    /// One commit for topics of two groups.
+    #[error("topic {topic} is of group {group}, and the commit is of group {other}")]
+    Groups {
+        /// The topic that does not belong.
+        topic: Topic,
+        /// Its group.
+        group: Group,
+        /// The group of the topics before it.
+        other: Group,
+    },
+    /// An edit of a message that cannot be there yet.
+    #[error("id {id} is later than now")]
+    Ahead {
+        /// Which one.
+        id: MessageId,
+    },
+    /// Something is longer or more than is allowed.
+    #[error("{what} of {size} is more than the maximum of {max}")]
+    TooLarge {
+        /// What, in the singular.
+        what: Cow<'static, str>,
+        /// How much.
+        size: u64,
+        /// The limit.
+        max: u64,
+    },
+    /// A setting that makes no sense, or a change that is not possible.
+    #[error("{0}")]
+    Invalid(String),
+    /// The quota is used up. Reading, removing, trimming and moving positions go on.
+    #[error("the journal has used {used} bytes of a quota of {quota}")]
+    Quota {
+        /// Bytes on disk.
+        used: u64,
+        /// The limit.
+        quota: u64,
+    },
+    /// The disk is full. Reading goes on.
+    #[error("the journal's disk is full")]
+    DiskFull,
+    /// The journal has more to do than it can hold in memory.
+    #[error("the journal is busy")]
+    Busy,
+    /// What is on disk is not what was written. Other messages can still be read.
+    #[error("the journal is damaged: {0}")]
+    Damaged(String),
+    /// The server cannot be reached. Nothing has happened.
+    #[error("cannot reach the journal at {address}: {why}")]
+    Unreachable {
+        /// Where.
+        address: String,
+        /// What was tried and failed.
+        why: String,
+    },
+    /// The connection broke, and nobody can tell whether it happened.
+    #[error("the connection to the journal broke, and the outcome is unknown: {0}")]
+    Unknown(String),
+    /// The server does not know us.
+    #[error("the journal refused us: {0}")]
+    Denied(String),
+    /// The journal stops or has failed.
+    #[error("the journal is closed")]
+    Closed,
+    /// The other side does not keep to the protocol.
+    #[error("the journal's protocol was broken: {0}")]
+    Protocol(String),
+}
+
+impl JournalError {
+    /// What the caller may do.
+    pub fn remedy(&self) -> Remedy {
+        match self {
+            Self::Fenced { .. } | Self::NotOpen { .. } => Remedy::Reacquire,
+            Self::NoTopic { .. } | Self::NoPartition { .. } | Self::Backwards { .. } | Self::Ahead { .. } => {
+                Remedy::Conflict
+            }
+            Self::Quota { .. } | Self::DiskFull | Self::Busy | Self::Unreachable { .. } | Self::Closed => {
+                Remedy::Retry
+            }
+            Self::TooLarge { .. }
+            | Self::Invalid(_)
+            | Self::Damaged(_)
+            | Self::Unknown(_)
+            | Self::Denied(_) => Remedy::TellUser,
+            Self::Groups { .. } | Self::Protocol(_) => Remedy::Bug,
+        }
+    }
+
+    /// What a person can try.
+    pub fn help(&self) -> &'static str {
+        match self {
+            Self::NoTopic { .. } => "create it first, or look at `menagerie journal topics`",
+            Self::NoPartition { .. } => "partitions count from 1; `menagerie journal stat` shows them",
+            Self::Fenced { .. } | Self::NotOpen { .. } => {
+                "somebody else owns the partition now; nothing was changed"
+            }
+            Self::Backwards { .. } => "read the position again and go on from there",
+            Self::Groups { .. } => "make one commit for each group, or create the topics in one group",
+            Self::Ahead { .. } => "use an id that the journal gave away, or one of the past",
+            Self::TooLarge { .. } => "send less at once, or raise the limit of the journal",
+            Self::Invalid(_) => "correct the setting; nothing was changed",
+            Self::Quota { .. } => "raise --quota, shorten the retention of topics, or trim them",
+            Self::DiskFull => {
+                "free space on the journal's file system; nothing that was acknowledged is lost"
+            }
+            Self::Busy => "try again in a moment; if it stays so, the disk is too slow for the load",
+            Self::Damaged(_) => "look at the disk; `menagerie journal verify` names every damaged place",
+            Self::Unreachable { .. } => "see whether `menagerie journal` runs there",
+            Self::Unknown(_) => "look whether it happened before doing it again, or use dedup ids",
+            Self::Denied(_) => "use the token file of the running journal; only its owner can read it",
+            Self::Closed => "start the journal again; its log says why it stopped",
+            Self::Protocol(_) => "use the same version of menagerie on both sides",
+        }
+    }
+}

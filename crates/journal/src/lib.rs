@@ -1,0 +1,38 @@
+//! The journal: topics with partitions, in which messages are kept in order, durably.
+//!
+//! [`Journal`] is what engines use. It is narrow on purpose: the store in this crate is one journal, a client of its
+//! server another, and a cluster's log service may be a third. What is promised stands with the trait.
+//!
+//! # Layout
+//! - [`journal`]: the trait.
+//! - [`store`]: a journal on this machine's disk. [`server`]: what serves it to others. [`client`]: a journal elsewhere.
+//! - The values that it takes and gives: [`commit`], [`read`], [`topic`], [`stats`], [`id`], [`fence`], [`error`].
+
+pub mod client;
+mod codec;
+pub mod commit;
+mod core;
+pub mod error;
+pub mod fence;
+pub mod id;
+pub mod journal;
+mod protocol;
+pub mod read;
+pub mod server;
+pub mod stats;
+pub mod store;
+pub mod topic;
+
+pub use client::Client;
+pub use commit::{Append, Appended, Commit, Committed, Edit, Edited, Move, NewMessage, Opened, StateWrite};
+pub use error::{JournalError, Remedy};
+pub use fence::Fence;
+pub use id::{MessageId, Ticks};
+pub use journal::{Journal, Reply};
+pub use read::{Batch, Message, Order, Read};
+pub use server::Server;
+pub use stats::{ConsumerStats, PartitionStats, Usage};
+pub use store::{Config, Metrics, Store, StoreError};
+pub use topic::{
+    Compression, Consumer, Created, Group, NameError, PartitionId, Topic, TopicConfig, TopicView,
+};

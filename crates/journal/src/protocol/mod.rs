@@ -1,0 +1,57 @@
+//! What client and server say: frames with a number, a kind and a body. Described in `docs/journal-format.md`.
+
+pub(crate) mod frame;
+pub(crate) mod liveness;
+#[cfg(test)]
+mod tests;
+pub(crate) mod values;
+
+/// Said in the first frame by both sides. A server refuses a client of another version.
+pub const PROTOCOL_VERSION: u32 = 1;
+pub(crate) const MAGIC: &[u8; 4] = b"MJNL";
+/// The first frame of a client is no longer than this, before the server knows who it is.
+pub(crate) const HELLO_BYTES_MAX: u32 = 512;
+/// Beside a message: names, ids, other messages of the commit.
+pub(crate) const FRAME_BYTES_EXTRA: u32 = 33 << 20;
+
+/// What is asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Kind {
+    Hello = 0,
+    Open = 1,
+    Consumer = 2,
+    Commit = 3,
+    Read = 4,
+    Trim = 5,
+    Stats = 6,
+    Usage = 7,
+    Create = 8,
+    Topics = 9,
+    Alter = 10,
+    Delete = 11,
+}
+
+impl Kind {
+    pub(crate) fn from_byte(byte: u8) -> Option<Self> {
+        Some(match byte {
+            0 => Self::Hello,
+            1 => Self::Open,
+            2 => Self::Consumer,
+            3 => Self::Commit,
+            4 => Self::Read,
+            5 => Self::Trim,
+            6 => Self::Stats,
+            7 => Self::Usage,
+            8 => Self::Create,
+            9 => Self::Topics,
+            10 => Self::Alter,
+            11 => Self::Delete,
+            _ => return None,
+        })
+    }
+}
+
+/// How a reply begins.
+pub(crate) const DONE: u8 = 0;
+pub(crate) const REFUSED: u8 = 1;

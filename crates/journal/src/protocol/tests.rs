@@ -1,0 +1,145 @@
+//! Bytes from anywhere: a decoder may refuse them, but neither panics nor makes more of them than is there.
+
+use std::time::Duration;
+
+use bolero::check;
+use bytes::Bytes;
+use tokio::io::AsyncReadExt as _;
+
+use super::frame::{self, FrameError, Frames};
+use super::values;
+use crate::codec::{Malformed, Sink as _, Source};
+use crate::commit::{Append, Commit, Edit, Move, NewMessage, StateWrite};
+use crate::core::{message, record};
+use crate::fence::Fence;
+use crate::id::{MessageId, Ticks};
+use crate::topic::{Consumer, PartitionId, Topic};
+
+const MAX: u32 = 100;
+
+/// The frames in some bytes that come in two parts, and whether an error ended them.
+fn frames(first: &[u8], second: &[u8]) -> (Vec<(u64, u8, Bytes)>, bool) {
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    runtime.block_on(async {
+        let mut frames = Frames::new(first.chain(second), MAX);
+        let mut found = Vec::new();
+        loop {
+            match frames.next().await {
+                Ok(Some(frame)) => found.push((frame.number, frame.kind, frame.body)),
+                Ok(None) => return (found, false),
+                Err(FrameError::Length { .. } | FrameError::Cut) => return (found, true),
+                Err(FrameError::Io(error)) => panic!("{error}"),
+            }
+        }
+    })
+}
+
+#[test]
+fn frames_take_any_bytes_however_they_come() {
+    check!().with_type::<(Vec<u8>, usize)>().for_each(|(input, at)| {
+        let (first, second) = input.split_at(at % (input.len() + 1));
+        let found = frames(first, second);
+        assert_eq!(found, frames(input, &[]));
+        let bytes: usize = found.0.iter().map(|(_, _, body)| frame::HEAD_BYTES + body.len()).sum();
+        assert!(bytes <= input.len() && found.0.iter().all(|(_, _, body)| body.len() <= MAX as usize));
+    });
+}
+
+#[test]
+fn frames_come_out_as_they_went_in() {
+    check!().with_type::<(u64, u8, Vec<u8>, usize)>().for_each(|(number, kind, body, at)| {
+        let body = &body[..body.len().min(MAX as usize - frame::HEAD_BYTES + 4)];
+        let mut one = frame::begin(*number, *kind);
+        one.put(body);
+        frame::finish(&mut one, 0);
+        let twice = one.repeat(2);
+        let (first, second) = twice.split_at(at % (twice.len() + 1));
+        let expected = (*number, *kind, Bytes::copy_from_slice(body));
+        assert_eq!(frames(first, second), (vec![expected.clone(), expected], false));
+    });
+}
+
+fn decode<T>(input: &[u8], decode: impl FnOnce(&mut Source) -> Result<T, Malformed>) -> Option<T> {
+    decode(&mut Source::new(Bytes::copy_from_slice(input))).ok()
+}
+
+/// The fewest bytes that a commit can have been read from.
+fn bytes_min(commit: &Commit) -> usize {
+    commit.appends.len() * 10 + commit.moves.len() * 26 + commit.states.len() * 27 + commit.edits.len() * 10
+}
+
+#[test]
+fn requests_and_replies_take_any_bytes() {
+    check!().for_each(|input| {
+        if let Some(commit) = decode(input, values::commit) {
+            assert!(bytes_min(&commit) <= input.len());
+        }
+        if let Some(committed) = decode(input, values::committed) {
+            assert!(committed.appends.len() + committed.edits.len() <= input.len());
+        }
+        if let Some(opened) = decode(input, values::opened) {
+            assert!(opened.state.len() * 5 <= input.len());
+        }
+        decode(input, values::read);
+        decode(input, values::partition);
+        decode(input, values::topic);
+        decode(input, values::fence);
+        decode(input, values::created);
+        decode(input, record::consumer);
+        decode(input, record::topic);
+        decode(input, |source| values::json::<crate::JournalError>(&source.rest()));
+        if let Ok(record) = record::Record::decode(Bytes::copy_from_slice(input)) {
+            assert!(record.changes.len() <= input.len());
+        }
+        let heads: usize = message::heads(input).map(|head| head.len).sum();
+        assert!(heads <= input.len());
+        let mut messages = Vec::new();
+        let whole = message::decode_all(Bytes::copy_from_slice(input), &mut messages).is_ok();
+        assert!(messages.len() * message::HEAD_BYTES <= input.len() && (!whole || heads == input.len()));
+    });
+}
+
+/// A commit made from fuzzed bytes: of everything as many as there are bytes of that kind.
+fn commit_of(input: &[u8]) -> Commit {
+    let mut commit = Commit::default();
+    for (at, byte) in input.iter().enumerate().take(40) {
+        let text = Bytes::copy_from_slice(&input[at..input.len().min(at + usize::from(*byte % 9))]);
+        let partition = PartitionId::new(Topic::new(format!("t{}", byte % 3)).unwrap(), u32::from(*byte));
+        let consumer = Consumer::new(format!("c{}", byte % 5)).unwrap();
+        let (fence, id) = (Fence::new(u32::from(*byte).into(), 7), MessageId(Ticks(u64::from(*byte) << 40)));
+        let message = NewMessage {
+            meta: text.clone(),
+            body: text.repeat(usize::from(*byte)).into(),
+            ttl: (byte % 2 == 0).then(|| Duration::from_millis(u64::from(*byte) + 1)),
+            due: (byte % 7 == 0).then(|| Ticks(u64::from(*byte) + 1)),
+            dedup: (byte % 11 == 0).then(|| Bytes::from_static(b"id")),
+        };
+        match byte % 5 {
+            0 => commit.moves.push(Move { partition, consumer, fence, position: id }),
+            1 => {
+                let value = (byte % 2 == 0).then(|| text.clone());
+                commit.states.push(StateWrite { partition, consumer, fence, key: text, value });
+            }
+            2 => commit.edits.push(Edit::Remove { partition, id }),
+            3 => commit.edits.push(Edit::Replace { partition, id, message }),
+            _ => commit.appends.push(Append { partition, message }),
+        }
+    }
+    commit
+}
+
+#[test]
+fn commits_come_out_as_they_went_in_and_damaged_ones_are_refused_or_bounded() {
+    check!().with_type::<(Vec<u8>, usize, u8)>().for_each(|(input, at, flip)| {
+        let commit = commit_of(input);
+        let mut encoded = Vec::new();
+        values::put_commit(&commit, &mut encoded);
+        assert_eq!(decode(&encoded, values::commit).as_ref(), Some(&commit));
+        let at = at % encoded.len();
+        assert_eq!(decode(&encoded[..at], values::commit), None, "cut at {at}");
+        encoded[at] ^= flip;
+        if let Some(other) = decode(&encoded, values::commit) {
+            assert!(bytes_min(&other) <= encoded.len());
+        }
+    });
+}

@@ -1,0 +1,285 @@
+//! One client: its requests in order, its replies as they come.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _, BufWriter};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio::time::timeout;
+use tracing::{debug, warn};
+
+use super::token::Token;
+use crate::codec::{Malformed, Sink as _, Source};
+use crate::core::decide::{Answer, Wish};
+use crate::core::record;
+use crate::error::JournalError;
+use crate::id::MessageId;
+use crate::journal::Journal as _;
+use crate::protocol::frame::{self, Frame, FrameError, Frames};
+use crate::protocol::{
+    DONE, FRAME_BYTES_EXTRA, HELLO_BYTES_MAX, Kind, MAGIC, PROTOCOL_VERSION, REFUSED, values,
+};
+use crate::read::Read;
+use crate::store::Store;
+use crate::store::reader::Room;
+
+/// Whoever has not said who he is by then is closed.
+pub(crate) const HELLO_TIME: Duration = Duration::from_secs(10);
+/// A client that takes nothing for so long is closed.
+const WRITE_TIME: Duration = Duration::from_secs(60);
+/// Requests of one client that are not answered yet. Long polls count.
+const REQUESTS_MAX: usize = 16_384;
+/// Bytes of messages on their way to one client. What does not fit waits on disk.
+const REPLY_BYTES_MAX: usize = 16 << 20;
+const BUFFER_BYTES: usize = 64 << 10;
+
+/// What connections share.
+pub(crate) struct Service {
+    pub(crate) store: Store,
+    pub(crate) token: Token,
+}
+
+/// A reply on its way.
+struct Out {
+    head: Vec<u8>,
+    parts: Vec<Bytes>,
+    /// Given back when it is written.
+    _room: Option<OwnedSemaphorePermit>,
+    _request: Option<OwnedSemaphorePermit>,
+}
+
+/// Where the replies of a connection go. Not bounded by itself: requests and the bytes of replies are.
+type Replies = mpsc::UnboundedSender<Out>;
+
+/// One request, with what it needs to answer.
+struct Request {
+    number: u64,
+    replies: Replies,
+    room: Arc<Semaphore>,
+    place: OwnedSemaphorePermit,
+}
+
+impl Request {
+    fn answer<T>(self, outcome: Result<T, JournalError>, put: impl FnOnce(&T, &mut Vec<u8>)) {
+        let mut head = match &outcome {
+            Ok(_) => frame::begin(self.number, DONE),
+            Err(_) => frame::begin(self.number, REFUSED),
+        };
+        match outcome {
+            Ok(value) => put(&value, &mut head),
+            Err(error) => values::put_json(&error, &mut head),
+        }
+        frame::finish(&mut head, 0);
+        // The client may have gone.
+        let _ = self.replies.send(Out { head, parts: Vec::new(), _room: None, _request: Some(self.place) });
+    }
+}
+
+impl Service {
+    /// Serves one client until it goes or breaks the protocol.
+    pub(crate) async fn talk<S: AsyncRead + AsyncWrite + Send + Unpin + 'static>(
+        self: Arc<Self>,
+        stream: S,
+        peer: SocketAddr,
+    ) {
+        let (reading, writing) = tokio::io::split(stream);
+        let mut frames = Frames::new(reading, HELLO_BYTES_MAX);
+        let (replies, outgoing) = mpsc::unbounded_channel();
+        let mut writer = tokio::spawn(write(writing, outgoing));
+        let broken = tokio::select! {
+            broken = self.listen(&mut frames, &replies) => broken,
+            // The client takes nothing any more.
+            _ = &mut writer => Ok(()),
+        };
+        if let Err(why) = broken {
+            self.store.metrics().protocol_errors.inc();
+            debug!(%peer, why, "connection closed");
+        }
+        drop(replies);
+        // What is decided is still said; but nobody waits for long polls of a client that has gone.
+        let _ = timeout(HELLO_TIME, &mut writer).await;
+        writer.abort();
+    }
+
+    async fn listen<S: AsyncRead + Unpin>(
+        self: &Arc<Self>,
+        frames: &mut Frames<S>,
+        replies: &Replies,
+    ) -> Result<(), String> {
+        if !self.greet(frames, replies).await? {
+            return Ok(());
+        }
+        frames.max = self.store.message_bytes_max().saturating_add(FRAME_BYTES_EXTRA);
+        let places = Arc::new(Semaphore::new(REQUESTS_MAX));
+        let room = Arc::new(Semaphore::new(REPLY_BYTES_MAX));
+        let mut polls = tokio::task::JoinSet::new();
+        loop {
+            let Some(Frame { number, kind, body }) = frames.next().await.map_err(told)? else {
+                return Ok(());
+            };
+            let Ok(place) = places.clone().acquire_owned().await else { return Ok(()) };
+            let request = Request { number, replies: replies.clone(), room: room.clone(), place };
+            let kind = Kind::from_byte(kind).ok_or_else(|| format!("a request of kind {kind}"))?;
+            self.handle(kind, Source::new(body), request, &mut polls)
+                .await
+                .map_err(|error| error.to_string())?;
+            while polls.try_join_next().is_some() {}
+        }
+    }
+
+    /// The first frame says who it is. False when it was refused.
+    async fn greet<S: AsyncRead + Unpin>(
+        &self,
+        frames: &mut Frames<S>,
+        replies: &Replies,
+    ) -> Result<bool, String> {
+        let first = timeout(HELLO_TIME, frames.next()).await.map_err(|_| "nothing was said".to_owned())?;
+        let Some(Frame { number, kind, body }) = first.map_err(told)? else { return Ok(false) };
+        let mut source = Source::new(body);
+        let hello =
+            |source: &mut Source| Ok::<_, Malformed>((source.take(4)?, source.u32()?, source.short()?));
+        let (magic, version, shown) = hello(&mut source).map_err(|error| error.to_string())?;
+        if kind != Kind::Hello as u8 || magic.as_ref() != MAGIC {
+            return Err("it does not speak our protocol".to_owned());
+        }
+        let refusal = if version != PROTOCOL_VERSION {
+            Some(JournalError::Protocol(format!(
+                "the server speaks version {PROTOCOL_VERSION}, the client {version}"
+            )))
+        } else if !self.token.is(&shown) {
+            Some(JournalError::Denied("the token is not right".to_owned()))
+        } else {
+            None
+        };
+        let mut head = frame::begin(number, if refusal.is_some() { REFUSED } else { DONE });
+        match &refusal {
+            Some(error) => values::put_json(error, &mut head),
+            None => head.put_u32(PROTOCOL_VERSION),
+        }
+        frame::finish(&mut head, 0);
+        let _ = replies.send(Out { head, parts: Vec::new(), _room: None, _request: None });
+        Ok(refusal.is_none())
+    }
+
+    /// Begins to do what is asked. Changes go to the store in the order in which they came.
+    async fn handle(
+        self: &Arc<Self>,
+        kind: Kind,
+        mut source: Source,
+        request: Request,
+        polls: &mut tokio::task::JoinSet<()>,
+    ) -> Result<(), Malformed> {
+        let source = &mut source;
+        let store = &self.store;
+        match kind {
+            Kind::Hello => return Err(Malformed("a second hello")),
+            Kind::Commit => {
+                let wish = Wish::Commit(values::commit(source)?);
+                self.change(wish, request).await;
+            }
+            Kind::Open => {
+                let partition = values::partition(source)?;
+                let (consumer, fence) = (record::consumer(source)?, values::fence(source)?);
+                self.change(Wish::Open { partition, consumer, fence }, request).await;
+            }
+            Kind::Trim => {
+                let (partition, through) = (values::partition(source)?, values::id(source)?);
+                self.change(Wish::Trim { partition, through }, request).await;
+            }
+            Kind::Create => {
+                let (topic, config) = record::topic(source)?;
+                self.change(Wish::Create { topic, config }, request).await;
+            }
+            Kind::Alter => {
+                let (topic, config) = record::topic(source)?;
+                self.change(Wish::Alter { topic, config }, request).await;
+            }
+            Kind::Delete => self.change(Wish::Delete { topic: values::topic(source)? }, request).await,
+            Kind::Read => {
+                let read = values::read(source)?;
+                let service = self.clone();
+                polls.spawn(async move { service.read(read, request).await });
+            }
+            Kind::Consumer => {
+                let (partition, consumer) = (values::partition(source)?, record::consumer(source)?);
+                let found = store.consumer(&partition, &consumer).await;
+                request.answer(found, |found, out| match found {
+                    None => out.put_u8(0),
+                    Some(opened) => {
+                        out.put_u8(1);
+                        values::put_opened(opened, out);
+                    }
+                });
+            }
+            Kind::Stats => request.answer(store.stats(&values::topic(source)?).await, values::put_json),
+            Kind::Usage => request.answer(store.usage().await, values::put_json),
+            Kind::Topics => request.answer(store.topics().await, values::put_json),
+        }
+        Ok(())
+    }
+
+    /// Waits for room in the store's queue, and so lets the client wait.
+    async fn change(&self, wish: Wish, request: Request) {
+        let tell = move |answer: Result<Answer, JournalError>| {
+            request.answer(answer, |answer, out| match answer {
+                Answer::Committed(committed) => values::put_committed(committed, out),
+                Answer::Opened(opened) => values::put_opened(opened, out),
+                Answer::Created(created) => values::put_created(created, out),
+                Answer::Deleted(there) => out.put_u8(u8::from(*there)),
+                Answer::Done => {}
+            });
+        };
+        self.store.submit(wish, Box::new(tell)).await;
+    }
+
+    async fn read(&self, mut read: Read, request: Request) {
+        let most = (REPLY_BYTES_MAX as u32).min(read.bytes_max.max(1));
+        read.bytes_max = most;
+        // Only while it looks does it take room for what it may find: who waits has nothing in hand.
+        let room = Room { all: &request.room, bytes: most };
+        match self.store.read_encoded(&read, Some(room)).await {
+            Err(error) => request.answer(Err::<(), _>(error), |(), _| {}),
+            Ok((found, mut room)) => {
+                let mut head = frame::begin(request.number, DONE);
+                head.put_u64(found.gap.map_or(0, |MessageId(ticks)| ticks.0));
+                head.put_u64(found.last.0.0);
+                head.put_u32(found.count as u32);
+                frame::finish(&mut head, found.bytes as usize);
+                let surplus = (most as usize).saturating_sub(found.bytes as usize);
+                drop(room.as_mut().and_then(|room| room.split(surplus)));
+                let out = Out { head, parts: found.parts, _room: room, _request: Some(request.place) };
+                let _ = request.replies.send(out);
+            }
+        }
+    }
+}
+
+fn told(error: FrameError) -> String {
+    error.to_string()
+}
+
+/// Writes replies, several at once where there are several.
+async fn write<W: AsyncWrite + Unpin>(stream: W, mut outgoing: mpsc::UnboundedReceiver<Out>) {
+    let mut stream = BufWriter::with_capacity(BUFFER_BYTES, stream);
+    while let Some(first) = outgoing.recv().await {
+        let written = timeout(WRITE_TIME, async {
+            let mut next = Some(first);
+            while let Some(out) = next {
+                stream.write_all(&out.head).await?;
+                for part in &out.parts {
+                    stream.write_all(part).await?;
+                }
+                drop(out);
+                next = outgoing.try_recv().ok();
+            }
+            stream.flush().await
+        });
+        match written.await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => return debug!(%error, "a client has gone"),
+            Err(_) => return warn!("a client takes nothing any more: its connection is closed"),
+        }
+    }
+}

@@ -1,0 +1,223 @@
+//! The server: the store for others, over TCP.
+//!
+//! # Layout
+//! - [`Server`]: listens and stops. [`connection`]: one client. [`token`], [`tls`]: who is let in.
+//! - [`admin`]: a Unix socket for the owner.
+
+pub mod admin;
+mod connection;
+pub mod tls;
+pub mod token;
+
+use std::io;
+use std::net::{SocketAddr, TcpListener as StdListener};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use thiserror::Error;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Semaphore, watch};
+use tracing::warn;
+
+pub use tls::TlsFiles;
+pub use token::Token;
+
+use self::connection::Service;
+use crate::store::{Store, StoreError};
+
+/// More clients are not let in.
+const CONNECTIONS_MAX: usize = 20_000;
+/// At most so many threads talk to clients; the log has one of its own.
+const THREADS_MAX: usize = 4;
+
+/// Why the server did not start, or had to stop.
+#[derive(Debug, Error)]
+pub enum Failure {
+    /// The data cannot be used, or can no longer be written. Nothing that was acknowledged is lost.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// An address is taken, or not ours.
+    #[error("cannot listen on {address}")]
+    Listen {
+        /// The address.
+        address: SocketAddr,
+        /// Why not.
+        source: io::Error,
+    },
+    /// The certificates cannot be used.
+    #[error("cannot offer TLS")]
+    Tls {
+        /// Why not.
+        source: io::Error,
+    },
+    /// The operating system refused something that a server cannot do without.
+    #[error("cannot {doing}")]
+    System {
+        /// What was attempted.
+        doing: &'static str,
+        /// Why not.
+        source: io::Error,
+    },
+}
+
+impl Failure {
+    /// What the operator may try.
+    pub fn help(&self) -> &'static str {
+        match self {
+            Self::Store(error) => error.help(),
+            Self::Listen { .. } => "stop what uses the address, or choose another one",
+            Self::Tls { .. } => "check --tls-cert and --tls-key: PEM files that belong together",
+            Self::System { .. } => "see the reason above; limits (ulimit -n) are the usual cause",
+        }
+    }
+}
+
+/// Where to listen.
+#[derive(Debug, Clone)]
+pub struct Listen {
+    /// The address; port 0 picks one.
+    pub address: SocketAddr,
+    /// With this, only TLS is spoken there.
+    pub tls: Option<TlsFiles>,
+}
+
+/// A server that runs, on threads of its own.
+pub struct Server {
+    address: SocketAddr,
+    token_file: PathBuf,
+    stop: watch::Sender<bool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Server {
+    /// Listens and serves.
+    pub fn start(store: Store, listen: &Listen) -> Result<Self, Failure> {
+        let (token, token_file) = Token::of(store.data())?;
+        let tls =
+            listen.tls.as_ref().map(tls::acceptor).transpose().map_err(|source| Failure::Tls { source })?;
+        let bound = || -> io::Result<(StdListener, SocketAddr)> {
+            let listener = StdListener::bind(listen.address)?;
+            listener.set_nonblocking(true)?;
+            // As many as may come at once; the standard library's own is too few.
+            rustix::net::listen(&listener, 4096)?;
+            let address = listener.local_addr()?;
+            Ok((listener, address))
+        };
+        let (listener, address) =
+            bound().map_err(|source| Failure::Listen { address: listen.address, source })?;
+        let system = |doing| move |source| Failure::System { doing, source };
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(threads())
+            .thread_name("journal-net")
+            .enable_all()
+            .build()
+            .map_err(system("start the journal's threads"))?;
+        let (stop, stopped) = watch::channel(false);
+        let service = Arc::new(Service { store, token });
+        let serve = move || {
+            runtime.block_on(accept(listener, tls, service, stopped));
+            runtime.shutdown_background();
+        };
+        let thread = std::thread::Builder::new()
+            .name("journal-accept".to_owned())
+            .spawn(serve)
+            .map_err(system("start a thread"))?;
+        Ok(Self { address, token_file, stop, thread: Some(thread) })
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Where its token is.
+    pub fn token_file(&self) -> &Path {
+        &self.token_file
+    }
+
+    /// Lets nobody in any more, and closes all connections. The store goes on.
+    pub fn stop(mut self) {
+        self.end();
+    }
+
+    fn end(&mut self) {
+        // Nobody listens when it has ended by itself.
+        let _ = self.stop.send(true);
+        if let Some(thread) = self.thread.take() {
+            // A panic of it was printed already.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+/// Half of the cores, the others being for the log and for whoever is beside us. Where that is one, a second one would only
+/// be woken by the first, while a reader waits.
+fn threads() -> usize {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    (cores / 2).clamp(1, THREADS_MAX)
+}
+
+async fn accept(
+    listener: StdListener,
+    tls: Option<tokio_rustls::TlsAcceptor>,
+    service: Arc<Service>,
+    mut stopped: watch::Receiver<bool>,
+) {
+    let listener = match TcpListener::from_std(listener) {
+        Ok(listener) => listener,
+        Err(error) => return warn!(%error, "cannot listen"),
+    };
+    let room = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    loop {
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            _ = stopped.changed() => return,
+        };
+        let (stream, peer) = match accepted {
+            Ok(accepted) => accepted,
+            Err(error) => {
+                // Out of descriptors, mostly: those who are connected go on.
+                warn!(%error, "cannot accept a connection");
+                tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+                continue;
+            }
+        };
+        let Ok(place) = room.clone().try_acquire_owned() else {
+            warn!(%peer, "too many connections: one more is refused");
+            continue;
+        };
+        let (service, tls) = (service.clone(), tls.clone());
+        tokio::spawn(async move {
+            let _place = place;
+            serve(stream, peer, tls, service).await;
+        });
+    }
+}
+
+async fn serve(
+    stream: TcpStream,
+    peer: SocketAddr,
+    tls: Option<tokio_rustls::TlsAcceptor>,
+    service: Arc<Service>,
+) {
+    // A reply must not wait for more of them.
+    let _ = stream.set_nodelay(true);
+    let connections = service.store.metrics().connections.clone();
+    connections.inc();
+    match tls {
+        None => service.talk(stream, peer).await,
+        Some(tls) => match tokio::time::timeout(connection::HELLO_TIME, tls.accept(stream)).await {
+            Ok(Ok(stream)) => service.talk(stream, peer).await,
+            Ok(Err(error)) => tracing::debug!(%peer, %error, "TLS failed"),
+            Err(_) => tracing::debug!(%peer, "TLS took too long"),
+        },
+    }
+    connections.dec();
+}

@@ -1,0 +1,216 @@
+//! Backups: a snapshot and all that it names, in one stream, taken while the journal runs.
+//!
+//! The stream: the magic word and version; for each file a name of at most 255 bytes behind its length, a length of eight
+//! bytes, and the contents; an empty name; and a CRC32C of all before it.
+
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::os::unix::fs::FileExt as _;
+use std::path::Path;
+use std::sync::Arc;
+
+use menagerie_wal::{Options as LogOptions, Wal};
+
+use super::Store;
+use super::error::StoreError;
+use super::folder::{Folder, open_private, sync_dir};
+use super::recover::{newest_image, read_image};
+use super::segment::Name;
+use super::verify::verify;
+
+const MAGIC: &[u8; 8] = b"menagJBK";
+const VERSION: u32 = 1;
+const CHUNK: usize = 256 << 10;
+/// A backup is begun again when the snapshot that it copies is replaced under its hands.
+const ATTEMPTS: u32 = 5;
+
+/// A file of a backup: its name in the folder, what it is, and how long.
+struct Piece {
+    name: String,
+    file: Arc<File>,
+    bytes: u64,
+}
+
+impl Store {
+    /// Writes a consistent copy of everything up to now. Returns its bytes.
+    pub fn backup(&self, out: &mut dyn Write) -> Result<u64, StoreError> {
+        let mut attempt = 0;
+        let pieces = loop {
+            self.checkpoint()?;
+            match self.pieces() {
+                Ok(pieces) => break pieces,
+                Err(StoreError::Io { source, .. })
+                    if source.kind() == io::ErrorKind::NotFound && attempt < ATTEMPTS =>
+                {
+                    attempt += 1;
+                }
+                Err(error) => return Err(error),
+            }
+        };
+        let path = self.data();
+        write(&pieces, out).map_err(StoreError::io("back up", path))
+    }
+
+    /// Everything that the newest snapshot names, opened: so it stays, whatever is removed meanwhile.
+    fn pieces(&self) -> Result<Vec<Piece>, StoreError> {
+        let folder = &self.folder;
+        let image = newest_image(folder)?;
+        let mut pieces = Vec::new();
+        for path in image.ids.iter().map(|(at, _)| folder.ids(*at)).chain([folder.snapshot(image.sequence)]) {
+            let file = File::open(&path).map_err(StoreError::io("open", &path))?;
+            let bytes = file.metadata().map_err(StoreError::io("look at", &path))?.len();
+            let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default().to_owned();
+            pieces.push(Piece { name, file: Arc::new(file), bytes });
+        }
+        for topic in &image.topics {
+            for (number, segment) in &topic.segments {
+                let name = Name { topic: topic.number, number: *number };
+                let path = name.path(Path::new("segments"));
+                let file = self.shared.files.open(name)?;
+                let name = path.to_str().unwrap_or_default().to_owned();
+                pieces.push(Piece { name, file, bytes: segment.bytes });
+            }
+        }
+        Ok(pieces)
+    }
+}
+
+/// Sums up what passes.
+struct Summed<T> {
+    inner: T,
+    sum: u32,
+    bytes: u64,
+}
+
+impl<T> Summed<T> {
+    fn add(&mut self, bytes: &[u8]) {
+        self.sum = crc32c::crc32c_append(self.sum, bytes);
+        self.bytes += bytes.len() as u64;
+    }
+}
+
+impl Summed<&mut dyn Write> {
+    fn put(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.add(bytes);
+        self.inner.write_all(bytes)
+    }
+}
+
+impl<R: Read> Summed<R> {
+    fn take<const N: usize>(&mut self) -> io::Result<[u8; N]> {
+        let mut bytes = [0; N];
+        self.fill(&mut bytes)?;
+        Ok(bytes)
+    }
+
+    fn fill(&mut self, bytes: &mut [u8]) -> io::Result<()> {
+        self.inner.read_exact(bytes)?;
+        self.add(bytes);
+        Ok(())
+    }
+}
+
+fn write(pieces: &[Piece], out: &mut dyn Write) -> io::Result<u64> {
+    let mut out = Summed { inner: out, sum: 0, bytes: 0 };
+    out.put(MAGIC)?;
+    out.put(&VERSION.to_le_bytes())?;
+    let mut buffer = vec![0; CHUNK];
+    for piece in pieces {
+        out.put(&[piece.name.len() as u8])?;
+        out.put(piece.name.as_bytes())?;
+        out.put(&piece.bytes.to_le_bytes())?;
+        let mut at = 0;
+        while at < piece.bytes {
+            let chunk = buffer.len().min(usize::try_from(piece.bytes - at).unwrap_or(usize::MAX));
+            piece.file.read_exact_at(&mut buffer[..chunk], at)?;
+            out.put(&buffer[..chunk])?;
+            at += chunk as u64;
+        }
+    }
+    out.put(&[0])?;
+    let sum = out.sum;
+    out.inner.write_all(&sum.to_le_bytes())?;
+    out.inner.flush()?;
+    Ok(out.bytes + 4)
+}
+
+/// Makes a new data folder from a backup, and checks all of it. Returns the number of segments.
+pub fn restore(backup: &Path, data: &Path) -> Result<u64, StoreError> {
+    if data.join("format").exists() || data.join("log").exists() {
+        return Err(StoreError::NotEmpty { path: data.to_owned() });
+    }
+    let folder = Folder::open(data)?;
+    let file = File::open(backup).map_err(StoreError::io("open", backup))?;
+    unpack(io::BufReader::with_capacity(CHUNK, file), &folder).map_err(|error| match error.kind() {
+        io::ErrorKind::UnexpectedEof | io::ErrorKind::InvalidData => {
+            StoreError::damaged(backup, 0, error.to_string())
+        }
+        _ => StoreError::io("restore", backup)(error),
+    })?;
+    sync_dir(&folder.segments())?;
+    let (_, snapshot) = folder
+        .numbered("snapshot-")?
+        .pop()
+        .ok_or_else(|| StoreError::damaged(backup, 0, "there is no snapshot in it"))?;
+    let covered = read_image(&snapshot)?.sequence;
+    let log = Wal::create(&folder.log(), LogOptions::default(), covered)
+        .and_then(Wal::close)
+        .map_err(|source| StoreError::Log { path: folder.log(), source });
+    log?;
+    folder.sync()?;
+    drop(folder);
+    let mut report = verify(data)?;
+    match report.damaged.pop() {
+        Some(damaged) => Err(damaged),
+        None => Ok(report.segments),
+    }
+}
+
+fn unpack(source: impl Read, folder: &Folder) -> io::Result<()> {
+    let bad = |what: &str| io::Error::new(io::ErrorKind::InvalidData, what);
+    let mut source = Summed { inner: source, sum: 0, bytes: 0 };
+    if source.take::<8>()? != *MAGIC {
+        return Err(bad("it is no backup of a journal"));
+    }
+    if u32::from_le_bytes(source.take()?) != VERSION {
+        return Err(bad("it was made by another version"));
+    }
+    loop {
+        let [len] = source.take()?;
+        if len == 0 {
+            break;
+        }
+        let mut name = vec![0; usize::from(len)];
+        source.fill(&mut name)?;
+        let name = String::from_utf8(name).map_err(|_| bad("a file in it has no name"))?;
+        // Only names that we give: a backup must not write elsewhere.
+        let ours = match name.strip_prefix("segments/") {
+            Some(segment) => Name::parse(segment).is_some(),
+            None => ["ids-", "snapshot-"].iter().any(|prefix| {
+                name.strip_prefix(prefix)
+                    .is_some_and(|digits| digits.bytes().all(|byte| byte.is_ascii_hexdigit()))
+            }),
+        };
+        if !ours {
+            return Err(bad("a file in it is none of a journal"));
+        }
+        copy(&mut source, &open_private(&folder.path().join(name))?)?;
+    }
+    let sum = source.sum;
+    if u32::from_le_bytes(source.take()?) != sum {
+        return Err(bad("it does not have its checksum"));
+    }
+    Ok(())
+}
+
+fn copy<R: Read>(source: &mut Summed<R>, mut file: &File) -> io::Result<()> {
+    let mut left = u64::from_le_bytes(source.take()?);
+    let mut buffer = vec![0; CHUNK];
+    while left > 0 {
+        let chunk = buffer.len().min(usize::try_from(left).unwrap_or(usize::MAX));
+        source.fill(&mut buffer[..chunk])?;
+        file.write_all(&buffer[..chunk])?;
+        left -= chunk as u64;
+    }
+    file.sync_all()
+}

@@ -1,0 +1,263 @@
+//! Checkpoints: what is only in memory and the log moves to segments, and a snapshot says so.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use menagerie_wal::Wal;
+use tracing::{debug, warn};
+
+use super::error::StoreError;
+use super::flush::{Flushed, flush};
+use super::folder::Folder;
+use super::image::{Fresh, Image};
+use super::recover::named;
+use super::segment::Name;
+use super::shared::{Asked, Done, Shared};
+use super::snapshot;
+use crate::core::block::Place;
+use crate::core::partition::EditPlace;
+use crate::core::state::State;
+
+/// A failed checkpoint is tried again after this; and one that may make room comes so soon after another.
+const AGAIN: Duration = Duration::from_secs(1);
+
+/// Keeps track of checkpoints, within the log loop.
+pub(crate) struct Checkpoints {
+    pub(crate) running: bool,
+    /// What goes back to the state if the running one fails.
+    fresh: Fresh,
+    retry_at: Option<Instant>,
+    last: Instant,
+    /// Who wants to know how the running one ends.
+    asked: Vec<Asked>,
+    /// What the newest snapshot names.
+    ids: Vec<(u64, u64)>,
+    segments: BTreeSet<Name>,
+    sequence: u64,
+}
+
+impl Checkpoints {
+    pub(crate) fn new(ids: Vec<(u64, u64)>, segments: BTreeSet<Name>, sequence: u64) -> Self {
+        let last = Instant::now();
+        Self {
+            running: false,
+            fresh: Fresh::default(),
+            retry_at: None,
+            last,
+            asked: Vec::new(),
+            ids,
+            segments,
+            sequence,
+        }
+    }
+
+    /// Whether the disk was full at the last attempt.
+    pub(crate) fn is_stuck(&self) -> bool {
+        self.retry_at.is_some()
+    }
+
+    /// The last record of the log that the newest snapshot has.
+    pub(crate) fn covered(&self) -> u64 {
+        self.sequence
+    }
+
+    /// Whether it is time for one. When room is short, soon: what was trimmed goes only then.
+    pub(crate) fn is_due(&self, shared: &Shared, log: &Wal, is_short: bool) -> bool {
+        if self.running {
+            return false;
+        }
+        if let Some(at) = self.retry_at {
+            return Instant::now() >= at;
+        }
+        let config = &shared.config;
+        if log.last_sequence() == self.sequence {
+            return false;
+        }
+        log.log_bytes() > 4 * config.flush_bytes.max(config.log_segment_bytes)
+            || self.last.elapsed() >= if is_short { AGAIN } else { config.checkpoint_interval }
+            || shared.read().fresh_bytes >= config.flush_bytes
+    }
+
+    /// The one that begins now is for them, too.
+    pub(crate) fn tell(&mut self, asked: Vec<Asked>) {
+        self.asked.extend(asked);
+    }
+
+    /// The last one, when the journal is closed: without a thread. On a full disk the log still has everything.
+    pub(crate) fn last(&mut self, shared: &Shared, folder: &Folder, log: &mut Wal) -> Result<(), StoreError> {
+        if log.last_sequence() == self.sequence {
+            return Ok(());
+        }
+        let image = self.capture(shared, log);
+        let done = make_durable(image, folder, shared.config.segment_bytes);
+        self.end(done, shared, folder, log)
+    }
+
+    fn capture(&mut self, shared: &Shared, log: &Wal) -> Image {
+        let mut image = Image::capture(&mut shared.write(), log.last_sequence());
+        self.fresh = image.fresh.clone();
+        self.last = Instant::now();
+        let now = shared.config.clock.now().0;
+        image.ids = self.ids.iter().filter(|(_, until)| *until >= now).copied().collect();
+        image
+    }
+
+    /// Takes an image; a thread makes it durable and tells the log loop.
+    pub(crate) fn begin(&mut self, shared: &Arc<Shared>, folder: &Arc<Folder>, log: &Wal) {
+        let image = self.capture(shared, log);
+        self.running = true;
+        let (thread_shared, thread_folder) = (shared.clone(), folder.clone());
+        let work = move || {
+            let begun = Instant::now();
+            let done = make_durable(image, &thread_folder, thread_shared.config.segment_bytes);
+            thread_shared.metrics.checkpoint_seconds.observe(begun.elapsed().as_secs_f64());
+            // Whoever is told may open the folder again.
+            drop(thread_folder);
+            thread_shared.queue().flushed = Some(done);
+            thread_shared.wake();
+        };
+        if let Err(error) = std::thread::Builder::new().name("journal-flush".to_owned()).spawn(work) {
+            let failed = StoreError::io("start a thread for", folder.path())(error);
+            shared.queue().flushed = Some(Err(failed));
+        }
+    }
+
+    /// A checkpoint has ended. An error is fatal, unless the disk is full.
+    pub(crate) fn end(
+        &mut self,
+        outcome: Result<Done, StoreError>,
+        shared: &Shared,
+        folder: &Folder,
+        log: &mut Wal,
+    ) -> Result<(), StoreError> {
+        self.running = false;
+        let done = match outcome {
+            Ok(done) => done,
+            Err(error) if error.is_full() => {
+                self.asked.drain(..).for_each(|tell| tell(Err(error.clone())));
+                warn!(%error, "cannot move messages to segments; trying again");
+                std::mem::take(&mut self.fresh).give_back(&mut shared.write());
+                self.retry_at = Some(Instant::now() + AGAIN);
+                return Ok(());
+            }
+            Err(error) => return Err(error),
+        };
+        self.retry_at = None;
+        install(&mut shared.write(), &done.flushed);
+        let dropped = log
+            .drop_covered(done.sequence)
+            .map_err(|source| StoreError::Log { path: folder.log(), source })?;
+        self.remove_old(&done, shared, folder)?;
+        (self.ids, self.segments, self.sequence) = (done.ids, done.segments, done.sequence);
+        self.asked.drain(..).for_each(|tell| tell(Ok(())));
+        debug!(sequence = self.sequence, segments = self.segments.len(), dropped, "checkpoint");
+        Ok(())
+    }
+
+    fn remove_old(&self, done: &Done, shared: &Shared, folder: &Folder) -> Result<(), StoreError> {
+        for name in self.segments.difference(&done.segments) {
+            shared.files.remove(*name)?;
+        }
+        let remove = |path: &std::path::Path| match std::fs::remove_file(path) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                Err(StoreError::io("remove", path)(error))
+            }
+            _ => Ok(()),
+        };
+        for (sequence, _) in self.ids.iter().filter(|old| !done.ids.contains(old)) {
+            remove(&folder.ids(*sequence))?;
+        }
+        for (sequence, path) in folder.numbered("snapshot-")? {
+            if sequence < done.sequence {
+                remove(&path)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Writes segments, ids and the snapshot, in this order, durably.
+pub(crate) fn make_durable(
+    mut image: Image,
+    folder: &Folder,
+    segment_bytes: u64,
+) -> Result<Done, StoreError> {
+    let before: Vec<(Name, u64)> = lengths(&image).collect();
+    let flushed = flush(&mut image, &folder.segments(), segment_bytes);
+    if flushed.is_err() {
+        undo(&before, &image, folder);
+    }
+    let flushed = flushed?;
+    if !image.fresh.ids.is_empty() {
+        snapshot::write(&folder.ids(image.sequence), snapshot::IDS, &image.fresh.ids)?;
+        image.ids.push((image.sequence, image.fresh.ids_until));
+    }
+    snapshot::write(&folder.snapshot(image.sequence), snapshot::SNAPSHOT, &image.encode())?;
+    folder.sync()?;
+    let segments = named(&image).collect();
+    Ok(Done { flushed, sequence: image.sequence, ids: image.ids, segments })
+}
+
+fn lengths(image: &Image) -> impl Iterator<Item = (Name, u64)> {
+    image.topics.iter().flat_map(|topic| {
+        topic
+            .segments
+            .iter()
+            .map(|(number, segment)| (Name { topic: topic.number, number: *number }, segment.bytes))
+    })
+}
+
+/// Gives back the room that half a flush has taken: on a full disk it is needed to let go of what was trimmed.
+fn undo(before: &[(Name, u64)], image: &Image, folder: &Folder) {
+    for (name, _) in lengths(image) {
+        let path = name.path(&folder.segments());
+        // What matters is the first error; opening the journal, or the next flush, does the same again.
+        let _ = match before.iter().find(|(known, _)| *known == name) {
+            Some((_, bytes)) => super::folder::open_private(&path).and_then(|file| file.set_len(*bytes)),
+            None => std::fs::remove_file(&path),
+        };
+    }
+}
+
+/// Tells the state where things are now. It has gone on meanwhile: what is gone is passed over.
+fn install(state: &mut State, flushed: &Flushed) {
+    for (topic, number, segment) in &flushed.segments {
+        let Some(topic) = state.topics.get_mut(topic) else { continue };
+        topic.segments.next = topic.segments.next.max(number + 1);
+        let there = topic.segments.all.entry(*number).or_default();
+        let (live, holes) = (there.live, std::mem::take(&mut there.holes));
+        *there = crate::core::topic::Segment { live, holes, ..segment.clone() };
+    }
+    for ((topic, number), first, location) in &flushed.blocks {
+        let Some((partition, segments)) =
+            state.topics.get_mut(topic).and_then(|topic| topic.partition_mut(*number))
+        else {
+            continue;
+        };
+        let Some(segment) = segments.all.get_mut(&location.segment) else { continue };
+        let at = partition.blocks.partition_point(|block| block.first < *first);
+        match partition.blocks.get_mut(at).filter(|block| block.first == *first) {
+            Some(block) => {
+                block.place = Place::Disk(*location);
+                segment.live += 1;
+            }
+            // It was dropped while it was written. If it was not the first of its partition, nothing else says so.
+            None => segment.holes.push(location.offset),
+        }
+    }
+    for ((topic, number), id, bytes, location) in &flushed.edits {
+        let Some((partition, segments)) =
+            state.topics.get_mut(topic).and_then(|topic| topic.partition_mut(*number))
+        else {
+            continue;
+        };
+        let Some(edited) = partition.edits.get_mut(id) else { continue };
+        if edited.place == EditPlace::Memory(bytes.clone()) {
+            edited.place = EditPlace::Disk(*location);
+            if let Some(segment) = segments.all.get_mut(&location.segment) {
+                segment.live += 1;
+            }
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! Why the journal's data could not be used.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use thiserror::Error;
+
+use crate::error::JournalError;
+
+/// Why the journal's data could not be used. Each says what was found, where, and what to try.
+#[derive(Debug, Clone, Error)]
+pub enum StoreError {
+    /// Another process has the folder.
+    #[error("the data folder {} is in use by another journal{}", path.display(), owner.map(|pid| format!(" (process {pid})")).unwrap_or_default())]
+    InUse {
+        /// The folder.
+        path: PathBuf,
+        /// Who has it, if it said so.
+        owner: Option<u32>,
+    },
+    /// The folder was written by a newer version.
+    #[error("{} has format {found}, but this version reads formats up to {known}", path.display())]
+    Newer {
+        /// The file that says so.
+        path: PathBuf,
+        /// The format it names.
+        found: u32,
+        /// The newest that we read.
+        known: u32,
+    },
+    /// A file does not hold what it must.
+    #[error("{} is damaged at byte {offset}: {what}", path.display())]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// Where in it.
+        offset: u64,
+        /// What is wrong there.
+        what: String,
+    },
+    /// A folder that must be empty is not.
+    #[error("{} holds journal data already", path.display())]
+    NotEmpty {
+        /// The folder.
+        path: PathBuf,
+    },
+    /// The log refused.
+    #[error("cannot use the log in {}", path.display())]
+    Log {
+        /// Its folder.
+        path: PathBuf,
+        /// What it said.
+        source: menagerie_wal::Error,
+    },
+    /// The operating system refused.
+    #[error("cannot {doing} {}", path.display())]
+    Io {
+        /// What was attempted.
+        doing: &'static str,
+        /// With what.
+        path: PathBuf,
+        /// Why not.
+        source: Arc<io::Error>,
+    },
+}
+
+impl StoreError {
+    pub(crate) fn io(doing: &'static str, path: impl AsRef<Path>) -> impl FnOnce(io::Error) -> Self {
+        move |source| Self::Io { doing, path: path.as_ref().to_owned(), source: Arc::new(source) }
+    }
+
+    pub(crate) fn damaged(path: &Path, offset: u64, what: impl Into<String>) -> Self {
+        Self::Damaged { path: path.to_owned(), offset, what: what.into() }
+    }
+
+    /// What the operator may try.
+    pub fn help(&self) -> &'static str {
+        match self {
+            Self::InUse { .. } => "stop the other journal, or choose another --data folder",
+            Self::Newer { .. } => "use the newer version that wrote this folder",
+            Self::Damaged { .. } => "copy the folder away, look at the disk, and restore it from a backup",
+            Self::NotEmpty { .. } => "choose an empty --data folder",
+            Self::Log { source, .. } => source.help(),
+            Self::Io { .. } => "look at the disk and its permissions, then start again",
+        }
+    }
+
+    /// The disk is full; nothing else is wrong.
+    pub(crate) fn is_full(&self) -> bool {
+        match self {
+            Self::Io { source, .. } => {
+                matches!(source.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+            }
+            Self::Log { source, .. } => source.is_full(),
+            Self::InUse { .. } | Self::Newer { .. } | Self::Damaged { .. } | Self::NotEmpty { .. } => false,
+        }
+    }
+}
+
+impl From<StoreError> for JournalError {
+    fn from(error: StoreError) -> Self {
+        if error.is_full() { Self::DiskFull } else { Self::Damaged(error.to_string()) }
+    }
+}

@@ -1,0 +1,103 @@
+//! Open segments and blocks that were read lately.
+
+use std::collections::{HashMap, VecDeque};
+use std::fs::{self, File};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bytes::Bytes;
+
+use super::error::StoreError;
+use super::segment::{self, Name};
+use crate::core::block::Location;
+
+/// Segments held open; more are opened again when they are read.
+const OPEN_MAX: usize = 256;
+/// Blocks kept after reading: for readers that want a few messages at a time.
+const CACHE_BYTES: usize = 8 << 20;
+/// A larger block is not kept.
+const CACHED_BYTES_MAX: usize = 1 << 20;
+
+/// The segments of a journal, for reading.
+#[derive(Debug)]
+pub(crate) struct Files {
+    folder: PathBuf,
+    open: Mutex<HashMap<Name, Arc<File>>>,
+    cache: Mutex<Cache>,
+}
+
+/// First in, first out: a block that is read on is read soon.
+#[derive(Debug, Default)]
+struct Cache {
+    blocks: HashMap<(u32, u32, u32), Bytes>,
+    order: VecDeque<(u32, u32, u32)>,
+    bytes: usize,
+}
+
+impl Files {
+    pub(crate) fn new(folder: PathBuf) -> Self {
+        Self { folder, open: Mutex::default(), cache: Mutex::default() }
+    }
+
+    /// The contents of a block.
+    pub(crate) fn load(&self, topic: u32, location: Location) -> Result<Bytes, StoreError> {
+        let key = (topic, location.segment, location.offset);
+        if let Some(bytes) = self.cache.lock().unwrap_or_else(PoisonError::into_inner).blocks.get(&key) {
+            return Ok(bytes.clone());
+        }
+        let name = Name { topic, number: location.segment };
+        let file = self.open(name)?;
+        let (_, contents) = segment::read_block(&file, &name.path(&self.folder), name, location)?;
+        if contents.len() <= CACHED_BYTES_MAX {
+            self.cache.lock().unwrap_or_else(PoisonError::into_inner).insert(key, contents.clone());
+        }
+        Ok(contents)
+    }
+
+    /// Whether a block need not be read.
+    pub(crate) fn has(&self, topic: u32, location: Location) -> bool {
+        let key = (topic, location.segment, location.offset);
+        self.cache.lock().unwrap_or_else(PoisonError::into_inner).blocks.contains_key(&key)
+    }
+
+    pub(crate) fn open(&self, name: Name) -> Result<Arc<File>, StoreError> {
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(file) = open.get(&name) {
+            return Ok(file.clone());
+        }
+        if open.len() >= OPEN_MAX {
+            open.clear();
+        }
+        let path = name.path(&self.folder);
+        let file = Arc::new(File::open(&path).map_err(StoreError::io("open", &path))?);
+        open.insert(name, file.clone());
+        Ok(file)
+    }
+
+    /// Removes a segment. Who reads it goes on.
+    pub(crate) fn remove(&self, name: Name) -> Result<(), StoreError> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner).remove(&name);
+        let path = name.path(&self.folder);
+        match fs::remove_file(&path) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                Err(StoreError::io("remove", &path)(error))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Cache {
+    fn insert(&mut self, key: (u32, u32, u32), bytes: Bytes) {
+        self.bytes += bytes.len();
+        match self.blocks.insert(key, bytes) {
+            None => self.order.push_back(key),
+            // Two readers have read it at once.
+            Some(same) => self.bytes -= same.len(),
+        }
+        while self.bytes > CACHE_BYTES {
+            let Some(oldest) = self.order.pop_front().and_then(|key| self.blocks.remove(&key)) else { break };
+            self.bytes -= oldest.len();
+        }
+    }
+}

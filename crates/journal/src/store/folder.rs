@@ -1,0 +1,156 @@
+//! The data folder: one journal at a time, one format version.
+
+use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
+use std::io::{ErrorKind, Read as _, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{FlockOperation, flock};
+
+use super::error::StoreError;
+
+/// The format that this version writes.
+pub const FORMAT: u32 = 1;
+const FORMAT_WORD: &str = "menagerie-journal";
+
+/// A data folder that this process has to itself.
+#[derive(Debug)]
+pub(crate) struct Folder {
+    path: PathBuf,
+    /// Holds the lock as long as it is open.
+    _lock: File,
+}
+
+impl Folder {
+    /// Makes the folder if need be, locks it, and checks its format.
+    pub(crate) fn open(path: &Path) -> Result<Self, StoreError> {
+        make(path)?;
+        // Also one that somebody made before us: messages and the token are nobody else's business.
+        fs::set_permissions(path, Permissions::from_mode(0o700))
+            .map_err(StoreError::io("close to others", path))?;
+        let folder = Self { path: path.to_owned(), _lock: lock(path)? };
+        folder.check_format()?;
+        make(&folder.log())?;
+        make(&folder.segments())?;
+        folder.sync()?;
+        Ok(folder)
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(crate) fn log(&self) -> PathBuf {
+        self.path.join("log")
+    }
+
+    pub(crate) fn segments(&self) -> PathBuf {
+        self.path.join("segments")
+    }
+
+    /// The snapshot that covers the log up to `sequence`.
+    pub(crate) fn snapshot(&self, sequence: u64) -> PathBuf {
+        self.path.join(format!("snapshot-{sequence:016x}"))
+    }
+
+    /// Dedup ids noted before the snapshot of `sequence`.
+    pub(crate) fn ids(&self, sequence: u64) -> PathBuf {
+        self.path.join(format!("ids-{sequence:016x}"))
+    }
+
+    /// All files of a kind with their sequence, oldest first.
+    pub(crate) fn numbered(&self, prefix: &str) -> Result<Vec<(u64, PathBuf)>, StoreError> {
+        let mut found = Vec::new();
+        for entry in fs::read_dir(&self.path).map_err(StoreError::io("list", &self.path))? {
+            let entry = entry.map_err(StoreError::io("list", &self.path))?;
+            let name = entry.file_name();
+            let digits = name.to_str().and_then(|name| name.strip_prefix(prefix));
+            let sequence = digits.filter(|digits| digits.len() == 16);
+            if let Some(sequence) = sequence.and_then(|digits| u64::from_str_radix(digits, 16).ok()) {
+                found.push((sequence, entry.path()));
+            }
+        }
+        found.sort_unstable();
+        Ok(found)
+    }
+
+    /// Makes names in the folder durable.
+    pub(crate) fn sync(&self) -> Result<(), StoreError> {
+        sync_dir(&self.path)
+    }
+
+    fn check_format(&self) -> Result<(), StoreError> {
+        let path = self.path.join("format");
+        match fs::read_to_string(&path) {
+            Ok(text) => {
+                let word = text.strip_prefix(FORMAT_WORD).and_then(|rest| rest.strip_prefix(' '));
+                match word.map(|rest| rest.trim_end().parse::<u32>()) {
+                    // Exactly what we write: a changed byte is damage, not a matter of taste.
+                    Some(Ok(found)) if found > FORMAT => {
+                        Err(StoreError::Newer { path, found, known: FORMAT })
+                    }
+                    _ if text == format!("{FORMAT_WORD} {FORMAT}\n") => Ok(()),
+                    _ => {
+                        let what = format!("expected `{FORMAT_WORD} {FORMAT}`, found {text:?}");
+                        Err(StoreError::damaged(&path, 0, what))
+                    }
+                }
+            }
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                // A folder of data whose format was lost is no new folder.
+                if self.numbered("snapshot-")?.is_empty() && !self.log().exists() {
+                    let bytes = format!("{FORMAT_WORD} {FORMAT}\n");
+                    return replace(&path, bytes.as_bytes()).and_then(|()| self.sync());
+                }
+                Err(StoreError::damaged(&path, 0, "it is missing, but there is data"))
+            }
+            Err(error) => Err(StoreError::io("read", &path)(error)),
+        }
+    }
+}
+
+fn make(path: &Path) -> Result<(), StoreError> {
+    DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(StoreError::io("create", path))
+}
+
+/// Makes names in a folder durable.
+pub(crate) fn sync_dir(path: &Path) -> Result<(), StoreError> {
+    File::open(path).and_then(|dir| dir.sync_all()).map_err(StoreError::io("synchronise", path))
+}
+
+/// Opens a file for reading and writing that only its owner can read, creating it if need be.
+pub(crate) fn open_private(path: &Path) -> std::io::Result<File> {
+    OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(path)
+}
+
+/// Puts a file in place as a whole, durably but for its name.
+pub(crate) fn replace(path: &Path, bytes: &[u8]) -> Result<(), StoreError> {
+    let temporary = path.with_extension("new");
+    let write = || {
+        let mut file = open_private(&temporary)?;
+        file.set_len(0)?;
+        file.write_all(bytes)?;
+        file.sync_all()?;
+        fs::rename(&temporary, path)
+    };
+    write().map_err(|error| {
+        // What matters is the first error; a part of a file is of no use.
+        let _ = fs::remove_file(&temporary);
+        StoreError::io("write", path)(error)
+    })
+}
+
+fn lock(folder: &Path) -> Result<File, StoreError> {
+    let path = folder.join("lock");
+    let mut file = open_private(&path).map_err(StoreError::io("open", &path))?;
+    if flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
+        let mut owner = String::new();
+        // Only to name the culprit; without it the message is still right.
+        let _ = file.read_to_string(&mut owner);
+        return Err(StoreError::InUse { path: folder.to_owned(), owner: owner.trim().parse().ok() });
+    }
+    file.set_len(0)
+        .and_then(|()| writeln!(file, "{}", std::process::id()))
+        .map_err(StoreError::io("write", &path))?;
+    Ok(file)
+}

@@ -1,0 +1,365 @@
+//! The log loop: takes wishes, decides, makes a group durable, applies it, and tells.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use menagerie_wal::Wal;
+use tracing::{error, info, warn};
+
+use super::checkpoint::Checkpoints;
+use super::error::StoreError;
+use super::folder::Folder;
+use super::group::Group;
+use super::shared::{Shared, Tell, Waiting};
+use super::space::Space;
+use crate::core::clock::{Jump, Watch};
+use crate::core::decide::{Facts, Limits, Verdict, Wish};
+use crate::core::pending::Pending;
+use crate::core::retention;
+use crate::core::state::Spot;
+use crate::error::JournalError;
+
+/// A group is made durable when it has this many bytes, even if more waits: a bound for its buffer.
+const GROUP_BYTES: usize = 8 << 20;
+/// Retention, metrics and what else is looked at from time to time.
+pub(super) const TICK: Duration = Duration::from_secs(1);
+/// Ids so far ahead of the clock are reported when the journal is opened.
+const AHEAD: Duration = Duration::from_secs(60);
+
+/// The loop and what only it touches.
+pub(crate) struct LogLoop {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) folder: Arc<Folder>,
+    pub(crate) log: Wal,
+    pub(crate) checkpoints: Checkpoints,
+    pub(super) space: Space,
+    /// A group that could not be written, and when its log was last opened again in vain. Nobody knows how much of it is
+    /// there until that succeeds; so long, nothing else can be written.
+    pub(super) stranded: Option<(Group, Instant)>,
+    watch: Watch,
+    started: Instant,
+    ticked: Instant,
+}
+
+/// Why the loop ends.
+enum End {
+    /// It was asked to, and everything is durable.
+    Stopped,
+    /// Nobody uses the journal any more, and nobody has closed it.
+    Abandoned,
+}
+
+/// Tells everybody that nothing will happen any more, also when the loop panics.
+struct Closing(Arc<Shared>);
+
+impl Drop for Closing {
+    fn drop(&mut self) {
+        let mut queue = self.0.queue();
+        queue.closed = true;
+        let left: Vec<Waiting> = queue.wishes.drain(..).collect();
+        // Dropped: who waits for one is told by that.
+        let checkpoints = std::mem::take(&mut queue.checkpoints);
+        drop(queue);
+        drop(checkpoints);
+        left.into_iter().for_each(|waiting| (waiting.tell)(Err(JournalError::Closed)));
+        self.0.room.close();
+        self.0.notify_all();
+    }
+}
+
+impl LogLoop {
+    pub(crate) fn new(shared: Arc<Shared>, folder: Arc<Folder>, log: Wal, checkpoints: Checkpoints) -> Self {
+        let started = Instant::now();
+        let ahead = crate::id::Ticks(shared.read().newest).since(shared.config.clock.now());
+        if ahead > AHEAD {
+            warn!(
+                seconds = ahead.as_secs(),
+                "the newest id is ahead of the clock, which was or is wrong; ids go on from there"
+            );
+        }
+        let space = Space::new(folder.path().to_owned(), shared.config.reserve_bytes);
+        let (watch, ticked) = (Watch::default(), started);
+        Self { shared, folder, log, checkpoints, space, stranded: None, watch, started, ticked }
+    }
+
+    /// Runs until the journal stops and everything accepted is durable, or until the disk fails: then nobody knows what is
+    /// on it, and the process should end.
+    pub(crate) fn run(mut self) -> Result<(), StoreError> {
+        let _closing = Closing(self.shared.clone());
+        let ended = match self.serve() {
+            Ok(End::Stopped) => self.close(),
+            Ok(End::Abandoned) => self.await_flush(),
+            Err(error) => Err(error),
+        };
+        if let Err(error) = &ended {
+            error!(%error, "the journal has failed");
+        }
+        ended
+    }
+
+    fn serve(&mut self) -> Result<End, StoreError> {
+        loop {
+            let (mut wishes, flushed, stopping) = self.wait();
+            self.settle(stopping)?;
+            if let Some(outcome) = flushed {
+                self.checkpoints.end(outcome, &self.shared, &self.folder, &mut self.log)?;
+                self.measure();
+            }
+            if self.shared.queue().abandoned {
+                return Ok(End::Abandoned);
+            }
+            while !wishes.is_empty() {
+                let left = self.group(wishes)?;
+                wishes = left;
+            }
+            self.tick()?;
+            let wanted = !self.shared.queue().checkpoints.is_empty() && !self.checkpoints.running;
+            let due = wanted || self.checkpoints.is_due(&self.shared, &self.log, self.is_short());
+            if due && self.stranded.is_none() {
+                self.checkpoint(wanted);
+            }
+            if stopping && self.shared.queue().wishes.is_empty() {
+                return Ok(End::Stopped);
+            }
+        }
+    }
+
+    /// Waits until there is something to do. While too much is in memory, only for the end of a checkpoint.
+    fn wait(&self) -> (Vec<Waiting>, Option<Result<super::shared::Done, StoreError>>, bool) {
+        let full = self.shared.read().fresh_bytes >= 2 * self.shared.config.flush_bytes;
+        let hold = full && (self.checkpoints.running && !self.checkpoints.is_stuck());
+        let patience = self.patience();
+        let mut queue = self.shared.queue();
+        let stranded = self.stranded.is_some();
+        let has_work = |queue: &super::shared::Queue| {
+            (queue.flushed.is_some() && !stranded)
+                || queue.abandoned
+                || (!hold && (queue.stopping || !queue.wishes.is_empty()))
+                || (!queue.checkpoints.is_empty() && !self.checkpoints.running && !stranded)
+        };
+        if !has_work(&queue) {
+            queue = self.shared.wait(queue, patience);
+        }
+        // The log is told what it may drop, so it must be there.
+        let flushed = if stranded { None } else { queue.flushed.take() };
+        let mut taken = Vec::new();
+        let mut bytes = 0;
+        while !hold && bytes < GROUP_BYTES {
+            let Some(waiting) = queue.wishes.pop_front() else { break };
+            bytes += waiting.bytes;
+            taken.push(waiting);
+        }
+        (taken, flushed, queue.stopping)
+    }
+
+    /// Until the next delayed message is due, or something else is to be looked at.
+    fn patience(&self) -> Duration {
+        let state = self.shared.read();
+        let next = state.delayed.first_key_value().map(|((due, _), _)| crate::id::Ticks(*due));
+        let now = self.shared.config.clock.now();
+        next.map_or(TICK, |due| due.since(now).min(TICK))
+    }
+
+    /// Makes as many wishes as can stand together durable, and returns those that must wait for the next group.
+    fn group(&mut self, wishes: Vec<Waiting>) -> Result<Vec<Waiting>, StoreError> {
+        let now = self.shared.config.clock.now();
+        if let Some(jump) = self.watch.observe(now, self.started.elapsed()) {
+            report(jump);
+        }
+        let mut group = Group::default();
+        self.space.look();
+        let left = self.decide(wishes, now.0, &mut group);
+        self.shared.room.add_permits(group.bytes);
+        if let Some(group) = self.commit(group)? {
+            self.finish(group);
+        }
+        Ok(left)
+    }
+
+    /// Applies what is durable of a group, and tells.
+    pub(super) fn finish(&self, mut group: Group) {
+        let mut touched: Vec<Spot> = Vec::new();
+        let deletes = group.deletes();
+        if !group.records.is_empty() {
+            let mut state = self.shared.write();
+            for record in std::mem::take(&mut group.records) {
+                state.apply(record, &mut |spot| {
+                    if touched.last() != Some(&spot) {
+                        touched.push(spot);
+                    }
+                });
+            }
+        }
+        if deletes {
+            self.shared.notify_all();
+        }
+        // Readers first: they have more to do than those who are only told that it is durable.
+        self.shared.notify(&touched);
+        group.tell();
+    }
+
+    fn decide(&self, wishes: Vec<Waiting>, now: u64, group: &mut Group) -> Vec<Waiting> {
+        let state = self.shared.read();
+        let files = &self.shared.files;
+        let load = |topic, location| files.load(topic, location).map_err(JournalError::from);
+        let facts = Facts { state: &state, limits: self.limits(&state), now, load: &load };
+        let mut pending = Pending::default();
+        let mut wishes = wishes.into_iter();
+        while let Some(mut waiting) = wishes.next() {
+            let decided = if self.is_full_for(&state, &waiting.wish) {
+                Err(JournalError::DiskFull)
+            } else {
+                facts.decide(&mut waiting.wish, &mut pending)
+            };
+            let (record, answer) = match decided {
+                Ok(Verdict::Later) => return std::iter::once(waiting).chain(wishes).collect(),
+                Ok(Verdict::Yes(record, answer)) => {
+                    (Some(record).filter(|record| !record.changes.is_empty()), Ok(answer))
+                }
+                Err(error) => (None, Err(error)),
+            };
+            group.bytes += waiting.bytes;
+            group.add(record, answer, waiting.tell);
+        }
+        Vec::new()
+    }
+
+    /// Whether the disk has no room for a wish: for appends and replacements a reserve must be left, and memory must not be
+    /// full of messages that have no room on disk; for anything else a log that can be written to is enough.
+    fn is_full_for(&self, state: &crate::core::state::State, wish: &Wish) -> bool {
+        let replaces = |edit| crate::core::edit::message(edit).is_some();
+        let grows = match wish {
+            Wish::Commit(commit) => !commit.appends.is_empty() || commit.edits.iter().any(replaces),
+            _ => false,
+        };
+        let stuffed =
+            || self.checkpoints.is_stuck() && state.fresh_bytes >= 2 * self.shared.config.flush_bytes;
+        self.stranded.is_some() || (grows && (self.space.is_short() || stuffed()))
+    }
+
+    /// Whether appends are refused for want of room.
+    fn is_short(&self) -> bool {
+        let reached = |quota| self.limits(&self.shared.read()).used >= quota;
+        self.space.is_short() || self.shared.config.quota_bytes.is_some_and(reached)
+    }
+
+    fn limits(&self, state: &crate::core::state::State) -> Limits {
+        let config = &self.shared.config;
+        let used = config.quota_bytes.map_or(0, |_| state.segment_bytes() + self.log.log_bytes());
+        Limits {
+            message_bytes: config.message_bytes_max,
+            edits: config.edits_max,
+            delayed: config.delayed_max,
+            quota: config.quota_bytes,
+            used,
+        }
+    }
+
+    /// What the journal does by itself: delayed messages, retention, metrics.
+    fn tick(&mut self) -> Result<(), StoreError> {
+        let now = self.shared.config.clock.now();
+        loop {
+            let due = self.shared.read().delayed.first_key_value().is_some_and(|((due, _), _)| *due <= now.0);
+            if !due || !self.alone(Wish::Mature)? {
+                break;
+            }
+        }
+        if self.ticked.elapsed() < TICK {
+            return Ok(());
+        }
+        self.ticked = Instant::now();
+        self.space.look();
+        let drops = retention::drops(&self.shared.read(), now.0);
+        if !drops.is_empty() {
+            info!(partitions = drops.len(), "retention drops old messages");
+            if self.alone(Wish::Drop(drops))? {
+                // Their files go when a snapshot says that they are not needed.
+                self.shared.queue().checkpoints.push(Box::new(|_| {}));
+            }
+        }
+        for topic in self.shared.write().topics.values_mut() {
+            let window = topic.dedup_ticks();
+            topic.dedup.age(now.0, window);
+        }
+        self.measure();
+        Ok(())
+    }
+
+    /// Does something of the journal's own. Tells whether it happened.
+    fn alone(&mut self, wish: Wish) -> Result<bool, StoreError> {
+        let (told, outcome) = std::sync::mpsc::channel();
+        let tell: Tell = Box::new(move |answer| {
+            // The receiver is a line below.
+            let _ = told.send(answer.map(drop));
+        });
+        self.group(vec![Waiting { wish, bytes: 0, tell }])?;
+        match outcome.try_recv() {
+            Ok(Ok(())) => Ok(true),
+            Ok(Err(error)) => {
+                warn!(%error, "cannot do what is due; trying again");
+                Ok(false)
+            }
+            Err(_) => Ok(false),
+        }
+    }
+
+    fn checkpoint(&mut self, wanted: bool) {
+        if wanted {
+            // Those who ask while it runs get the next one: it has what they want in it.
+            let asked = std::mem::take(&mut self.shared.queue().checkpoints);
+            self.checkpoints.tell(asked);
+        }
+        self.checkpoints.begin(&self.shared, &self.folder, &self.log);
+    }
+
+    fn measure(&self) {
+        let shared = &self.shared;
+        shared.log_bytes.store(self.log.log_bytes(), Ordering::Relaxed);
+        let state = shared.read();
+        let messages =
+            state.listed().flat_map(|(_, topic)| &topic.partitions).map(|p| p.messages).sum::<u64>();
+        shared.metrics.messages.set(messages as i64);
+        shared.metrics.delayed.set(state.delayed.len() as i64);
+        shared.metrics.disk_bytes.set((state.segment_bytes() + self.log.log_bytes()) as i64);
+        let ahead = crate::id::Ticks(state.newest).since(shared.config.clock.now());
+        shared.metrics.clock_ahead_seconds.set(ahead.as_secs() as i64);
+    }
+
+    /// Lets a checkpoint that runs come to its end.
+    fn await_flush(&mut self) -> Result<(), StoreError> {
+        while self.checkpoints.running {
+            let mut queue = self.shared.queue();
+            while queue.flushed.is_none() {
+                queue = self.shared.wait(queue, TICK);
+            }
+            let outcome = queue.flushed.take();
+            drop(queue);
+            if let Some(outcome) = outcome {
+                self.checkpoints.end(outcome, &self.shared, &self.folder, &mut self.log)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Moves everything to segments, so that opening is quick, and closes the log.
+    fn close(mut self) -> Result<(), StoreError> {
+        self.await_flush()?;
+        self.checkpoints.last(&self.shared, &self.folder, &mut self.log)?;
+        self.log.close().map_err(|source| StoreError::Log { path: self.folder.log(), source })
+    }
+}
+
+fn report(jump: Jump) {
+    match jump {
+        Jump::Ahead(by) => {
+            warn!(
+                seconds = by.as_secs(),
+                "the clock has jumped ahead: ids follow it, and stay there if it was wrong"
+            );
+        }
+        Jump::Back(by) => {
+            warn!(seconds = by.as_secs(), "the clock has jumped back: ids go on rising from the newest one");
+        }
+    }
+}

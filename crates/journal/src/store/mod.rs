@@ -1,0 +1,337 @@
+//! The store: a journal on this machine's disk.
+//!
+//! # Layout
+//! - [`Store`]: the journal as its callers use it. [`config`]: what the operator chooses. [`shared`]: what the loops share.
+//! - [`log_loop`]: takes wishes, decides, applies groups; [`durable`] writes them. [`checkpoint`], [`flush`]: from memory and
+//!   log to segments. [`reader`]: reads. [`group`]: what becomes durable together. [`space`]: room on the disk.
+//! - [`segment`], [`snapshot`]: what the bytes mean. [`image`]: a state to be written. [`files`]: open segments.
+//! - [`folder`], [`recover`]: from a folder to a state. [`verify`], [`backup`]: checks and copies of all of it.
+//!
+//! A message is written twice: to the log, with one sync for a whole group, and later, in the background, to its topic's
+//! segment, compressed, beside its neighbours. What is in memory is the index of the blocks, and the messages that are in
+//! the log only.
+
+pub mod backup;
+mod checkpoint;
+pub mod config;
+mod durable;
+pub mod error;
+pub(crate) mod files;
+mod flush;
+pub(crate) mod folder;
+mod group;
+mod image;
+mod log_loop;
+pub mod metrics;
+pub(crate) mod reader;
+mod recover;
+mod segment;
+mod shared;
+mod snapshot;
+mod space;
+pub mod verify;
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::thread::JoinHandle;
+
+use menagerie_wal::{Durability, Options as LogOptions};
+use tokio::sync::{OwnedSemaphorePermit, oneshot};
+
+pub use config::{Clock, Config};
+pub use error::StoreError;
+pub use folder::FORMAT;
+pub use metrics::Metrics;
+
+use self::checkpoint::Checkpoints;
+use self::files::Files;
+use self::folder::Folder;
+use self::log_loop::LogLoop;
+use self::reader::{Encoded, Room};
+use self::recover::{Recovered, recover};
+use self::shared::{Shared, Tell, size};
+use crate::commit::{Commit, Committed, Opened};
+use crate::core::decide::{Answer, COMMIT_BYTES, Wish};
+use crate::core::message;
+use crate::error::JournalError;
+use crate::fence::Fence;
+use crate::id::{MessageId, Ticks};
+use crate::journal::{Journal, Reply};
+use crate::read::{Batch, Read};
+use crate::stats::{PartitionStats, Usage};
+use crate::topic::{Consumer, Created, PartitionId, Topic, TopicConfig, TopicView};
+
+/// A record is a commit with its names and ids: never much longer than what is in it.
+const RECORD_BYTES_EXTRA: u32 = 64 << 20;
+
+/// A journal on this machine's disk. Clones are the same journal. Its calls need a tokio runtime.
+///
+/// When the last clone is dropped without [`Store::close`], it is as if the process had crashed: nothing is lost, but the
+/// next opening takes longer.
+#[derive(Clone)]
+pub struct Store {
+    shared: Arc<Shared>,
+    folder: Arc<Folder>,
+    ended: Arc<Ended>,
+}
+
+/// The log loop, for who waits for its end.
+struct Ended {
+    thread: std::sync::Mutex<Option<JoinHandle<Result<(), StoreError>>>>,
+    shared: Arc<Shared>,
+}
+
+impl Drop for Ended {
+    /// Waits for the threads, for one sync or one checkpoint at most: whoever opens the folder next must not meet them.
+    fn drop(&mut self) {
+        self.shared.queue().abandoned = true;
+        self.shared.wake();
+        let thread = self.thread.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take();
+        // How it ended was logged.
+        let _ = thread.map(JoinHandle::join);
+    }
+}
+
+impl Store {
+    /// Opens the journal in a folder, or makes one.
+    pub fn open(config: Config, metrics: Metrics) -> Result<Self, StoreError> {
+        let folder = Arc::new(Folder::open(&config.data)?);
+        let options = LogOptions {
+            segment_bytes: config.log_segment_bytes,
+            record_bytes_max: config
+                .message_bytes_max
+                .saturating_add(COMMIT_BYTES as u32)
+                .saturating_add(RECORD_BYTES_EXTRA),
+            durability: Durability::Fsync,
+        };
+        let Recovered { state, log, ids, segments, covered } = recover(&folder, options)?;
+        let files = Files::new(folder.segments());
+        let shared = Arc::new(Shared::new(config, state, files, metrics));
+        let checkpoints = Checkpoints::new(ids, segments, covered);
+        let log_loop = LogLoop::new(shared.clone(), folder.clone(), log, checkpoints);
+        let thread = std::thread::Builder::new()
+            .name("journal-log".to_owned())
+            .spawn(move || log_loop.run())
+            .map_err(StoreError::io("start a thread for", folder.path()))?;
+        let ended = Arc::new(Ended { thread: std::sync::Mutex::new(Some(thread)), shared: shared.clone() });
+        Ok(Self { shared, folder, ended })
+    }
+
+    /// Refuses everything new, makes what was accepted durable, and closes the data.
+    pub fn close(&self) -> Result<(), StoreError> {
+        self.stop();
+        self.wait()
+    }
+
+    /// Refuses everything new; what was accepted becomes durable.
+    pub fn stop(&self) {
+        self.shared.queue().stopping = true;
+        self.shared.wake();
+    }
+
+    /// Waits until the journal is closed, or has failed.
+    pub fn wait(&self) -> Result<(), StoreError> {
+        let thread = self.ended.thread.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take();
+        match thread.map(JoinHandle::join) {
+            None => Ok(()),
+            Some(Ok(ended)) => ended,
+            Some(Err(_)) => {
+                Err(StoreError::damaged(self.folder.path(), 0, "the log loop has panicked: a bug"))
+            }
+        }
+    }
+
+    /// Where its data is.
+    pub fn data(&self) -> &std::path::Path {
+        self.folder.path()
+    }
+
+    /// Moves everything to segments, and returns when that is durable.
+    pub fn checkpoint(&self) -> Result<(), StoreError> {
+        let (tell, told) = std::sync::mpsc::channel();
+        {
+            let mut queue = self.shared.queue();
+            let tell = move |outcome| {
+                // Who asked may have gone.
+                let _ = tell.send(outcome);
+            };
+            if !queue.closed {
+                queue.checkpoints.push(Box::new(tell));
+            }
+        }
+        self.shared.wake();
+        told.recv()
+            .unwrap_or_else(|_| Err(StoreError::damaged(self.folder.path(), 0, "the journal is closed")))
+    }
+
+    /// Takes room for a wish and puts it into the queue; `tell` is called when it is durable or refused.
+    pub(crate) async fn submit(&self, wish: Wish, tell: Tell) {
+        let bytes = size(&wish);
+        match self.shared.room.acquire_many(bytes as u32).await {
+            Ok(room) => {
+                // Given back by the log loop.
+                room.forget();
+                self.shared.enqueue(wish, bytes, tell);
+            }
+            Err(_) => tell(Err(JournalError::Closed)),
+        }
+    }
+
+    async fn ask(&self, wish: Wish) -> Result<Answer, JournalError> {
+        let (tell, told) = oneshot::channel();
+        let tell: Tell = Box::new(move |answer| {
+            // Who asked may have gone.
+            let _ = tell.send(answer);
+        });
+        self.submit(wish, tell).await;
+        told.await.unwrap_or(Err(JournalError::Closed))
+    }
+
+    /// A read whose messages are left as bytes, with the room that they take.
+    pub(crate) async fn read_encoded(
+        &self,
+        read: &Read,
+        room: Option<Room<'_>>,
+    ) -> Result<(Encoded, Option<OwnedSemaphorePermit>), JournalError> {
+        reader::read(&self.shared, read, room).await
+    }
+
+    pub(crate) fn metrics(&self) -> &Metrics {
+        &self.shared.metrics
+    }
+
+    pub(crate) fn message_bytes_max(&self) -> u32 {
+        self.shared.config.message_bytes_max
+    }
+
+    fn look_at_usage(&self) -> Usage {
+        let shared = &self.shared;
+        let state = shared.read();
+        let partitions = || state.listed().flat_map(|(_, topic)| &topic.partitions);
+        Usage {
+            topics: state.listed().count() as u64,
+            messages: partitions().map(|partition| partition.messages).sum(),
+            disk_bytes: state.segment_bytes() + shared.log_bytes.load(Ordering::Relaxed),
+            quota_bytes: shared.config.quota_bytes,
+            delayed: state.delayed.len() as u64,
+            dedup_ids: state.listed().map(|(_, topic)| topic.dedup.len() as u64).sum(),
+            clock_ahead_ms: Ticks(state.newest).since(shared.config.clock.now()).as_millis() as u64,
+        }
+    }
+}
+
+fn mixed_up() -> JournalError {
+    JournalError::Protocol("an answer to another question".to_owned())
+}
+
+impl Journal for Store {
+    fn open<'a>(
+        &'a self,
+        partition: &'a PartitionId,
+        consumer: &'a Consumer,
+        fence: Fence,
+    ) -> Reply<'a, Opened> {
+        let wish = Wish::Open { partition: partition.clone(), consumer: consumer.clone(), fence };
+        Box::pin(async move {
+            match self.ask(wish).await? {
+                Answer::Opened(opened) => Ok(opened),
+                _ => Err(mixed_up()),
+            }
+        })
+    }
+
+    fn consumer<'a>(
+        &'a self,
+        partition: &'a PartitionId,
+        consumer: &'a Consumer,
+    ) -> Reply<'a, Option<Opened>> {
+        Box::pin(async move {
+            let state = self.shared.read();
+            let spot = state.spot(partition)?;
+            let reader = state.partition(spot).and_then(|partition| partition.consumers.get(consumer));
+            Ok(reader.map(crate::core::partition::Reader::opened))
+        })
+    }
+
+    fn commit(&self, commit: Commit) -> Reply<'_, Committed> {
+        Box::pin(async move {
+            match self.ask(Wish::Commit(commit)).await? {
+                Answer::Committed(committed) => Ok(committed),
+                _ => Err(mixed_up()),
+            }
+        })
+    }
+
+    fn read(&self, read: Read) -> Reply<'_, Batch> {
+        Box::pin(async move {
+            let (encoded, _) = self.read_encoded(&read, None).await?;
+            let mut messages = Vec::with_capacity(encoded.count as usize);
+            for part in encoded.parts {
+                message::decode_all(part, &mut messages)
+                    .map_err(|error| JournalError::Damaged(error.to_string()))?;
+            }
+            Ok(Batch { messages, gap: encoded.gap, last: encoded.last })
+        })
+    }
+
+    fn at_time<'a>(&'a self, partition: &'a PartitionId, time: Ticks) -> Reply<'a, Option<MessageId>> {
+        Box::pin(async move {
+            let read = Read::from(partition.clone(), MessageId(time)).limit(1);
+            Ok(self.read(read).await?.messages.first().map(|message| message.id))
+        })
+    }
+
+    fn trim<'a>(&'a self, partition: &'a PartitionId, through: MessageId) -> Reply<'a, ()> {
+        let wish = Wish::Trim { partition: partition.clone(), through };
+        Box::pin(async move { self.ask(wish).await.map(drop) })
+    }
+
+    fn stats<'a>(&'a self, topic: &'a Topic) -> Reply<'a, Vec<PartitionStats>> {
+        Box::pin(async move {
+            let (shared, topic) = (self.shared.clone(), topic.clone());
+            let looked = tokio::task::spawn_blocking(move || reader::stats(&shared, &topic)).await;
+            looked.map_err(|_| JournalError::Closed)?
+        })
+    }
+
+    fn usage(&self) -> Reply<'_, Usage> {
+        Box::pin(async move { Ok(self.look_at_usage()) })
+    }
+
+    fn create_topic<'a>(&'a self, topic: &'a Topic, config: TopicConfig) -> Reply<'a, Created> {
+        let wish = Wish::Create { topic: topic.clone(), config };
+        Box::pin(async move {
+            match self.ask(wish).await? {
+                Answer::Created(created) => Ok(created),
+                _ => Err(mixed_up()),
+            }
+        })
+    }
+
+    fn topics(&self) -> Reply<'_, Vec<TopicView>> {
+        Box::pin(async move {
+            let state = self.shared.read();
+            let mut topics: Vec<TopicView> = state
+                .listed()
+                .map(|(_, topic)| TopicView { topic: topic.name.clone(), config: topic.config.clone() })
+                .collect();
+            topics.sort_by(|a, b| a.topic.cmp(&b.topic));
+            Ok(topics)
+        })
+    }
+
+    fn alter_topic<'a>(&'a self, topic: &'a Topic, config: TopicConfig) -> Reply<'a, ()> {
+        let wish = Wish::Alter { topic: topic.clone(), config };
+        Box::pin(async move { self.ask(wish).await.map(drop) })
+    }
+
+    fn delete_topic<'a>(&'a self, topic: &'a Topic) -> Reply<'a, bool> {
+        let wish = Wish::Delete { topic: topic.clone() };
+        Box::pin(async move {
+            match self.ask(wish).await? {
+                Answer::Deleted(there) => Ok(there),
+                _ => Err(mixed_up()),
+            }
+        })
+    }
+}

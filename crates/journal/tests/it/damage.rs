@@ -1,0 +1,151 @@
+//! Every byte of a small store flipped, every file cut: what is damaged is refused or named, and nothing wrong is read.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use bytes::Bytes;
+use menagerie_journal::store::verify::verify;
+use menagerie_journal::{
+    Append, Commit, Consumer, Edit, Fence, Journal, JournalError, Message, MessageId, Move, NewMessage, Read,
+    Store, TopicConfig,
+};
+
+use crate::rig::{Rig, partition, topic};
+
+fn runtime() -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap()
+}
+
+/// A store with something of everything, closed or abandoned.
+async fn fill(store: &Store) {
+    let spot = partition("mail", 1);
+    let config = TopicConfig { dedup_window: Duration::from_secs(600), ..TopicConfig::default() };
+    store.create_topic(&topic("mail"), config).await.unwrap();
+    let (worker, fence) = (Consumer::new("worker").unwrap(), Fence::new(1, 7));
+    store.open(&spot, &worker, fence).await.unwrap();
+    let mut ids = Vec::new();
+    for round in 0..3u8 {
+        let message = |n: u8| NewMessage {
+            dedup: Some(Bytes::from(vec![round, n])),
+            ..NewMessage::new(vec![n.wrapping_mul(31) ^ round; 40])
+        };
+        let appends = (0..4).map(|n| Append { partition: spot.clone(), message: message(n) }).collect();
+        let committed = store.commit(Commit { appends, ..Commit::default() }).await.unwrap();
+        ids.extend(committed.appends.iter().map(|appended| appended.id().unwrap()));
+        store.checkpoint().unwrap();
+    }
+    let commit = Commit {
+        moves: vec![Move { partition: spot.clone(), consumer: worker, fence, position: ids[2] }],
+        edits: vec![
+            Edit::Remove { partition: spot.clone(), id: ids[1] },
+            Edit::Replace { partition: spot.clone(), id: ids[5], message: NewMessage::new("edited") },
+        ],
+        ..Commit::default()
+    };
+    store.commit(commit).await.unwrap();
+    store.checkpoint().unwrap();
+    store.commit(Commit::append(spot, NewMessage::new("in the log only"))).await.unwrap();
+}
+
+fn copy(from: &Path, to: &Path) {
+    fs::create_dir_all(to).unwrap();
+    for entry in fs::read_dir(from).unwrap().flatten() {
+        let target = to.join(entry.file_name());
+        if entry.file_type().unwrap().is_dir() {
+            copy(&entry.path(), &target);
+        } else if entry.file_type().unwrap().is_file() {
+            fs::copy(entry.path(), target).unwrap();
+        }
+    }
+}
+
+/// Files whose every byte counts.
+fn files(folder: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).unwrap().flatten() {
+        let name = entry.file_name().into_string().unwrap();
+        if entry.file_type().unwrap().is_dir() {
+            found.extend(files(&entry.path()));
+        } else if !matches!(name.as_str(), "lock" | "token") && !name.starts_with("spare-") {
+            found.push(entry.path());
+        }
+    }
+    found
+}
+
+async fn read_all(store: &Store) -> Result<Vec<Message>, JournalError> {
+    Ok(store.read(Read::after(partition("mail", 1), MessageId::ZERO)).await?.messages)
+}
+
+/// How the store had ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum End {
+    Closed,
+    Crashed,
+}
+
+/// Whatever was done to a file: it is refused, or what is damaged is not read, and `verify` says so. Only the end of a log
+/// that was not closed may be taken for a write that the crash has cut: then its last message is missing.
+fn check(rig: &Rig, whole: &[Message], end: End, name: &Path, what: &str) {
+    let may_be_cut = end == End::Crashed && name.starts_with("log");
+    let vouched = verify(&rig.config.data).is_ok_and(|report| report.damaged.is_empty());
+    assert!(!vouched || may_be_cut, "{what}: nobody has noticed");
+    let Ok(store) = rig.try_open() else { return };
+    match runtime().block_on(read_all(&store)) {
+        Ok(messages) if may_be_cut && messages.len() < whole.len() => {
+            assert_eq!(messages, whole[..whole.len() - 1], "{what}: more than the last message is lost");
+        }
+        Ok(messages) => assert_eq!(messages, whole, "{what}: something else was read"),
+        Err(error) => assert!(matches!(error, JournalError::Damaged(_)), "{what}: {error:?}"),
+    }
+}
+
+fn damage_everything(end: End) {
+    let mut rig = Rig::small();
+    let whole = runtime().block_on(async {
+        let store = rig.open();
+        fill(&store).await;
+        let whole = read_all(&store).await.unwrap();
+        if end == End::Closed {
+            store.close().unwrap();
+        }
+        whole
+    });
+    assert_eq!(whole.len(), 12);
+    let pristine = rig.config.data.clone();
+    assert!(verify(&pristine).unwrap().damaged.is_empty());
+    let names: Vec<PathBuf> =
+        files(&pristine).iter().map(|path| path.strip_prefix(&pristine).unwrap().to_owned()).collect();
+    for name in names {
+        let bytes = fs::read(pristine.join(&name)).unwrap();
+        // Every byte of what is small; in the log's files, where every byte has been tested elsewhere, some.
+        let step = if name.starts_with("log") { bytes.len() / 20 + 1 } else { 1 };
+        for at in (0..bytes.len()).step_by(step) {
+            let work = rig.folder.path().join("work");
+            copy(&pristine, &work);
+            rig.config.data.clone_from(&work);
+            let mut changed = bytes.clone();
+            changed[at] ^= 0x40;
+            fs::write(work.join(&name), &changed).unwrap();
+            check(&rig, &whole, end, &name, &format!("byte {at} of {} flipped", name.display()));
+            fs::remove_dir_all(&work).unwrap();
+            if at.is_multiple_of(7) {
+                copy(&pristine, &work);
+                fs::write(work.join(&name), &bytes[..at]).unwrap();
+                check(&rig, &whole, end, &name, &format!("{} cut at {at}", name.display()));
+                fs::remove_dir_all(&work).unwrap();
+            }
+        }
+    }
+}
+
+#[test]
+fn every_flipped_or_cut_byte_of_a_closed_store_is_noticed() {
+    damage_everything(End::Closed);
+}
+
+#[test]
+fn every_flipped_or_cut_byte_of_a_crashed_store_is_noticed_or_at_the_end_of_its_log() {
+    damage_everything(End::Crashed);
+}

@@ -1,0 +1,9 @@
+//! The journal from outside: the store in its folder, and the server over sockets.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on says where")]
+
+mod damage;
+mod limits;
+mod model;
+mod rig;
+mod served;

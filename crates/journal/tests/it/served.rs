@@ -1,0 +1,189 @@
+//! The server and its client over sockets.
+
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+use std::time::Duration;
+
+use bytes::Bytes;
+use menagerie_journal::client::Address;
+use menagerie_journal::server::{Listen, Token};
+use menagerie_journal::{
+    Append, Appended, Client, Commit, Consumer, Created, Edit, Edited, Fence, Journal, JournalError,
+    MessageId, Move, NewMessage, Read, Remedy, Server, StateWrite, Store, TopicConfig,
+};
+
+use crate::rig::{Rig, partition, topic};
+
+struct Served {
+    _rig: Rig,
+    store: Store,
+    server: Server,
+}
+
+impl Served {
+    fn new() -> Self {
+        let rig = Rig::small();
+        let store = rig.open();
+        let listen = Listen { address: "127.0.0.1:0".parse().unwrap(), tls: None };
+        let server = Server::start(store.clone(), &listen).unwrap();
+        Self { _rig: rig, store, server }
+    }
+
+    fn address(&self) -> Address {
+        let token = Token::read(self.server.token_file()).unwrap();
+        Address { address: self.server.address().to_string(), token, authority: None }
+    }
+
+    fn client(&self) -> Client {
+        Client::new(self.address())
+    }
+
+    fn raw(&self) -> TcpStream {
+        let stream = TcpStream::connect(self.server.address()).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+        stream
+    }
+}
+
+fn body(text: &str) -> NewMessage {
+    NewMessage::new(Bytes::copy_from_slice(text.as_bytes()))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn everything_can_be_asked_over_a_socket() {
+    let served = Served::new();
+    let client = served.client();
+    let (mail, spot) = (topic("mail"), partition("mail", 1));
+    let config = TopicConfig::partitions(2);
+    assert_eq!(client.create_topic(&mail, config.clone()).await.unwrap(), Created::Fresh);
+    assert_eq!(client.create_topic(&mail, TopicConfig::default()).await.unwrap(), Created::Existed(config));
+    let (worker, fence) = (Consumer::new("worker").unwrap(), Fence::new(1, 7));
+    client.open(&spot, &worker, fence).await.unwrap();
+    let append = |text: &str| Append {
+        partition: spot.clone(),
+        message: NewMessage { dedup: Some(Bytes::copy_from_slice(text.as_bytes())), ..body(text) },
+    };
+    let commit = Commit {
+        appends: vec![append("one"), append("two")],
+        states: vec![StateWrite {
+            partition: spot.clone(),
+            consumer: worker.clone(),
+            fence,
+            key: "k".into(),
+            value: Some("v".into()),
+        }],
+        ..Commit::default()
+    };
+    let first = client.commit(commit.clone()).await.unwrap();
+    let again = client.commit(commit).await.unwrap();
+    let ids: Vec<MessageId> = first.appends.iter().map(|appended| appended.id().unwrap()).collect();
+    assert_eq!(again.appends, ids.iter().map(|id| Appended::Duplicate(Some(*id))).collect::<Vec<_>>());
+    let batch = client.read(Read::after(spot.clone(), MessageId::ZERO)).await.unwrap();
+    let bodies: Vec<&[u8]> = batch.messages.iter().map(|message| message.body.as_ref()).collect();
+    assert_eq!(bodies, [b"one".as_slice(), b"two"]);
+    assert_eq!(client.at_time(&spot, ids[1].0).await.unwrap(), Some(ids[1]));
+    let done = Commit {
+        moves: vec![Move { partition: spot.clone(), consumer: worker.clone(), fence, position: ids[0] }],
+        edits: vec![Edit::Remove { partition: spot.clone(), id: ids[0] }],
+        ..Commit::default()
+    };
+    assert_eq!(client.commit(done).await.unwrap().edits, [Edited::Changed]);
+    let stats = client.stats(&mail).await.unwrap();
+    assert_eq!((stats[0].messages, stats[0].consumers[0].lag), (1, 1));
+    let taken = client.open(&spot, &worker, Fence::new(2, 1)).await.unwrap();
+    assert_eq!((taken.position, taken.state), (ids[0], vec![("k".into(), "v".into())]));
+    let stale = Commit {
+        moves: vec![Move { partition: spot.clone(), consumer: worker.clone(), fence, position: ids[1] }],
+        ..Commit::default()
+    };
+    let refused = client.commit(stale).await.unwrap_err();
+    assert!(
+        matches!(refused, JournalError::Fenced { .. }) && refused.remedy() == Remedy::Reacquire,
+        "{refused:?}"
+    );
+    client.trim(&spot, MessageId::MAX).await.unwrap();
+    let batch = client.read(Read::after(spot.clone(), MessageId::ZERO)).await.unwrap();
+    assert_eq!((batch.messages.len(), batch.gap), (0, Some(ids[1])));
+    assert_eq!(client.usage().await.unwrap().topics, 1);
+    assert_eq!(client.topics().await.unwrap().len(), 1);
+    assert!(client.delete_topic(&mail).await.unwrap());
+    let gone = client.read(Read::after(spot, MessageId::ZERO)).await.unwrap_err();
+    assert_eq!(gone, JournalError::NoTopic { topic: mail });
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_waiting_reader_is_given_what_comes_and_nothing_when_nothing_comes() {
+    let served = Served::new();
+    let client = served.client();
+    client.create_topic(&topic("mail"), TopicConfig::default()).await.unwrap();
+    let spot = partition("mail", 1);
+    let read = Read::after(spot.clone(), MessageId::ZERO);
+    assert!(client.read(read.clone().wait(Duration::from_millis(50))).await.unwrap().messages.is_empty());
+    let waiting: Vec<_> = (0..1000)
+        .map(|_| {
+            let (client, read) = (client.clone(), read.clone().wait(Duration::from_secs(60)));
+            tokio::spawn(async move { client.read(read).await })
+        })
+        .collect();
+    client.commit(Commit::append(spot, body("hello"))).await.unwrap();
+    for reader in waiting {
+        assert_eq!(reader.await.unwrap().unwrap().messages.len(), 1);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_has_no_token_is_refused() {
+    let served = Served::new();
+    let client = Client::new(Address { token: Token::new("wrong"), ..served.address() });
+    assert!(matches!(client.usage().await, Err(JournalError::Denied(_))));
+    served.client().usage().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn offenders_are_closed_and_others_go_on() {
+    let served = Served::new();
+    let client = served.client();
+    client.create_topic(&topic("mail"), TopicConfig::default()).await.unwrap();
+    let idle: Vec<TcpStream> = (0..2000).map(|_| served.raw()).collect();
+    for garbage in [b"GET / HTTP/1.1\r\n\r\n".as_slice(), &[0xff; 64], &[0, 0, 0, 0], &[3, 0, 0, 0, 1, 2, 3]]
+    {
+        let mut stream = served.raw();
+        stream.write_all(garbage).unwrap();
+        let mut rest = Vec::new();
+        // Closed, orderly or not, and nothing was said.
+        let _ = stream.read_to_end(&mut rest);
+        assert_eq!(rest, b"");
+        client.commit(Commit::append(partition("mail", 1), body("x"))).await.unwrap();
+    }
+    // Half a frame, and then nothing.
+    let mut half = served.raw();
+    half.write_all(&[40, 0, 0, 0, 1]).unwrap();
+    drop(half);
+    assert_eq!(
+        client.read(Read::after(partition("mail", 1), MessageId::ZERO)).await.unwrap().messages.len(),
+        4
+    );
+    drop(idle);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_message_that_is_too_large_is_refused_and_the_connection_goes_on() {
+    let served = Served::new();
+    let client = served.client();
+    client.create_topic(&topic("mail"), TopicConfig::default()).await.unwrap();
+    let large = NewMessage::new(vec![7; (16 << 20) + 1]);
+    let refused = client.commit(Commit::append(partition("mail", 1), large)).await.unwrap_err();
+    assert!(matches!(refused, JournalError::TooLarge { .. }), "{refused:?}");
+    for size in [0, 1, 10 << 20] {
+        let message = NewMessage::new(vec![7; size]);
+        let committed = client.commit(Commit::append(partition("mail", 1), message)).await.unwrap();
+        let id = committed.appends[0].id().unwrap();
+        let found = client.read(Read::one(partition("mail", 1), id)).await.unwrap();
+        assert_eq!(found.messages[0].body.len(), size);
+    }
+    served.store.close().unwrap();
+    assert_eq!(
+        client.commit(Commit::append(partition("mail", 1), body("x"))).await,
+        Err(JournalError::Closed)
+    );
+}

@@ -1,0 +1,66 @@
+//! What the operator chooses.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use menagerie_wal::Durability;
+
+/// How a keeper is to run.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// The data folder; made if it does not exist.
+    pub data: PathBuf,
+    /// Where to listen for plain connections; port 0 picks one.
+    pub listen: SocketAddr,
+    /// Where to listen for TLS connections, and with what.
+    pub tls: Option<(SocketAddr, TlsFiles)>,
+    /// When a write counts as durable.
+    pub durability: Durability,
+    /// The unit of time: sessions may ask for time-outs between 2 and 20 of it.
+    pub tick_ms: u32,
+    /// `super:BASE64`: whoever proves this digest may do everything.
+    pub superuser_digest: Option<String>,
+    /// Refuse writes beyond a hard quota instead of only counting.
+    pub enforce_quota: bool,
+    /// How many connections one address may have, loopback excepted.
+    pub connections_per_address_max: usize,
+    /// A snapshot is taken when the log has grown by this much, or by the size of the last snapshot if that is more.
+    pub snapshot_after_bytes: u64,
+    /// How often containers and znodes with a time to live are looked at.
+    pub sweep_interval_ms: u64,
+}
+
+/// The files of a TLS listener. They are read again when they change.
+#[derive(Debug, Clone)]
+pub struct TlsFiles {
+    /// Our certificate chain, PEM.
+    pub cert: PathBuf,
+    /// Our private key, PEM.
+    pub key: PathBuf,
+    /// With this, clients must show a certificate that it signed.
+    pub ca: Option<PathBuf>,
+}
+
+impl Config {
+    /// A keeper on a folder and an address; the rest as most want it.
+    pub fn new(data: PathBuf, listen: SocketAddr) -> Self {
+        Self {
+            data,
+            listen,
+            tls: None,
+            durability: Durability::Fsync,
+            tick_ms: 2000,
+            superuser_digest: None,
+            enforce_quota: false,
+            connections_per_address_max: 60,
+            snapshot_after_bytes: 64 << 20,
+            sweep_interval_ms: 60_000,
+        }
+    }
+
+    /// The time-out that a session gets when it asks for `wanted_ms`.
+    pub(crate) fn grant_timeout_ms(&self, wanted_ms: i32) -> u32 {
+        let wanted = u32::try_from(wanted_ms).unwrap_or(0);
+        wanted.clamp(self.tick_ms.saturating_mul(2), self.tick_ms.saturating_mul(20))
+    }
+}

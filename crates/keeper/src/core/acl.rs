@@ -1,0 +1,249 @@
+//! Who may do what: access lists, identities, and the schemes that join them.
+
+use std::net::Ipv4Addr;
+use std::sync::Arc;
+
+use base64::Engine as _;
+use hashbrown::HashSet;
+use menagerie_wire::{Acl, DecodeError, ErrorCode, Id, Perms, Reader};
+use sha1::{Digest as _, Sha1};
+
+/// A shared access list: few distinct ones exist, many znodes use them.
+pub type AclRef = Arc<Vec<Acl>>;
+
+/// Keeps one copy of each distinct access list.
+#[derive(Debug, Default)]
+pub struct AclTable {
+    lists: HashSet<AclRef>,
+    /// The last list that was decoded, and its bytes: neighbours mostly have the same, and comparing bytes is many times
+    /// cheaper than decoding them when a million znodes are loaded.
+    last: Option<(Box<[u8]>, AclRef)>,
+}
+
+impl AclTable {
+    /// Above this many lists, those that no znode uses any more are let go.
+    const SWEEP_AT: usize = 1024;
+
+    /// The shared copy of `list`.
+    pub fn share(&mut self, list: Vec<Acl>) -> AclRef {
+        if let Some(known) = self.lists.get(&list) {
+            return known.clone();
+        }
+        if self.lists.len() >= Self::SWEEP_AT && self.lists.len() == self.lists.capacity() {
+            self.lists.retain(|list| Arc::strong_count(list) > 1);
+        }
+        let shared = Arc::new(list);
+        self.lists.insert(shared.clone());
+        shared
+    }
+}
+
+impl AclTable {
+    /// Reads a list and gives the shared copy of it.
+    pub fn decode(&mut self, r: &mut Reader<'_>) -> Result<AclRef, DecodeError> {
+        let bytes = r.rest();
+        if let Some((known, list)) = &self.last
+            && bytes.starts_with(known)
+        {
+            r.skip(known.len())?;
+            return Ok(list.clone());
+        }
+        let list = self.share(r.vector()?);
+        let length = bytes.len() - r.rest().len();
+        self.last = Some((bytes[..length].into(), list.clone()));
+        Ok(list)
+    }
+}
+
+/// Entries of one access list; real ones have a handful.
+const ENTRIES_MAX: usize = 1000;
+/// Bytes of the names in one access list.
+const LIST_BYTES_MAX: usize = 1 << 20;
+
+/// The identity that may do everything.
+pub fn superuser() -> Id {
+    Id::new("super", "")
+}
+
+/// About how long a list is.
+pub fn bytes(list: &[Acl]) -> usize {
+    list.iter().map(|entry| entry.id.scheme.len() + entry.id.id.len()).sum()
+}
+
+/// Checks that one of `ids` has one of `perms`.
+pub fn check(acl: &[Acl], ids: &[Id], perms: Perms) -> Result<(), ErrorCode> {
+    if permits(acl, ids, perms) { Ok(()) } else { Err(ErrorCode::NoAuth) }
+}
+
+/// Whether one of `ids` has one of `perms`.
+pub fn permits(acl: &[Acl], ids: &[Id], perms: Perms) -> bool {
+    acl.is_empty()
+        || acl.iter().any(|entry| entry.perms.intersects(perms) && entry.id.scheme == "world")
+        || ids.iter().any(|id| id.scheme == "super")
+        || acl
+            .iter()
+            .any(|entry| entry.perms.intersects(perms) && ids.iter().any(|id| matches(id, &entry.id)))
+}
+
+fn matches(caller: &Id, granted: &Id) -> bool {
+    caller.scheme == granted.scheme
+        && match granted.scheme.as_str() {
+            "ip" => match (caller.id.parse(), parse_network(&granted.id)) {
+                (Ok(address), Some(network)) => network.contains(address),
+                _ => false,
+            },
+            _ => caller.id == granted.id,
+        }
+}
+
+/// An address and how many of its leading bits count. IPv4 only, as in the reference.
+struct Network {
+    address: Ipv4Addr,
+    bits: u32,
+}
+
+impl Network {
+    fn contains(&self, other: Ipv4Addr) -> bool {
+        let mask = u32::MAX.checked_shl(32 - self.bits).unwrap_or(0);
+        self.address.to_bits() & mask == other.to_bits() & mask
+    }
+}
+
+fn parse_network(text: &str) -> Option<Network> {
+    let (address, bits) = match text.split_once('/') {
+        Some((address, bits)) => (address, bits.parse().ok().filter(|bits| *bits <= 32)?),
+        None => (text, 32),
+    };
+    Some(Network { address: address.parse().ok()?, bits })
+}
+
+/// The access list to store for the one that a client sent: `auth` becomes the caller's identities, duplicates go,
+/// and what no scheme accepts is refused (`x509` only where certificates are asked for).
+pub fn resolve(sent: &[Acl], ids: &[Id], x509: bool) -> Result<Vec<Acl>, ErrorCode> {
+    if sent.len() > ENTRIES_MAX {
+        return Err(ErrorCode::InvalidAcl);
+    }
+    let mut list: Vec<Acl> = Vec::with_capacity(sent.len());
+    let mut add = |acl: Acl| {
+        if !list.contains(&acl) {
+            list.push(acl);
+        }
+    };
+    for acl in sent {
+        match acl.id.scheme.as_str() {
+            "world" if acl.id.id == "anyone" => add(acl.clone()),
+            "auth" => {
+                let mut found = false;
+                for id in ids.iter().filter(|id| matches!(id.scheme.as_str(), "digest" | "x509")) {
+                    found = true;
+                    add(Acl { perms: acl.perms, id: id.clone() });
+                }
+                if !found {
+                    return Err(ErrorCode::InvalidAcl);
+                }
+            }
+            "digest" if is_digest(&acl.id.id) => add(acl.clone()),
+            "ip" if parse_network(&acl.id.id).is_some() => add(acl.clone()),
+            "x509" if x509 && !acl.id.id.is_empty() => add(acl.clone()),
+            _ => return Err(ErrorCode::InvalidAcl),
+        }
+    }
+    // `auth` stands for all identities of the caller, in each of its entries: what is short on the wire may be long here.
+    let sound = !list.is_empty() && list.len() <= ENTRIES_MAX && bytes(&list) <= LIST_BYTES_MAX;
+    if sound { Ok(list) } else { Err(ErrorCode::InvalidAcl) }
+}
+
+/// `user:digest`, where only the user may be empty.
+fn is_digest(id: &str) -> bool {
+    id.split_once(':').is_some_and(|(_, digest)| !digest.is_empty() && !digest.contains(':'))
+}
+
+/// The identities that credentials prove, or nothing when they are refused. `superuser_digest` is
+/// `super:BASE64`, as the operator configured it.
+pub fn authenticate(
+    scheme: &str,
+    credentials: &[u8],
+    peer: &Id,
+    superuser_digest: Option<&str>,
+) -> Option<Vec<Id>> {
+    match scheme {
+        "digest" => {
+            let text = String::from_utf8_lossy(credentials);
+            let digest = digest(&text);
+            let mut ids = Vec::new();
+            if superuser_digest == Some(&digest) {
+                ids.push(superuser());
+            }
+            ids.push(Id { scheme: "digest".to_owned(), id: digest });
+            Some(ids)
+        }
+        "ip" => Some(vec![peer.clone()]),
+        _ => None,
+    }
+}
+
+/// `user:base64(sha1(user:password))`: what the digest scheme stores instead of the password.
+pub fn digest(credentials: &str) -> String {
+    let user = credentials.split(':').next().unwrap_or_default();
+    let hash = Sha1::digest(credentials.as_bytes());
+    format!("{user}:{}", base64::engine::general_purpose::STANDARD.encode(hash))
+}
+
+/// The list as somebody may see it who may read the znode but not administer it: without the digests' secrets.
+pub fn masked(acl: &[Acl]) -> Vec<Acl> {
+    acl.iter()
+        .cloned()
+        .map(|mut entry| {
+            if entry.id.scheme == "digest" {
+                let user = entry.id.id.split(':').next().unwrap_or_default().to_owned();
+                entry.id.id = format!("{user}:x");
+            }
+            entry
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn digest_is_the_one_that_other_servers_compute() {
+        assert_eq!(digest("super:admin"), "super:xQJmxLMiHGwaqBvst5y6rkB6HQs=");
+    }
+
+    #[test]
+    fn networks_match_by_their_leading_bits() {
+        let granted = |id: &str| Id::new("ip", id);
+        let caller = Id::new("ip", "10.1.2.3");
+        assert!(matches(&caller, &granted("10.1.2.3")));
+        assert!(matches(&caller, &granted("10.1.0.0/16")));
+        assert!(matches(&caller, &granted("0.0.0.0/0")));
+        assert!(!matches(&caller, &granted("10.2.0.0/16")));
+        assert!(parse_network("::1").is_none());
+        assert!(parse_network("10.0.0.0/33").is_none());
+    }
+
+    #[test]
+    fn short_request_cannot_make_a_long_list() {
+        let ids: Vec<Id> =
+            (0..50).map(|n| Id::new("digest", &format!("{n}{}:x", "u".repeat(1000)))).collect();
+        let sent: Vec<Acl> =
+            (0..30).map(|perms| Acl { perms: Perms(perms), id: Id::new("auth", "") }).collect();
+        assert_eq!(resolve(&sent, &ids, false), Err(ErrorCode::InvalidAcl));
+        assert!(resolve(&sent[..1], &ids, false).is_ok());
+        let many = vec![Acl::open(); ENTRIES_MAX + 1];
+        assert_eq!(resolve(&many, &[], false), Err(ErrorCode::InvalidAcl));
+    }
+
+    #[test]
+    fn auth_stands_for_the_callers_identities() {
+        let sent = [Acl { perms: Perms::ALL, id: Id::new("auth", "") }];
+        assert_eq!(resolve(&sent, &[Id::new("ip", "127.0.0.1")], false), Err(ErrorCode::InvalidAcl));
+        let user = Id::new("digest", "u:x");
+        assert_eq!(
+            resolve(&sent, std::slice::from_ref(&user), false),
+            Ok(vec![Acl { perms: Perms::ALL, id: user }])
+        );
+    }
+}

@@ -1,0 +1,98 @@
+//! Creating znodes.
+
+use menagerie_wire::request::Create;
+use menagerie_wire::{ErrorCode, OpCode, Perms};
+
+use super::acl;
+use super::path;
+use super::pending::View;
+use super::prepare::Draft;
+use super::state::{Caller, State};
+use super::txn::{Change, Outcome, ParentMark};
+use super::znode::{Kind, Meta, data_length};
+
+/// The longest time to live: 40 bits of milliseconds, as the reference stores it.
+const TTL_MS_MAX: i64 = 0xff_ffff_ffff;
+
+/// Bytes of the paths of one session's ephemeral znodes.
+const EPHEMERAL_BYTES_MAX: u64 = 1 << 30;
+
+/// What the flags of a request ask for.
+struct Mode {
+    kind: Kind,
+    sequential: bool,
+}
+
+impl State {
+    pub(super) fn create(
+        &mut self,
+        caller: Caller<'_>,
+        op: OpCode,
+        create: &Create<'_>,
+        draft: &mut Draft,
+    ) -> Result<Outcome, ErrorCode> {
+        let mode = mode(caller, op, create)?;
+        let parent_path = path::parent_unchecked(create.path).ok_or(ErrorCode::BadArguments)?;
+        let list = acl::resolve(&create.acl, caller.ids, self.options.x509)?;
+        let mut parent = self.view(parent_path).ok_or(ErrorCode::NoNode)?;
+        acl::check(&parent.acl, caller.ids, Perms::CREATE)?;
+        let path: Box<str> = if mode.sequential {
+            format!("{}{:010}", create.path, parent.meta.created).into()
+        } else {
+            create.path.into()
+        };
+        path::validate(&path)?;
+        if self.view(&path).is_some() {
+            return Err(ErrorCode::NodeExists);
+        }
+        if matches!(parent.meta.kind, Kind::Ephemeral(_)) {
+            return Err(ErrorCode::NoChildrenForEphemerals);
+        }
+        self.check_quota(&path, 1, i64::from(data_length(create.data)))?;
+        // The end of a session is one record with all their names in it.
+        if matches!(mode.kind, Kind::Ephemeral(session) if self.tree.ephemeral_bytes(session) > EPHEMERAL_BYTES_MAX)
+        {
+            return Err(ErrorCode::QuotaExceeded);
+        }
+
+        parent.meta.created = parent.meta.created.wrapping_add(1);
+        parent.meta.pzxid = draft.zxid;
+        parent.children += 1;
+        let mark = ParentMark { created: parent.meta.created, pzxid: draft.zxid };
+        self.pending.set(parent_path, Some(parent), draft.zxid);
+
+        let meta = Meta::new(draft.zxid, draft.time_ms, mode.kind);
+        let acl = self.acls.share(list);
+        let length = data_length(create.data);
+        self.pending.set(
+            &path,
+            Some(View { meta, acl: acl.clone(), children: 0, data_length: length }),
+            draft.zxid,
+        );
+        draft.changes.push(Change::Create {
+            path: path.clone(),
+            data: create.data.map(Into::into),
+            acl,
+            meta,
+            parent: mark,
+        });
+        Ok(Outcome::Created { path, stat: meta.stat(length, 0), with_stat: op != OpCode::Create })
+    }
+}
+
+fn mode(caller: Caller<'_>, op: OpCode, create: &Create<'_>) -> Result<Mode, ErrorCode> {
+    let sequential = matches!(create.flags, 2 | 3 | 6);
+    let kind = match (op, create.flags) {
+        // Whatever the flags say, this operation makes containers.
+        (OpCode::CreateContainer, 0..=4) => Kind::Container,
+        (OpCode::CreateTtl, 5 | 6) => match create.ttl {
+            Some(ttl @ 1..=TTL_MS_MAX) => Kind::Ttl(ttl),
+            _ => return Err(ErrorCode::BadArguments),
+        },
+        (OpCode::Create | OpCode::Create2, 0 | 2) => Kind::Persistent,
+        (OpCode::Create | OpCode::Create2, 1 | 3) => Kind::Ephemeral(caller.session),
+        (OpCode::Create | OpCode::Create2, 4) => Kind::Container,
+        _ => return Err(ErrorCode::BadArguments),
+    };
+    Ok(Mode { kind, sequential })
+}

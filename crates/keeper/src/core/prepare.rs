@@ -1,0 +1,275 @@
+//! Requests to transactions: everything is judged here, against all that was decided before.
+
+use menagerie_wire::{Acl, ErrorCode, MultiOp, OpCode, Perms, Request};
+
+use super::acl;
+use super::path;
+use super::pending::View;
+use super::state::{Caller, State};
+use super::txn::{Change, Outcome, ParentMark, Txn};
+use super::znode::{Kind, data_length};
+
+/// A transaction in the making.
+pub(super) struct Draft {
+    pub zxid: i64,
+    pub time_ms: i64,
+    pub changes: Vec<Change>,
+}
+
+/// Whether an operation is a write: it gets a zxid, goes through the log, and is answered when it is durable.
+pub fn is_write(op: OpCode) -> bool {
+    matches!(
+        op,
+        OpCode::Create
+            | OpCode::Create2
+            | OpCode::CreateContainer
+            | OpCode::CreateTtl
+            | OpCode::Delete
+            | OpCode::DeleteContainer
+            | OpCode::SetData
+            | OpCode::SetAcl
+            | OpCode::Check
+            | OpCode::Multi
+            | OpCode::Reconfig
+            | OpCode::CloseSession
+    )
+}
+
+impl State {
+    /// Decides a write. The result must be made durable and then applied, in the order of zxids.
+    pub fn prepare(&mut self, caller: Caller<'_>, request: &Request<'_>, time_ms: i64) -> Txn {
+        let mut draft = self.draft(time_ms);
+        let result = if !self.sessions.accepts(caller.session) {
+            Err(ErrorCode::SessionExpired)
+        } else {
+            match request {
+                Request::CloseSession => Ok(self.close_session(caller.session, &mut draft)),
+                Request::Multi(ops) if ops.iter().any(MultiOp::is_read) => Err(ErrorCode::Marshalling),
+                Request::Multi(ops) => Ok(self.multi(caller, ops, &mut draft)),
+                Request::Create { op, create } => self.create(caller, *op, create, &mut draft),
+                Request::Delete { path, version } => self.delete(caller, path, *version, &mut draft),
+                Request::SetData { path, data, version } => {
+                    self.set_data(caller, path, *data, *version, &mut draft)
+                }
+                Request::SetAcl { path, acl, version } => {
+                    self.set_acl(caller, path, acl, *version, &mut draft)
+                }
+                // Inside a multi a check tells only that it held; by itself it answers like setData.
+                Request::Check { path, version } => self
+                    .check(caller, path, *version)
+                    .map(|view| Outcome::Stat(view.meta.stat(view.data_length, view.children))),
+                Request::Reconfig => Err(ErrorCode::ReconfigDisabled),
+                // Containers are swept by the server alone.
+                Request::DeleteContainer { .. } => Err(ErrorCode::BadArguments),
+                _ => Err(ErrorCode::Unimplemented),
+            }
+        };
+        draft.finish(result)
+    }
+
+    /// A write that could not be understood: it is refused, but in its turn and with a zxid of its own.
+    pub fn refuse(&mut self, code: ErrorCode, time_ms: i64) -> Txn {
+        self.draft(time_ms).finish(Err(code))
+    }
+
+    pub(super) fn draft(&mut self, time_ms: i64) -> Draft {
+        Draft { zxid: self.next_zxid(), time_ms, changes: Vec::new() }
+    }
+
+    fn multi(&mut self, caller: Caller<'_>, ops: &[MultiOp<'_>], draft: &mut Draft) -> Outcome {
+        self.pending.begin();
+        let mut outcomes = Vec::with_capacity(ops.len());
+        for (at, op) in ops.iter().enumerate() {
+            let result = match op {
+                MultiOp::Create { op, create } => {
+                    // Inside a multi `create2` answers like `create`: measured, and clients rely on it.
+                    let op = if *op == OpCode::Create2 { OpCode::Create } else { *op };
+                    self.create(caller, op, create, draft)
+                }
+                MultiOp::Delete { path, version } => self.delete(caller, path, *version, draft),
+                MultiOp::SetData { path, data, version } => {
+                    self.set_data(caller, path, *data, *version, draft)
+                }
+                MultiOp::Check { path, version } => {
+                    self.check(caller, path, *version).map(|_| Outcome::Checked)
+                }
+                MultiOp::GetData { .. } | MultiOp::GetChildren { .. } => Err(ErrorCode::Marshalling),
+            };
+            match result {
+                Ok(outcome) => outcomes.push(outcome),
+                Err(code) => {
+                    self.pending.take_back();
+                    draft.changes.clear();
+                    // Clients find the culprit by its position: 0 before it, its code, "not tried" behind it.
+                    return Outcome::Multi(
+                        (0..ops.len())
+                            .map(|other| match other.cmp(&at) {
+                                std::cmp::Ordering::Less => ErrorCode::Ok,
+                                std::cmp::Ordering::Equal => code,
+                                std::cmp::Ordering::Greater => ErrorCode::RuntimeInconsistency,
+                            })
+                            .map(Outcome::Refused)
+                            .collect(),
+                    );
+                }
+            }
+        }
+        self.pending.keep();
+        Outcome::Multi(outcomes)
+    }
+
+    fn delete(
+        &mut self,
+        caller: Caller<'_>,
+        path: &str,
+        version: i32,
+        draft: &mut Draft,
+    ) -> Result<Outcome, ErrorCode> {
+        let parent_path = parent_to_delete_from(path)?;
+        let parent = self.view(parent_path).ok_or(ErrorCode::NoNode)?;
+        acl::check(&parent.acl, caller.ids, Perms::DELETE)?;
+        let znode = self.view(path).ok_or(ErrorCode::NoNode)?;
+        check_version(znode.meta.version, version)?;
+        if znode.children > 0 {
+            return Err(ErrorCode::NotEmpty);
+        }
+        self.remove(path, parent_path, parent, draft);
+        Ok(Outcome::Deleted)
+    }
+
+    /// Deletes a container or a znode with a time to live, unless it has come to use since it was found idle.
+    pub fn sweep_one(&mut self, path: &str, time_ms: i64) -> Option<Txn> {
+        let znode = self.view(path)?;
+        if znode.children > 0 || !is_idle(&znode, time_ms) {
+            return None;
+        }
+        let parent_path = parent_to_delete_from(path).ok()?;
+        let parent = self.view(parent_path)?;
+        let mut draft = self.draft(time_ms);
+        self.remove(path, parent_path, parent, &mut draft);
+        Some(draft.finish(Ok(Outcome::Deleted)))
+    }
+
+    /// Some of the paths that [`Self::sweep_one`] should look at now.
+    pub fn idle(&self, time_ms: i64, most: usize) -> Vec<Box<str>> {
+        self.tree
+            .mortal()
+            .filter(|znode| znode.children == 0)
+            .filter_map(|znode| {
+                self.view(&znode.path).filter(|view| is_idle(view, time_ms)).map(|_| znode.path.clone())
+            })
+            .take(most)
+            .collect()
+    }
+
+    pub(super) fn remove(&mut self, path: &str, parent_path: &str, mut parent: View, draft: &mut Draft) {
+        parent.meta.pzxid = draft.zxid;
+        parent.children -= 1;
+        let mark = ParentMark { created: parent.meta.created, pzxid: draft.zxid };
+        self.pending.set(parent_path, Some(parent), draft.zxid);
+        self.pending.set(path, None, draft.zxid);
+        draft.changes.push(Change::Delete { path: path.into(), parent: mark });
+    }
+
+    fn set_data(
+        &mut self,
+        caller: Caller<'_>,
+        path: &str,
+        data: Option<&[u8]>,
+        version: i32,
+        draft: &mut Draft,
+    ) -> Result<Outcome, ErrorCode> {
+        path::validate(path)?;
+        let mut znode = self.view(path).ok_or(ErrorCode::NoNode)?;
+        acl::check(&znode.acl, caller.ids, Perms::WRITE)?;
+        let growth = i64::from(data_length(data)) - i64::from(znode.data_length);
+        self.check_quota(path, 0, growth)?;
+        check_version(znode.meta.version, version)?;
+        znode.meta.version = next_version(znode.meta.version);
+        znode.meta.mzxid = draft.zxid;
+        znode.meta.mtime = draft.time_ms;
+        znode.data_length = data_length(data);
+        draft.changes.push(Change::SetData {
+            path: path.into(),
+            data: data.map(Into::into),
+            version: znode.meta.version,
+            mzxid: draft.zxid,
+            mtime: draft.time_ms,
+        });
+        let stat = znode.meta.stat(znode.data_length, znode.children);
+        self.pending.set(path, Some(znode), draft.zxid);
+        Ok(Outcome::Stat(stat))
+    }
+
+    fn set_acl(
+        &mut self,
+        caller: Caller<'_>,
+        path: &str,
+        sent: &[Acl],
+        version: i32,
+        draft: &mut Draft,
+    ) -> Result<Outcome, ErrorCode> {
+        path::validate(path)?;
+        let list = acl::resolve(sent, caller.ids, self.options.x509)?;
+        let mut znode = self.view(path).ok_or(ErrorCode::NoNode)?;
+        acl::check(&znode.acl, caller.ids, Perms::ADMIN)?;
+        check_version(znode.meta.aversion, version)?;
+        znode.meta.aversion = next_version(znode.meta.aversion);
+        znode.acl = self.acls.share(list);
+        draft.changes.push(Change::SetAcl {
+            path: path.into(),
+            acl: znode.acl.clone(),
+            aversion: znode.meta.aversion,
+        });
+        let stat = znode.meta.stat(znode.data_length, znode.children);
+        self.pending.set(path, Some(znode), draft.zxid);
+        Ok(Outcome::Stat(stat))
+    }
+
+    fn check(&self, caller: Caller<'_>, path: &str, version: i32) -> Result<View, ErrorCode> {
+        path::validate(path)?;
+        let znode = self.view(path).ok_or(ErrorCode::NoNode)?;
+        acl::check(&znode.acl, caller.ids, Perms::READ)?;
+        check_version(znode.meta.version, version)?;
+        Ok(znode)
+    }
+}
+
+impl Draft {
+    pub(super) fn finish(self, result: Result<Outcome, ErrorCode>) -> Txn {
+        let Self { zxid, changes, .. } = self;
+        match result {
+            Ok(outcome) => Txn { zxid, changes, outcome },
+            Err(code) => Txn { zxid, changes: Vec::new(), outcome: Outcome::Refused(code) },
+        }
+    }
+}
+
+fn parent_to_delete_from(path: &str) -> Result<&str, ErrorCode> {
+    if path::UNDELETABLE.contains(&path) {
+        return Err(ErrorCode::BadArguments);
+    }
+    path::parent_unchecked(path).ok_or(ErrorCode::BadArguments)
+}
+
+/// -1 means any version.
+fn check_version(actual: i32, expected: i32) -> Result<(), ErrorCode> {
+    if expected == -1 || expected == actual { Ok(()) } else { Err(ErrorCode::BadVersion) }
+}
+
+/// The version after this one. It never becomes -1, which would match every expectation.
+fn next_version(version: i32) -> i32 {
+    match version.wrapping_add(1) {
+        -1 => 0,
+        next => next,
+    }
+}
+
+fn is_idle(znode: &View, time_ms: i64) -> bool {
+    znode.children == 0
+        && match znode.meta.kind {
+            Kind::Container => znode.meta.created > 0,
+            Kind::Ttl(ttl) => time_ms - znode.meta.mtime > ttl,
+            Kind::Persistent | Kind::Ephemeral(_) => false,
+        }
+}

@@ -1,0 +1,237 @@
+//! Sessions: who is connected, since when nothing was heard, and who has run out of time.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use hashbrown::HashMap;
+
+use super::state::ConnId;
+
+/// The number of a session; never 0.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct SessionId(pub i64);
+
+/// Milliseconds of a clock that only goes forward.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub struct Millis(pub u64);
+
+/// What a client must show to resume its session.
+pub type Password = [u8; 16];
+
+/// One session.
+#[derive(Debug, Clone)]
+pub struct Session {
+    /// Shown to resume.
+    pub password: Password,
+    /// How long it lives without a sign of life.
+    pub timeout_ms: u32,
+    /// The connection that serves it now.
+    pub conn: Option<ConnId>,
+    /// Its end is decided (and perhaps on its way to disk): nothing more is accepted from it.
+    pub closing: bool,
+    heard: Millis,
+    /// Its one valid entry on the agenda; others are left over.
+    scheduled: Millis,
+}
+
+impl Session {
+    /// The clock shows whole milliseconds, so a session may have been heard almost one later than it says: the one that
+    /// was begun is not counted.
+    fn deadline(&self) -> Millis {
+        Millis(self.heard.0 + u64::from(self.timeout_ms) + 1)
+    }
+}
+
+/// Whether the end of a session is decided before its beginning is durable.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum End {
+    Open,
+    Decided,
+}
+
+/// All sessions that have not ended.
+#[derive(Debug, Default)]
+pub struct Sessions {
+    table: HashMap<SessionId, Session>,
+    /// When to look at a session next. An entry may be early (the session was heard since); then it is put back.
+    agenda: BinaryHeap<Reverse<(Millis, SessionId)>>,
+    /// Decided, but not durable yet, and whether their end is decided too. Their clients may be in a hurry: requests
+    /// come along with the handshake.
+    opening: HashMap<SessionId, End>,
+}
+
+impl Sessions {
+    /// Adds a session; one that is known already gets the new time-out.
+    pub fn open(&mut self, id: SessionId, password: Password, timeout_ms: u32, now: Millis) {
+        let closing = self.opening.remove(&id) == Some(End::Decided);
+        let session = self.table.entry(id).or_insert(Session {
+            password,
+            timeout_ms,
+            conn: None,
+            closing,
+            heard: now,
+            scheduled: now,
+        });
+        session.timeout_ms = timeout_ms;
+        self.reschedule(id, now);
+    }
+
+    /// A session is decided; it can be used before it is durable, but not resumed.
+    pub(super) fn announce(&mut self, id: SessionId) {
+        self.opening.insert(id, End::Open);
+    }
+
+    /// The end of a session is decided: nothing more is accepted from it.
+    pub(super) fn begin_close(&mut self, id: SessionId) {
+        if let Some(end) = self.opening.get_mut(&id) {
+            *end = End::Decided;
+        }
+        if let Some(session) = self.table.get_mut(&id) {
+            session.closing = true;
+        }
+    }
+
+    /// The session's time starts now, whatever it was before.
+    pub fn reschedule(&mut self, id: SessionId, now: Millis) {
+        if let Some(session) = self.table.get_mut(&id) {
+            session.heard = now;
+            session.scheduled = session.deadline();
+            self.agenda.push(Reverse((session.scheduled, id)));
+        }
+    }
+
+    /// Every session's time starts now: the server has just started.
+    pub fn reschedule_all(&mut self, now: Millis) {
+        self.agenda.clear();
+        let ids: Vec<SessionId> = self.table.keys().copied().collect();
+        for id in ids {
+            self.reschedule(id, now);
+        }
+    }
+
+    /// Removes a session.
+    pub fn close(&mut self, id: SessionId) -> Option<Session> {
+        self.table.remove(&id)
+    }
+
+    /// The session with this number.
+    pub fn get(&self, id: SessionId) -> Option<&Session> {
+        self.table.get(&id)
+    }
+
+    /// The same, to change it.
+    pub fn get_mut(&mut self, id: SessionId) -> Option<&mut Session> {
+        self.table.get_mut(&id)
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.table.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.table.is_empty()
+    }
+
+    /// All of them, in no order.
+    pub fn iter(&self) -> impl Iterator<Item = (SessionId, &Session)> {
+        self.table.iter().map(|(id, session)| (*id, session))
+    }
+
+    /// Whether writes of this session are still accepted.
+    pub fn accepts(&self, id: SessionId) -> bool {
+        self.table.get(&id).is_some_and(|session| !session.closing)
+            || self.opening.get(&id) == Some(&End::Open)
+    }
+
+    /// A sign of life: the session's time starts again.
+    pub fn touch(&mut self, id: SessionId, now: Millis) {
+        if let Some(session) = self.table.get_mut(&id) {
+            session.heard = session.heard.max(now);
+        }
+    }
+
+    /// The server was away for `pause_ms`: whoever may have suffered gets the full time again. A pause that is short
+    /// against a time-out needs no grace: what the client sent meanwhile waits in the socket.
+    /// Tells how many that were.
+    pub fn forgive(&mut self, pause_ms: u64, now: Millis) -> usize {
+        let suffered = |session: &&mut Session| pause_ms >= u64::from(session.timeout_ms) / 8;
+        self.table.values_mut().filter(suffered).map(|session| session.heard = now).count()
+    }
+
+    /// When the next session may run out, at the earliest.
+    pub fn next_deadline(&self) -> Option<Millis> {
+        self.agenda.peek().map(|Reverse((at, _))| *at)
+    }
+
+    /// One session that has run out of time, if there is any. It is looked at again only after [`Self::touch`] or
+    /// after its time-out once more, so the caller must either end it or touch it.
+    pub fn pop_expired(&mut self, now: Millis) -> Option<SessionId> {
+        while let Some(Reverse((at, id))) = self.agenda.peek().copied() {
+            if at > now {
+                return None;
+            }
+            self.agenda.pop();
+            let Some(session) = self.table.get_mut(&id) else { continue };
+            if session.closing || session.scheduled != at {
+                continue;
+            }
+            let deadline = session.deadline();
+            let expired = deadline <= now;
+            session.scheduled =
+                if expired { Millis(now.0 + u64::from(session.timeout_ms)) } else { deadline };
+            self.agenda.push(Reverse((session.scheduled, id)));
+            if expired {
+                return Some(id);
+            }
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ID: SessionId = SessionId(7);
+
+    fn sessions() -> Sessions {
+        let mut sessions = Sessions::default();
+        sessions.open(ID, [0; 16], 100, Millis(0));
+        sessions
+    }
+
+    #[test]
+    fn session_expires_at_its_deadline_and_never_before() {
+        let mut sessions = sessions();
+        assert_eq!(sessions.pop_expired(Millis(100)), None);
+        assert_eq!(sessions.pop_expired(Millis(101)), Some(ID));
+    }
+
+    #[test]
+    fn sign_of_life_starts_the_time_again() {
+        let mut sessions = sessions();
+        sessions.touch(ID, Millis(60));
+        assert_eq!(sessions.pop_expired(Millis(101)), None);
+        assert_eq!(sessions.next_deadline(), Some(Millis(161)));
+        assert_eq!(sessions.pop_expired(Millis(161)), Some(ID));
+    }
+
+    #[test]
+    fn known_session_that_is_opened_again_has_the_new_time_out() {
+        let mut sessions = sessions();
+        sessions.open(ID, [0; 16], 500, Millis(10));
+        assert_eq!(sessions.pop_expired(Millis(510)), None);
+        assert_eq!(sessions.pop_expired(Millis(511)), Some(ID));
+        assert_eq!(sessions.len(), 1);
+    }
+
+    #[test]
+    fn pause_of_the_server_is_not_held_against_sessions() {
+        let mut sessions = sessions();
+        sessions.forgive(500, Millis(500));
+        assert_eq!(sessions.pop_expired(Millis(600)), None);
+        assert_eq!(sessions.pop_expired(Millis(601)), Some(ID));
+    }
+}

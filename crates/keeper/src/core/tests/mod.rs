@@ -1,0 +1,14 @@
+//! Properties of the core: random scripts against simple models.
+//!
+//! # Layout
+//! - `script`: what a random script may say. `world`: runs one, with any number of writes on their way to disk.
+//! - `model`: the tree as a map, changed at once, copied for a rollback; too simple to be wrong in the same way.
+//! - `decisions`, `codec`, `captures`, `watching`: the properties.
+
+mod captures;
+mod codec;
+mod decisions;
+mod model;
+mod script;
+mod watching;
+mod world;

@@ -1,0 +1,207 @@
+//! Watches: which connection wants to hear of which path.
+
+use hashbrown::{HashMap, HashSet};
+use menagerie_wire::{EventKind, WatchMode, WatcherKind};
+
+use super::path;
+use super::state::ConnId;
+
+/// The watches of one connection on one path, as a set of kinds: setting one twice changes nothing, and different
+/// kinds live side by side.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+struct Kinds(u8);
+
+impl Kinds {
+    const DATA: Self = Self(1);
+    const CHILD: Self = Self(2);
+    const PERSISTENT: Self = Self(4);
+    const RECURSIVE: Self = Self(8);
+    const ALL: Self = Self(15);
+
+    fn of(kind: WatcherKind) -> Self {
+        match kind {
+            WatcherKind::Data => Self::DATA,
+            WatcherKind::Children => Self::CHILD,
+            WatcherKind::Any => Self::ALL,
+            WatcherKind::Persistent => Self::PERSISTENT,
+            WatcherKind::PersistentRecursive => Self::RECURSIVE,
+        }
+    }
+
+    fn has(self, other: Self) -> bool {
+        self.0 & other.0 != 0
+    }
+
+    fn with(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    fn without(self, other: Self) -> Self {
+        Self(self.0 & !other.0)
+    }
+}
+
+/// All watches of all connections.
+#[derive(Debug, Default)]
+pub struct Watches {
+    by_path: HashMap<Box<str>, HashMap<ConnId, Kinds>>,
+    by_conn: HashMap<ConnId, HashSet<Box<str>>>,
+    /// How many recursive watches there are: with none, nobody looks at ancestors.
+    recursive: usize,
+}
+
+impl Watches {
+    /// A one-shot watch on existence and data.
+    pub fn watch_data(&mut self, path: &str, conn: ConnId) {
+        self.add(path, conn, Kinds::DATA);
+    }
+
+    /// A one-shot watch on the set of children.
+    pub fn watch_children(&mut self, path: &str, conn: ConnId) {
+        self.add(path, conn, Kinds::CHILD);
+    }
+
+    /// A watch that stays.
+    pub fn watch_always(&mut self, path: &str, conn: ConnId, mode: WatchMode) {
+        self.add(
+            path,
+            conn,
+            match mode {
+                WatchMode::Persistent => Kinds::PERSISTENT,
+                WatchMode::PersistentRecursive => Kinds::RECURSIVE,
+            },
+        );
+    }
+
+    fn add(&mut self, path: &str, conn: ConnId, kinds: Kinds) {
+        let kinds_here = self.by_path.entry_ref(path).or_default().entry(conn).or_default();
+        if kinds.has(Kinds::RECURSIVE) && !kinds_here.has(Kinds::RECURSIVE) {
+            self.recursive += 1;
+        }
+        *kinds_here = kinds_here.with(kinds);
+        let paths = self.by_conn.entry(conn).or_default();
+        if !paths.contains(path) {
+            paths.insert(path.into());
+        }
+    }
+
+    /// Whether the connection has such a watch.
+    pub fn has(&self, path: &str, conn: ConnId, kind: WatcherKind) -> bool {
+        self.by_path
+            .get(path)
+            .and_then(|conns| conns.get(&conn))
+            .is_some_and(|kinds| kinds.has(Kinds::of(kind)))
+    }
+
+    /// Removes such watches; tells whether there was one.
+    pub fn remove(&mut self, path: &str, conn: ConnId, kind: WatcherKind) -> bool {
+        let had = self.has(path, conn, kind);
+        if had {
+            self.clear(path, conn, Kinds::of(kind));
+        }
+        had
+    }
+
+    fn clear(&mut self, path: &str, conn: ConnId, kinds: Kinds) {
+        let Some(conns) = self.by_path.get_mut(path) else { return };
+        let Some(here) = conns.get_mut(&conn) else { return };
+        if here.has(Kinds::RECURSIVE) && kinds.has(Kinds::RECURSIVE) {
+            self.recursive -= 1;
+        }
+        *here = here.without(kinds);
+        if *here != Kinds::default() {
+            return;
+        }
+        conns.remove(&conn);
+        if conns.is_empty() {
+            self.by_path.remove(path);
+        }
+        if let Some(paths) = self.by_conn.get_mut(&conn) {
+            paths.remove(path);
+            if paths.is_empty() {
+                self.by_conn.remove(&conn);
+            }
+        }
+    }
+
+    /// A connection is gone, and its watches with it.
+    pub fn drop_conn(&mut self, conn: ConnId) {
+        for path in self.by_conn.remove(&conn).unwrap_or_default() {
+            if let Some(conns) = self.by_path.get_mut(&path) {
+                if conns.remove(&conn).is_some_and(|kinds| kinds.has(Kinds::RECURSIVE)) {
+                    self.recursive -= 1;
+                }
+                if conns.is_empty() {
+                    self.by_path.remove(&path);
+                }
+            }
+        }
+    }
+
+    /// Tells `notify` each connection that wants to hear of this event, once. One-shot watches are used up.
+    pub fn fire(&mut self, kind: EventKind, at: &str, mut notify: impl FnMut(ConnId)) {
+        let (wanted, used_up) = match kind {
+            EventKind::Created | EventKind::DataChanged => {
+                (Kinds::DATA.with(Kinds::PERSISTENT).with(Kinds::RECURSIVE), Kinds::DATA)
+            }
+            EventKind::Deleted => (Kinds::ALL, Kinds::DATA.with(Kinds::CHILD)),
+            // Recursive watchers learn of each child by its own event.
+            EventKind::ChildrenChanged => (Kinds::CHILD.with(Kinds::PERSISTENT), Kinds::CHILD),
+        };
+        let mut told = HashSet::new();
+        let mut used = Vec::new();
+        for (conn, kinds) in self.by_path.get(at).into_iter().flatten() {
+            if kinds.has(wanted) {
+                told.insert(*conn);
+                notify(*conn);
+            }
+            if kinds.has(used_up) {
+                used.push(*conn);
+            }
+        }
+        if self.recursive > 0 && kind != EventKind::ChildrenChanged {
+            for above in path::ancestry(at).skip(1) {
+                for (conn, kinds) in self.by_path.get(above).into_iter().flatten() {
+                    if kinds.has(Kinds::RECURSIVE) && told.insert(*conn) {
+                        notify(*conn);
+                    }
+                }
+            }
+        }
+        for conn in used {
+            self.clear(at, conn, used_up);
+        }
+    }
+
+    /// How many (connection, path) pairs are watched.
+    pub fn len(&self) -> usize {
+        self.by_conn.values().map(HashSet::len).sum()
+    }
+
+    /// Whether nothing is watched.
+    pub fn is_empty(&self) -> bool {
+        self.by_conn.is_empty()
+    }
+
+    /// How many connections watch something, and how many paths are watched.
+    pub fn spread(&self) -> (usize, usize) {
+        (self.by_conn.len(), self.by_path.len())
+    }
+
+    /// Every connection with the paths that it watches.
+    pub fn by_connection(&self) -> impl Iterator<Item = (ConnId, impl Iterator<Item = &str>)> {
+        self.by_conn.iter().map(|(conn, paths)| (*conn, paths.iter().map(|path| &**path)))
+    }
+
+    /// Whether both indexes tell the same story.
+    pub(super) fn is_coherent(&self) -> bool {
+        let pairs: usize = self.by_path.values().map(HashMap::len).sum();
+        let recursive =
+            self.by_path.values().flat_map(HashMap::values).filter(|k| k.has(Kinds::RECURSIVE)).count();
+        pairs == self.len()
+            && recursive == self.recursive
+            && self.by_conn.iter().all(|(conn, paths)| {
+                paths.iter().all(|path| self.by_path.get(path).is_some_and(|conns| conns.contains_key(conn)))
+            })
+    }
+}

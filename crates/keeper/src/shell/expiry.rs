@@ -1,0 +1,127 @@
+//! What the server does because time passes: sessions end, idle containers go, half-open connections are dropped.
+
+use tracing::{debug, info};
+
+use super::conn::Phase;
+use super::server::{Server, wall_ms};
+use crate::core::ConnId;
+use crate::core::sessions::Millis;
+
+/// A connection that has not said who it is by then is dropped: it costs a file descriptor and brings nothing.
+const GREETING_MS: u64 = 10_000;
+/// At least so often the network loop looks at the clock, so that a pause of the whole process is noticed.
+const PULSE_MS: u64 = 250;
+/// Waking up later than this is a pause; less is an ordinary hiccup of the scheduler.
+const PAUSE_MS: u64 = 50;
+
+/// Znodes swept at once.
+const SWEEP_MAX: usize = 500;
+/// How often the gauges that take a walk to count are brought up to date.
+const COUNT_MS: u64 = 1000;
+
+/// Watches the clock of the network loop.
+#[derive(Debug)]
+pub struct Pulse {
+    /// When the loop was last known to run, and until when it then meant to sleep.
+    expected: Millis,
+    last_sweep: Millis,
+    last_count: Millis,
+}
+
+impl Pulse {
+    /// A loop that starts now.
+    pub fn new(now: Millis) -> Self {
+        Self { expected: now, last_sweep: now, last_count: now }
+    }
+
+    /// How long the loop may sleep.
+    pub fn sleep_ms(&mut self, server: &Server, now: Millis) -> u64 {
+        let mut until = now.0 + PULSE_MS.min(u64::from(server.config.tick_ms).div_ceil(2));
+        if let Some(Millis(deadline)) = server.state.sessions.next_deadline() {
+            until = until.min(deadline.max(now.0));
+        }
+        self.expected = Millis(until);
+        until - now.0
+    }
+
+    /// Called when the loop woke up and has read everything: does what is due.
+    pub fn beat(&mut self, server: &mut Server) {
+        let now = server.now();
+        let late = now.0.saturating_sub(self.expected.0);
+        if late > PAUSE_MS {
+            // We were stopped, or starved: clients could not reach us, so their silence says nothing.
+            let sessions = server.state.sessions.forgive(late, now);
+            if sessions > 0 {
+                info!(ms = late, sessions, "the process was paused; sessions get their full time-out again");
+            }
+        }
+        self.expected = Millis(now.0 + PULSE_MS);
+        server.drop_silent(now);
+        server.expire(now);
+        if now.0.saturating_sub(self.last_count.0) >= COUNT_MS {
+            self.last_count = now;
+            server.metrics.note_counts(&server.state);
+        }
+        if now.0.saturating_sub(self.last_sweep.0) >= server.config.sweep_interval_ms && !server.sweep() {
+            self.last_sweep = now;
+        }
+    }
+}
+
+impl Server {
+    fn expire(&mut self, now: Millis) {
+        while let Some(session) = self.state.sessions.pop_expired(now) {
+            let conn = self.state.sessions.get(session).and_then(|session| session.conn);
+            if conn.is_some_and(|conn| self.may_have_spoken(conn)) {
+                self.state.sessions.reschedule(session, now);
+                continue;
+            }
+            if let Some(txn) = self.state.expire_session(session, wall_ms()) {
+                info!(session = format_args!("{:#x}", session.0), "session expired");
+                self.metrics.sessions_expired.inc();
+                self.commit(txn, None, 64);
+            }
+        }
+    }
+
+    /// Whether there is something from this client that we did not get to read: then its silence is our fault. It is
+    /// the client's own when it does not take its replies.
+    fn may_have_spoken(&mut self, id: ConnId) -> bool {
+        self.conn(id).is_some_and(|conn| {
+            let unread = conn.queued || conn.held || conn.stream.has_unread();
+            !conn.is_choked() && (unread || conn.waits_for_disk())
+        })
+    }
+
+    fn drop_silent(&mut self, now: Millis) {
+        while let Some((since, id)) = self.greeting.front().copied() {
+            let gone = self.conn(id).is_none_or(|conn| match conn.phase {
+                Phase::Greeting | Phase::Closing => false,
+                Phase::Opening | Phase::Open => true,
+            });
+            if !gone && now.0 < since.0 + GREETING_MS {
+                return;
+            }
+            self.greeting.pop_front();
+            if !gone {
+                debug!(conn = id.0, "connection dropped: no handshake in time");
+                self.close(id);
+            }
+        }
+    }
+
+    /// Removes containers that have lost their last child and znodes that have outlived their time; a share at a time,
+    /// so that nobody has to wait for it. Tells whether there may be more.
+    fn sweep(&mut self) -> bool {
+        let time_ms = wall_ms();
+        let idle = self.state.idle(time_ms, SWEEP_MAX);
+        let more = idle.len() == SWEEP_MAX;
+        for path in idle {
+            if let Some(txn) = self.state.sweep_one(&path, time_ms) {
+                debug!(%path, "idle znode swept");
+                self.commit(txn, None, path.len() + 64);
+            }
+        }
+        more
+    }
+}

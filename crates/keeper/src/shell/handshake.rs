@@ -1,0 +1,123 @@
+//! The first frame of a connection: a new session, an old one to resume, or a refusal.
+
+use std::time::Instant;
+
+use menagerie_wire::{ConnectRequest, ConnectResponse, OpCode, framed};
+use tracing::debug;
+
+use super::conn::{Phase, Waiting};
+use super::server::{Origin, Server, wall_ms};
+use crate::core::{ConnId, SessionId};
+
+impl Server {
+    /// Handles the connect request. False when the connection must go without a word.
+    pub(super) fn greet(&mut self, id: ConnId, frame: &[u8], arrived: Instant) -> bool {
+        let Ok(request) = ConnectRequest::decode(frame) else { return false };
+        if request.last_zxid_seen > self.state.applied_zxid() {
+            // The client has seen what we never had: the data was wiped or rolled back. It must not be served.
+            debug!(
+                client = format_args!("{:#x}", request.last_zxid_seen),
+                ours = format_args!("{:#x}", self.state.applied_zxid()),
+                "client refused: it has seen a newer zxid than this server has"
+            );
+            return false;
+        }
+        let Some(conn) = self.conn(id) else { return false };
+        conn.read_only = request.read_only.map(|_| false);
+        if let Some(identity) = conn.stream.certificate_identity() {
+            conn.prove(identity);
+        }
+        if request.session_id == 0 {
+            self.open(id, request.timeout_ms, arrived);
+        } else {
+            self.resume(id, &request, arrived);
+        }
+        true
+    }
+
+    fn open(&mut self, id: ConnId, wanted_ms: i32, arrived: Instant) {
+        let timeout_ms = self.config.grant_timeout_ms(wanted_ms);
+        let time_ms = wall_ms();
+        let session = self.state.new_session_id(time_ms);
+        let mut password = [0; 16];
+        getrandom::fill(&mut password).expect("the operating system has random numbers");
+        let txn = self.state.open_session(session, password, timeout_ms, time_ms);
+        if let Some(conn) = self.conn(id) {
+            conn.phase = Phase::Opening;
+            conn.session = Some(session);
+            conn.wait(Waiting::Txn);
+        }
+        let origin = Origin { conn: id, xid: 0, op: OpCode::CreateSession, arrived };
+        self.commit(txn, Some(origin), 64);
+    }
+
+    fn resume(&mut self, id: ConnId, request: &ConnectRequest<'_>, arrived: Instant) {
+        let session_id = SessionId(request.session_id);
+        let timeout_ms = self.config.grant_timeout_ms(request.timeout_ms);
+        let now = self.now();
+        let resumed = self
+            .state
+            .sessions
+            .get_mut(session_id)
+            .filter(|session| !session.closing && same(&session.password, request.password));
+        let Some(session) = resumed else {
+            // Never a fresh session instead: the client must learn that its ephemeral znodes are gone.
+            debug!(
+                session = format_args!("{session_id:x?}"),
+                "session refused: unknown, ended, or wrong password"
+            );
+            if let Some(conn) = self.conn(id) {
+                let response = ConnectResponse::refusal(conn.read_only);
+                conn.send(|out| response.encode(out));
+            }
+            self.close_gently(id);
+            return;
+        };
+        let before = session.conn.replace(id);
+        let same_timeout = session.timeout_ms == timeout_ms;
+        self.state.sessions.reschedule(session_id, now);
+        if let Some(before) = before {
+            self.close(before);
+        }
+        let Some(conn) = self.conn(id) else { return };
+        conn.session = Some(session_id);
+        if same_timeout {
+            self.welcome(id, session_id);
+            return;
+        }
+        // What the client is told must also hold after a crash, so it is told when that is on disk.
+        conn.phase = Phase::Opening;
+        conn.wait(Waiting::Txn);
+        let origin = Origin { conn: id, xid: 0, op: OpCode::CreateSession, arrived };
+        if let Some(txn) = self.state.renegotiate(session_id, timeout_ms) {
+            self.commit(txn, Some(origin), 64);
+        }
+    }
+
+    /// Tells a client that its session is there. Called when the session is durable.
+    pub(super) fn welcome(&mut self, id: ConnId, session_id: SessionId) {
+        let Some(session) = self.state.sessions.get_mut(session_id) else { return };
+        session.conn = Some(id);
+        let (password, timeout_ms) = (session.password, session.timeout_ms);
+        let Some(conn) = self.conn(id) else { return };
+        // What came along with the handshake may have ended it already.
+        if conn.phase != Phase::Closing {
+            conn.phase = Phase::Open;
+        }
+        let response = ConnectResponse {
+            timeout_ms: timeout_ms.cast_signed(),
+            session_id: session_id.0,
+            password: &password,
+            read_only: conn.read_only,
+        };
+        let mut frame = Vec::with_capacity(48);
+        framed(&mut frame, |out| response.encode(out));
+        conn.send_raw(&frame);
+        self.touch(id);
+    }
+}
+
+/// Compares without telling by the time it takes how much was right.
+fn same(ours: &[u8; 16], theirs: &[u8]) -> bool {
+    theirs.len() == ours.len() && ours.iter().zip(theirs).fold(0, |differs, (a, b)| differs | (a ^ b)) == 0
+}

@@ -1,0 +1,6 @@
+//! The server without its loops: tests decide when a group is durable, which over a socket nobody can.
+
+mod order;
+mod rig;
+mod snapshots;
+mod welcome;

@@ -1,0 +1,131 @@
+//! A server, and clients whose sockets are real.
+
+use std::io::Read as _;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use menagerie_wire::{ConnectRequest, ErrorCode, Reader, ReplyHeader, Request};
+use prometheus_client::registry::Registry;
+
+use crate::config::Config;
+use crate::core::{ConnId, Options, State};
+use crate::shell::conn::Conn;
+use crate::shell::metrics::Metrics;
+use crate::shell::server::{Group, Server};
+use crate::shell::stream::Stream;
+
+/// What is due arrives at once; this only keeps a failing test from hanging.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The connections that [`Rig`]'s server takes from one address.
+pub const CONNECTIONS_MAX: usize = 3;
+
+pub struct Rig {
+    pub server: Server,
+    sequence: u64,
+}
+
+/// One client's end.
+pub struct Client {
+    pub id: ConnId,
+    socket: TcpStream,
+    last_xid: i32,
+}
+
+impl Rig {
+    pub fn new() -> Self {
+        let config = Config {
+            connections_per_address_max: CONNECTIONS_MAX,
+            ..Config::new(PathBuf::new(), (Ipv4Addr::LOCALHOST, 0).into())
+        };
+        let metrics = Metrics::new(&mut Registry::default());
+        let server = Server::new(State::new(Options::default()), Arc::new(config), metrics, 0);
+        Self { server, sequence: 0 }
+    }
+
+    /// A connection that seems to come from `peer`.
+    pub fn connect(&mut self, peer: SocketAddr) -> Client {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let socket = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        socket.set_read_timeout(Some(PATIENCE)).unwrap();
+        let (accepted, _) = listener.accept().unwrap();
+        accepted.set_nonblocking(true).unwrap();
+        let id = self.server.next_conn_id();
+        let stream = Stream::Plain(mio::net::TcpStream::from_std(accepted));
+        self.server.add(Conn::new(id, stream, peer, Instant::now()));
+        Client { id, socket, last_xid: 0 }
+    }
+
+    /// A client with a session.
+    pub fn open(&mut self) -> Client {
+        let mut client = self.connect((Ipv4Addr::LOCALHOST, 1).into());
+        let mut frame = Vec::new();
+        let connect = ConnectRequest {
+            protocol_version: 0,
+            last_zxid_seen: 0,
+            timeout_ms: 10_000,
+            session_id: 0,
+            password: &[0; 16],
+            read_only: None,
+        };
+        connect.encode(&mut frame);
+        self.server.receive(client.id, &frame, Instant::now());
+        self.make_durable();
+        client.frame();
+        client
+    }
+
+    /// The server gets a request.
+    pub fn send(&mut self, client: &mut Client, request: &Request<'_>) -> i32 {
+        client.last_xid += 1;
+        let mut frame = Vec::new();
+        request.encode(client.last_xid, &mut frame);
+        self.server.receive(client.id, &frame, Instant::now());
+        client.last_xid
+    }
+
+    /// The log loop takes what was gathered.
+    pub fn take_group(&mut self) -> Group {
+        self.server.log_busy = true;
+        std::mem::take(&mut self.server.group)
+    }
+
+    /// The log loop has it on disk.
+    pub fn finish_group(&mut self, group: Group) {
+        self.sequence += group.items.len() as u64;
+        self.server.apply(group, self.sequence);
+        self.server.log_busy = false;
+        self.server.flush();
+    }
+
+    /// Both at once.
+    pub fn make_durable(&mut self) {
+        let group = self.take_group();
+        self.finish_group(group);
+    }
+
+    /// Whether the server has nothing to say to the client now.
+    pub fn is_silent(&mut self, client: &Client) -> bool {
+        self.server.conn(client.id).expect("it is connected").unsent() == 0
+    }
+
+    /// The next reply of the server, which must be due now.
+    pub fn reply(&mut self, client: &mut Client) -> (i32, i64, ErrorCode) {
+        self.server.flush();
+        let frame = client.frame();
+        let header = ReplyHeader::decode(&mut Reader::new(&frame)).unwrap();
+        (header.xid, header.zxid, header.err)
+    }
+}
+
+impl Client {
+    fn frame(&mut self) -> Vec<u8> {
+        let mut length = [0; 4];
+        self.socket.read_exact(&mut length).expect("a frame is due");
+        let mut body = vec![0; u32::from_be_bytes(length) as usize];
+        self.socket.read_exact(&mut body).unwrap();
+        body
+    }
+}

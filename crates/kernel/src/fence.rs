@@ -1,0 +1,69 @@
+//! Fences: numbers that rise with every new holder of something. Whoever is given one remembers the highest, and refuses
+//! an older one: so a holder that was thought dead and wakes up changes nothing.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+/// A fence. Ordered: a later holder of the same thing has a greater one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(into = "String", try_from = "String")]
+pub struct Fence {
+    /// Rises when the namespace begins anew on another server, whose zxids may be lower.
+    pub generation: u64,
+    /// The transaction that created the ticket.
+    pub zxid: i64,
+}
+
+/// It is not a fence.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("{0:?} is not a fence: it has the form GENERATION-ZXID, both in digits")]
+pub struct FenceError(String);
+
+impl fmt::Display for Fence {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}-{}", self.generation, self.zxid)
+    }
+}
+
+impl FromStr for Fence {
+    type Err = FenceError;
+
+    fn from_str(text: &str) -> Result<Self, FenceError> {
+        let parse = || {
+            let (generation, zxid) = text.split_once('-')?;
+            Some(Self { generation: generation.parse().ok()?, zxid: zxid.parse().ok()? })
+        };
+        parse().ok_or_else(|| FenceError(text.to_owned()))
+    }
+}
+
+impl TryFrom<String> for Fence {
+    type Error = FenceError;
+
+    fn try_from(text: String) -> Result<Self, FenceError> {
+        text.parse()
+    }
+}
+
+impl From<Fence> for String {
+    fn from(fence: Fence) -> Self {
+        fence.to_string()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fences_rise_by_generation_first_and_survive_being_written_down() {
+        let old = Fence { generation: 1, zxid: 900 };
+        let new = Fence { generation: 2, zxid: 3 };
+        assert!(old < new);
+        assert_eq!(new.to_string().parse(), Ok(new));
+        assert!("2".parse::<Fence>().is_err());
+    }
+}

@@ -1,0 +1,132 @@
+//! What is to be run.
+
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::Deadline;
+
+/// Where one of the command's standard streams leads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stream {
+    /// To the wrapper's own.
+    Inherit,
+    /// To nowhere.
+    Null,
+    /// To the wrapper, which finds the other end in [`Guarded`](super::Guarded).
+    Piped,
+}
+
+/// A change to the environment that the command inherits from the wrapper.
+#[derive(Debug, Clone)]
+pub(super) enum EnvChange {
+    Clear,
+    Set(OsString, OsString),
+    Remove(OsString),
+}
+
+/// A program, its arguments, its surroundings, and how long it may run.
+#[derive(Debug, Clone)]
+pub struct Command {
+    pub(super) program: OsString,
+    pub(super) args: Vec<OsString>,
+    pub(super) env: Vec<EnvChange>,
+    pub(super) directory: Option<PathBuf>,
+    pub(super) streams: [Stream; 3],
+    pub(super) deadline: Deadline,
+    pub(super) grace: Duration,
+    pub(super) takes_terminal: bool,
+    pub(super) user: Option<(u32, u32)>,
+}
+
+impl Command {
+    /// This program: a path, or a name that is looked up in the `PATH` that the command gets. `grace` is the time between
+    /// asking (SIGTERM) and ending (SIGKILL) whenever the guard ends something by itself.
+    pub fn new(program: impl AsRef<OsStr>, grace: Duration) -> Self {
+        Self {
+            program: program.as_ref().to_owned(),
+            args: Vec::new(),
+            env: Vec::new(),
+            directory: None,
+            streams: [Stream::Inherit; 3],
+            deadline: Deadline::NEVER,
+            grace,
+            takes_terminal: false,
+            user: None,
+        }
+    }
+
+    /// Adds one argument.
+    pub fn arg(mut self, arg: impl AsRef<OsStr>) -> Self {
+        self.args.push(arg.as_ref().to_owned());
+        self
+    }
+
+    /// Adds arguments.
+    pub fn args<A: AsRef<OsStr>>(mut self, args: impl IntoIterator<Item = A>) -> Self {
+        self.args.extend(args.into_iter().map(|arg| arg.as_ref().to_owned()));
+        self
+    }
+
+    /// Sets a variable of the environment.
+    pub fn env(mut self, name: impl AsRef<OsStr>, value: impl AsRef<OsStr>) -> Self {
+        self.env.push(EnvChange::Set(name.as_ref().to_owned(), value.as_ref().to_owned()));
+        self
+    }
+
+    /// Removes a variable from the environment.
+    pub fn env_remove(mut self, name: impl AsRef<OsStr>) -> Self {
+        self.env.push(EnvChange::Remove(name.as_ref().to_owned()));
+        self
+    }
+
+    /// Removes all variables inherited or set so far.
+    pub fn env_clear(mut self) -> Self {
+        self.env.push(EnvChange::Clear);
+        self
+    }
+
+    /// Runs it there. A program given as a relative path is looked for from there, too.
+    pub fn directory(mut self, directory: impl AsRef<Path>) -> Self {
+        self.directory = Some(directory.as_ref().to_owned());
+        self
+    }
+
+    /// Where its standard input comes from.
+    pub fn stdin(mut self, stream: Stream) -> Self {
+        self.streams[0] = stream;
+        self
+    }
+
+    /// Where its standard output goes.
+    pub fn stdout(mut self, stream: Stream) -> Self {
+        self.streams[1] = stream;
+        self
+    }
+
+    /// Where its standard error goes.
+    pub fn stderr(mut self, stream: Stream) -> Self {
+        self.streams[2] = stream;
+        self
+    }
+
+    /// When all of it has to be gone. Given here, not only later by [`Control`](super::Control), so that it never runs
+    /// without one.
+    pub fn deadline(mut self, deadline: Deadline) -> Self {
+        self.deadline = deadline;
+        self
+    }
+
+    /// Runs it, and its guard, as this user and group and with no other groups. Only root can.
+    pub fn user(mut self, user: u32, group: u32) -> Self {
+        self.user = Some((user, group));
+        self
+    }
+
+    /// If the wrapper is in the foreground of a terminal, the command is put there in its place until it ends: it may read
+    /// the terminal, and Ctrl-C goes to it alone.
+    pub fn take_terminal(mut self) -> Self {
+        self.takes_terminal = true;
+        self
+    }
+}

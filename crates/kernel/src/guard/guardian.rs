@@ -1,0 +1,317 @@
+//! The guard process itself: single-threaded, small, and in nobody's way.
+
+use std::fs;
+use std::io::{self, Read as _, Write as _};
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::process::{self, ExitCode};
+
+use nix::sys::signal::{SigSet, SigmaskHow};
+use nix::sys::signalfd::{SfdFlags, SignalFd};
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
+use rustix::process::{
+    Pid, Signal, WaitOptions, WaitStatus, getpid, kill_process_group, set_child_subreaper, wait,
+};
+use rustix::time::{
+    Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create, timerfd_settime,
+};
+
+use super::channel;
+use super::clock;
+use super::kill::{kill_all, signal};
+use super::launch::launch;
+use super::machine::{Effect, Facts, Right, State, step, wake_at};
+use super::processes::{self, Process, ProcessId};
+use super::protocol::{End, FRAME_BYTES, Order, Report, Start};
+use super::terminal::Terminal;
+
+/// What `ps` and `killall` call a guard. It does not share the wrapper's name, so that who kills the wrapper by name does
+/// not kill those who tidy up behind it.
+pub(super) const NAME: &str = "guard";
+
+/// How many children are waited for between two looks at everything else.
+const REAPED_MAX: usize = 100;
+
+/// The life of a guard process; what `main` does, before anything else, when it is called with
+/// [`SUBCOMMAND`](super::SUBCOMMAND).
+pub fn run() -> ExitCode {
+    match guard() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            // The wrapper sees that we are gone and does our work. Standard error may be gone too.
+            let _ = writeln!(io::stderr(), "guard: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn guard() -> io::Result<()> {
+    // No signal but SIGKILL distracts a guard. Blocked, not ignored: the command would inherit what is ignored.
+    let blocked_before = SigSet::all().thread_swap_mask(SigmaskHow::SIG_BLOCK)?;
+    let signals = SignalFd::with_flags(
+        &SigSet::from(nix::sys::signal::Signal::SIGCHLD),
+        SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK,
+    )?;
+    let channel = channel::take()?;
+    set_child_subreaper(Some(getpid()))?;
+    // A matter of looks: it must not keep a command from running.
+    let _ = fs::write("/proc/self/comm", NAME);
+    loop {
+        let (start, streams) = channel::receive_start(&channel)?;
+        let launched = launch(&start, &streams, &blocked_before);
+        // They are the command's now. A pipe with another owner would not end when the command does.
+        drop(streams);
+        match launched {
+            Ok(command) => Guard::new(&start, command, &channel, &signals)?.watch(command)?,
+            Err(report) => return (&channel).write_all(&report.encode()),
+        }
+        channel.set_nonblocking(false)?;
+        if !start.stays || !next_is_ordered(&channel) {
+            return Ok(());
+        }
+    }
+}
+
+/// Waits until there is another one to run. Not if the wrapper has gone: then there never will be.
+fn next_is_ordered(mut channel: &UnixStream) -> bool {
+    let mut frame = [0; FRAME_BYTES];
+    while channel.read_exact(&mut frame).is_ok() {
+        match Order::decode(&frame) {
+            Some(Order::Next) => return true,
+            // Meant for the one that has ended meanwhile.
+            Some(Order::Signal(_) | Order::Deadline(_) | Order::Stop(_)) => {}
+            None => return false,
+        }
+    }
+    false
+}
+
+/// Everything a guard knows while a command runs.
+struct Guard<'a> {
+    channel: &'a UnixStream,
+    /// Readable when a child has ended or stopped.
+    signals: &'a SignalFd,
+    /// Readable when the machine wants to be stepped. A timer and not a time-out of `poll`, because that one does not count
+    /// the time the machine is suspended.
+    timer: OwnedFd,
+    /// The command's number, and that of its process group.
+    command: Pid,
+    /// How the command ended. It has been waited for then, and its number may be anybody's.
+    end: Option<End>,
+    /// There may be children that have ended, although no signal says so any more.
+    more_to_reap: bool,
+    terminal: Option<Terminal>,
+    grace: u64,
+    facts: Facts,
+}
+
+impl<'a> Guard<'a> {
+    fn new(
+        start: &Start,
+        command: ProcessId,
+        channel: &'a UnixStream,
+        signals: &'a SignalFd,
+    ) -> io::Result<Self> {
+        let command = pid(command.pid).ok_or(io::ErrorKind::InvalidData)?;
+        let wrapper = pid(start.terminal_group);
+        let terminal = wrapper.and_then(|wrapper| Terminal::hand_over(wrapper, command));
+        let timer = timerfd_create(TimerfdClockId::Boottime, TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK)?;
+        channel.set_nonblocking(true)?;
+        let facts = Facts {
+            now: clock::now(),
+            deadline: start.deadline,
+            stop_by: None,
+            wrapper_lives: true,
+            command_ended: false,
+            any_left: true,
+        };
+        Ok(Self {
+            channel,
+            signals,
+            timer,
+            command,
+            end: None,
+            more_to_reap: false,
+            terminal,
+            grace: start.grace,
+            facts,
+        })
+    }
+
+    /// Until nothing is left.
+    fn watch(mut self, command: ProcessId) -> io::Result<()> {
+        self.say(Report::Started { pid: command.pid, start: command.start });
+        let mut state = State::Running;
+        loop {
+            self.gather()?;
+            let (next, effect) = step(state, &self.facts, self.grace);
+            state = next;
+            match effect {
+                Some(Effect::Terminate) => self.terminate(),
+                Some(Effect::Kill) => self.kill(),
+                Some(Effect::Report(right)) => self.report(right),
+                None => {}
+            }
+            if state == State::Done {
+                return Ok(());
+            }
+            self.sleep_until(wake_at(state, &self.facts, self.grace))?;
+        }
+    }
+
+    fn gather(&mut self) -> io::Result<()> {
+        while self.facts.wrapper_lives && self.obey_next_order()? {}
+        while self.signals.read_signal()?.is_some() {}
+        self.reap()?;
+        self.facts.now = clock::now();
+        Ok(())
+    }
+
+    /// Whether there was one.
+    fn obey_next_order(&mut self) -> io::Result<bool> {
+        let mut frame = [0; FRAME_BYTES];
+        let mut channel = self.channel;
+        let order = match channel.read(&mut frame) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => return Ok(true),
+            Ok(FRAME_BYTES) => Order::decode(&frame),
+            // Frames are written whole. Anything else means that the wrapper is gone or out of its mind.
+            Ok(_) | Err(_) => None,
+        };
+        match order {
+            Some(Order::Signal(number)) => {
+                if let Some(signal) = Signal::from_named_raw(number) {
+                    self.signal_group(signal);
+                }
+            }
+            Some(Order::Deadline(deadline)) => self.facts.deadline = deadline,
+            Some(Order::Stop(grace)) => {
+                let stop_by = clock::now().saturating_add(grace);
+                self.facts.stop_by = Some(self.facts.stop_by.map_or(stop_by, |before| before.min(stop_by)));
+            }
+            // Not now: something still runs.
+            Some(Order::Next) | None => self.facts.wrapper_lives = false,
+        }
+        Ok(self.facts.wrapper_lives)
+    }
+
+    /// Waits for children that have ended: the command, and whatever lost its parent below us. Not for more than a few at
+    /// a time: a crowd that dies and is born again all the time must not keep us from looking at the clock.
+    fn reap(&mut self) -> io::Result<()> {
+        self.more_to_reap = false;
+        for _ in 0..REAPED_MAX {
+            match wait(WaitOptions::NOHANG | WaitOptions::UNTRACED) {
+                Ok(Some((child, status))) if child == self.command => self.note(status),
+                Ok(Some(_)) | Err(Errno::INTR) => {}
+                Ok(None) => return Ok(()),
+                // Who has no children has no descendants: an orphan would have become our child.
+                Err(Errno::CHILD) => {
+                    self.facts.any_left = false;
+                    return Ok(());
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+        self.more_to_reap = true;
+        Ok(())
+    }
+
+    /// The command ended or stopped.
+    fn note(&mut self, status: WaitStatus) {
+        if let Some(code) = status.exit_status() {
+            self.end = Some(End::Exited(code));
+        } else if let Some(signal) = status.terminating_signal() {
+            self.end = Some(End::Signaled(signal));
+        } else if status.stopping_signal() == Some(Signal::TSTP.as_raw()) && self.terminal.is_some() {
+            // Ctrl-Z. The shell waits for the wrapper and would not give the terminal to anybody else.
+            self.signal_group(Signal::CONT);
+        }
+        self.facts.command_ended = self.end.is_some();
+    }
+
+    fn signal_group(&self, signal: Signal) {
+        if self.end.is_none() {
+            // Fails if all of it belong to another user.
+            let _ = kill_process_group(self.command, signal);
+        }
+    }
+
+    /// SIGTERM, once, to everyone. To the command's group at one blow: a shell that outlived its child by a moment would
+    /// go on with its next line.
+    fn terminate(&self) {
+        self.signal_group(Signal::TERM);
+        let all = processes::all().unwrap_or_default();
+        for process in descendants(&all).iter().filter(|process| process.lives()) {
+            let in_group = process.group == self.command.as_raw_nonzero().get().unsigned_abs();
+            if !in_group || self.end.is_some() {
+                signal(process.id, Signal::TERM);
+            }
+            if process.state == b'T' {
+                signal(process.id, Signal::CONT);
+            }
+        }
+    }
+
+    fn kill(&self) {
+        // Looking may fail when the machine is short of everything; the machine will have us try again.
+        if kill_all(descendants).is_err() {
+            self.signal_group(Signal::KILL);
+        }
+    }
+
+    fn report(&mut self, right: Right) {
+        // A wrapper that is gone has left the terminal to its shell.
+        if let Some(terminal) = self.terminal.take().filter(|_| self.facts.wrapper_lives) {
+            terminal.give_back();
+        }
+        match (self.end, right) {
+            (Some(end), Right::Kept) => self.say(Report::Ended(end)),
+            (Some(end), Right::Expired) => self.say(Report::Expired(end)),
+            (None, _) => {}
+        }
+    }
+
+    fn say(&self, report: Report) {
+        // Fails if the wrapper is gone, which the next look at the channel shows.
+        let mut channel = self.channel;
+        let _ = channel.write_all(&report.encode());
+    }
+
+    /// Until this moment, or until there is something to gather.
+    fn sleep_until(&self, moment: u64) -> io::Result<()> {
+        let mut time = Itimerspec { it_interval: timespec(0), it_value: timespec(0) };
+        if moment != u64::MAX {
+            // Zero would mean never.
+            time.it_value = timespec(moment.max(1));
+        }
+        timerfd_settime(&self.timer, TimerfdTimerFlags::ABSTIME, &time)?;
+        let mut sources = vec![
+            PollFd::from_borrowed_fd(self.timer.as_fd(), PollFlags::IN),
+            PollFd::from_borrowed_fd(self.signals.as_fd(), PollFlags::IN),
+        ];
+        // A closed channel would be ready for ever.
+        if self.facts.wrapper_lives {
+            sources.push(PollFd::from_borrowed_fd(self.channel.as_fd(), PollFlags::IN));
+        }
+        let at_once = Timespec::default();
+        match poll(&mut sources, self.more_to_reap.then_some(&at_once)) {
+            Ok(_) | Err(Errno::INTR) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+/// Ours, of all.
+fn descendants(all: &[Process]) -> Vec<Process> {
+    processes::descendants(all, &[process::id()])
+}
+
+fn pid(number: u32) -> Option<Pid> {
+    i32::try_from(number).ok().and_then(Pid::from_raw)
+}
+
+fn timespec(nanos: u64) -> Timespec {
+    const NANOS_PER_SECOND: u64 = 1_000_000_000;
+    Timespec { tv_sec: (nanos / NANOS_PER_SECOND) as i64, tv_nsec: (nanos % NANOS_PER_SECOND) as i64 }
+}

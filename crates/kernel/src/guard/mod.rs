@@ -1,0 +1,46 @@
+//! The guard process: whoever runs a program under it knows that nothing of that program outlives its right to run.
+//!
+//! A *wrapper* (the process that calls [`spawn`]) starts a *guard* (the same executable, see [`run`]), which starts the
+//! *command*. The guard is the subreaper of everything below it, so no descendant can leave it by a double fork or a new
+//! session. It knows the deadline and needs nobody's help to act on it. What it promises and what it cannot promise is in
+//! `docs/guard.md`.
+//!
+//! # Layout
+//! - [`Command`] says what to run; [`spawn`] runs it ([`prepare`] is its first half); [`Guarded`] is the running command, [`Control`] gives orders to its
+//!   guard, [`Outcome`] says how it ended. `sweep.rs`: what the wrapper does when its guard was killed.
+//!   [`Standing`]: a guard that runs one command after the other.
+//! - `machine.rs` decides what the guard does next (pure); `guardian.rs` does it, with `launch.rs` and `terminal.rs`.
+//! - `protocol.rs` is what the two say to each other (pure); `channel.rs` carries it.
+//! - `processes.rs` reads `/proc`; `kill.rs` signals what was found there.
+//!
+//! # Invariants
+//! - `machine.rs` and `protocol.rs` do no IO and read no clock.
+//! - A signal goes to processes that were looked at, never to a number that another one may have by now (`kill.rs`).
+//! - The channel never reaches the command: it would then stay open when the wrapper dies.
+
+mod channel;
+mod clock;
+mod command;
+mod error;
+mod guarded;
+mod guardian;
+mod kill;
+mod launch;
+mod machine;
+mod outcome;
+mod processes;
+mod protocol;
+mod spawn;
+mod standing;
+mod sweep;
+mod terminal;
+
+pub use clock::Deadline;
+pub use command::{Command, Stream};
+pub use error::GuardError;
+pub use guarded::{Control, Guarded};
+pub use guardian::run;
+pub use outcome::Outcome;
+pub use processes::ProcessId;
+pub use spawn::{Prepared, SUBCOMMAND, prepare, spawn, this_program};
+pub use standing::Standing;

@@ -1,0 +1,224 @@
+//! The wrapper's side of a start.
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::process::Stdio;
+use std::sync::Arc;
+
+use rustix::io::Errno;
+use rustix::process::{getpgrp, getpid, set_child_subreaper};
+use tokio::io::AsyncWriteExt as _;
+use tokio::net::unix::pipe;
+use tokio::process::{Child, Command as Tokio};
+
+use super::channel::{STREAMS, send_head};
+use super::clock::nanos;
+use super::command::{EnvChange, Stream};
+use super::guarded::{Control, Guarded, Seat, read_report};
+use super::protocol::{Report, Start};
+use super::{Command, GuardError, ProcessId, guardian};
+use crate::unique;
+
+/// The first argument of an executable that is to be a guard. Its `main` then calls [`run`](super::run).
+pub const SUBCOMMAND: &str = "guard";
+
+/// By this variable of their environment the wrapper knows a guard's descendants when the guard is no more.
+pub(super) const MARKER: &str = "MENAGERIE_GUARD";
+
+/// The executable that runs now, also if another one lies in its place since it was started.
+pub fn this_program() -> &'static Path {
+    Path::new("/proc/self/exe")
+}
+
+/// Starts a command under a guard; `guard_program` is [`this_program`], unless this process is not the product.
+///
+/// Makes the calling process the subreaper of its descendants, for good: if a guard is killed, what it guarded is found.
+/// A process that runs other children beside guarded ones inherits the orphans of those too.
+///
+/// Dropping the future, or later the [`Guarded`], kills the command.
+///
+/// # Errors
+/// If the command was not started.
+pub async fn spawn(command: Command, guard_program: &Path) -> Result<Guarded, GuardError> {
+    prepare(&command, guard_program)?.start().await
+}
+
+/// A guard that waits to be told to start its command. Dropped, it never does.
+#[derive(Debug)]
+pub struct Prepared {
+    program: String,
+    start: Start,
+    body: Vec<u8>,
+    channel: tokio::net::UnixStream,
+    streams: Streams,
+    guard: ProcessId,
+    child: Child,
+    marker: String,
+}
+
+/// The first half of [`spawn`]: for who must write down which guard it is before anything runs under it.
+///
+/// # Errors
+/// If there is no guard.
+pub fn prepare(command: &Command, guard_program: &Path) -> Result<Prepared, GuardError> {
+    prepare_with(command, start_message(command), guard_program)
+}
+
+/// A guard for this start, with the command's streams, environment and user.
+pub(super) fn prepare_with(
+    command: &Command,
+    start: Start,
+    guard_program: &Path,
+) -> Result<Prepared, GuardError> {
+    let program = command.program.to_string_lossy().into_owned();
+    let no_guard = |source: io::Error| GuardError::NoGuard { program: program.clone(), source };
+    if !start.has_no_zero_bytes() {
+        return Err(GuardError::NoProgram { program, source: Errno::INVAL.into() });
+    }
+    set_child_subreaper(Some(getpid())).map_err(|error| no_guard(error.into()))?;
+    let marker = unique::hex();
+    let streams = Streams::open(command.streams).map_err(no_guard)?;
+    let (ours, theirs) = UnixStream::pair().map_err(no_guard)?;
+    let (head, body) = start.encode();
+    send_head(&ours, &head, streams.theirs.each_ref().map(OwnedFd::as_fd)).map_err(no_guard)?;
+    let child = start_guard(command, guard_program, &marker, theirs).map_err(no_guard)?;
+    let channel = to_tokio(ours).map_err(no_guard)?;
+    // Not waited for yet, so it is there, be it as a zombie.
+    let guard =
+        child.id().map_or_else(|| Err(io::ErrorKind::NotFound.into()), ProcessId::of).map_err(no_guard)?;
+    Ok(Prepared { program, start, body, channel, streams, guard, child, marker })
+}
+
+impl Prepared {
+    /// The guard.
+    pub fn guard(&self) -> ProcessId {
+        self.guard
+    }
+
+    /// Starts the command.
+    ///
+    /// # Errors
+    /// If it was not started.
+    pub async fn start(self) -> Result<Guarded, GuardError> {
+        let Self { program, start, body, mut channel, streams, guard, child, marker } = self;
+        // Fails if the guard is gone, which the missing report shows.
+        let _ = channel.write_all(&body).await;
+        // The command's own ends are the guard's now. A pipe with a second owner here would never end.
+        drop(streams.theirs);
+        let started = started(read_report(&channel).await, program, &start)?;
+        let seat = Seat { control: Control::new(Arc::new(channel)), guard, child, marker };
+        Ok(Guarded::new(seat, started, start.stays, streams.ours))
+    }
+}
+
+/// The command, if it was started.
+pub(super) fn started(
+    report: Option<Report>,
+    program: String,
+    start: &Start,
+) -> Result<ProcessId, GuardError> {
+    match report {
+        Some(Report::Started { pid, start }) => Ok(ProcessId { pid, start }),
+        Some(Report::NoProgram { errno }) => {
+            Err(GuardError::NoProgram { program, source: io::Error::from_raw_os_error(errno) })
+        }
+        Some(Report::NoDirectory { errno }) => {
+            let directory = start.directory.to_string_lossy().into_owned();
+            let source = io::Error::from_raw_os_error(errno);
+            Err(GuardError::NoDirectory { program, directory, source })
+        }
+        Some(Report::TooLate) => Err(GuardError::TooLate { program }),
+        Some(Report::Ended(_) | Report::Expired(_)) | None => Err(GuardError::GuardDied { program }),
+    }
+}
+
+pub(super) fn start_message(command: &Command) -> Start {
+    let group = if command.takes_terminal { getpgrp().as_raw_nonzero().get().unsigned_abs() } else { 0 };
+    Start {
+        deadline: command.deadline.as_nanos(),
+        grace: nanos(command.grace),
+        terminal_group: group,
+        stays: false,
+        environment: Vec::new(),
+        directory: command.directory.clone().unwrap_or_default().into_os_string(),
+        words: std::iter::once(&command.program).chain(&command.args).cloned().collect(),
+    }
+}
+
+/// The guard gets all but its environment over the channel, so that its command line holds nothing by which somebody who
+/// looks for the wrapper or the command would find and kill the guard. It has a process group of its own for the same
+/// reason.
+fn start_guard(command: &Command, program: &Path, marker: &str, channel: UnixStream) -> io::Result<Child> {
+    let mut guard = Tokio::new(program);
+    guard.arg0(guardian::NAME).arg(SUBCOMMAND).process_group(0);
+    guard.stdin(Stdio::from(OwnedFd::from(channel))).stdout(Stdio::null());
+    for change in &command.env {
+        match change {
+            EnvChange::Clear => guard.env_clear(),
+            EnvChange::Set(name, value) => guard.env(name, value),
+            EnvChange::Remove(name) => guard.env_remove(name),
+        };
+    }
+    if let Some((user, group)) = command.user {
+        guard.uid(user).gid(group);
+    }
+    guard.env(MARKER, OsStr::new(marker)).spawn()
+}
+
+fn to_tokio(channel: UnixStream) -> io::Result<tokio::net::UnixStream> {
+    channel.set_nonblocking(true)?;
+    tokio::net::UnixStream::from_std(channel)
+}
+
+/// Our ends of those streams that lead to us.
+#[derive(Debug, Default)]
+pub(super) struct Pipes {
+    pub stdin: Option<pipe::Sender>,
+    pub stdout: Option<pipe::Receiver>,
+    pub stderr: Option<pipe::Receiver>,
+}
+
+/// The three standard streams of a command.
+#[derive(Debug)]
+pub(super) struct Streams {
+    pub theirs: [OwnedFd; STREAMS],
+    pub ours: Pipes,
+}
+
+impl Streams {
+    pub(super) fn open([stdin, stdout, stderr]: [Stream; STREAMS]) -> io::Result<Self> {
+        let mut ours = Pipes::default();
+        let stdin = match stdin {
+            Stream::Inherit => io::stdin().as_fd().try_clone_to_owned()?,
+            Stream::Null => File::open("/dev/null")?.into(),
+            Stream::Piped => {
+                let (reader, writer) = io::pipe()?;
+                ours.stdin = Some(pipe::Sender::from_owned_fd(writer.into())?);
+                reader.into()
+            }
+        };
+        let stdout = output(stdout, || io::stdout().as_fd().try_clone_to_owned(), &mut ours.stdout)?;
+        let stderr = output(stderr, || io::stderr().as_fd().try_clone_to_owned(), &mut ours.stderr)?;
+        Ok(Self { theirs: [stdin, stdout, stderr], ours })
+    }
+}
+
+fn output(
+    stream: Stream,
+    own: impl FnOnce() -> io::Result<OwnedFd>,
+    ours: &mut Option<pipe::Receiver>,
+) -> io::Result<OwnedFd> {
+    match stream {
+        Stream::Inherit => own(),
+        Stream::Null => Ok(File::options().write(true).open("/dev/null")?.into()),
+        Stream::Piped => {
+            let (reader, writer) = io::pipe()?;
+            *ours = Some(pipe::Receiver::from_owned_fd(reader.into())?);
+            Ok(writer.into())
+        }
+    }
+}

@@ -1,0 +1,34 @@
+//! Who may read the terminal and gets its Ctrl-C: one process group at a time.
+
+use std::fs::{File, OpenOptions};
+
+use rustix::process::{Pid, Signal, kill_process_group};
+use rustix::termios::{tcgetpgrp, tcsetpgrp};
+
+/// The terminal, as long as the command has it. The guard blocks SIGTTOU, so it may change who has it from the background.
+#[derive(Debug)]
+pub(super) struct Terminal {
+    terminal: File,
+    wrapper: Pid,
+}
+
+impl Terminal {
+    /// Puts the command's group into the foreground, if the wrapper's is there now. If it is not, or there is no terminal,
+    /// nothing changes hands.
+    pub(super) fn hand_over(wrapper: Pid, command: Pid) -> Option<Self> {
+        let terminal = OpenOptions::new().read(true).write(true).open("/dev/tty").ok()?;
+        if tcgetpgrp(&terminal).ok()? != wrapper {
+            return None;
+        }
+        tcsetpgrp(&terminal, command).ok()?;
+        // It runs already; if it was quick to read, it was stopped for that. A process that is not stopped does not notice.
+        let _ = kill_process_group(command, Signal::CONT);
+        Some(Self { terminal, wrapper })
+    }
+
+    /// Puts the wrapper's group back.
+    pub(super) fn give_back(self) {
+        // Fails if the terminal is gone; then there is nothing to give.
+        let _ = tcsetpgrp(&self.terminal, self.wrapper);
+    }
+}

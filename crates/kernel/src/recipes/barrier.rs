@@ -1,0 +1,111 @@
+//! A barrier: as long as it is up, all wait; when it is taken down, all go on. As kazoo has it.
+//!
+//! **It promises** that who waits goes on once the barrier is down, through lost connections and lost ZooKeeper sessions,
+//! and that nobody goes on before that. **It does not promise** that all have gone on before somebody puts it up again: who
+//! was disconnected for that long finds it up, and waits. The barrier stays up when who put it up crashes.
+//!
+//! # Layout in ZooKeeper
+//! The barrier is up as long as its znode exists.
+//!
+//! ```no_run
+//! # use menagerie_kernel::{Session, recipes::barrier::{Barrier, BarrierError}};
+//! # use menagerie_znodes::{Dir, Znode};
+//! # use std::time::Duration;
+//! # async fn example(session: &Session, dir: Znode<Dir>) -> Result<(), BarrierError> {
+//! let barrier = Barrier::new(session, dir);
+//! barrier.create().await?;
+//! // A time-out is a future that is dropped.
+//! let waited = tokio::time::timeout(Duration::from_secs(5), barrier.wait()).await;
+//! assert!(waited.is_err(), "it is still up");
+//! barrier.remove().await?;
+//! barrier.wait().await?;
+//! # Ok(())
+//! # }
+//! ```
+
+use std::future::Future;
+
+use menagerie_znodes::{Dir, Znode};
+use thiserror::Error;
+
+use crate::error::{CallError, Remedy};
+use crate::retry;
+use crate::session::{Session, Term};
+
+/// ZooKeeper said no.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("cannot use barrier {path}")]
+pub struct BarrierError {
+    /// Which barrier.
+    pub path: String,
+    /// What it said.
+    pub source: CallError,
+}
+
+impl BarrierError {
+    /// What the caller may do.
+    pub fn remedy(&self) -> Remedy {
+        self.source.remedy()
+    }
+}
+
+/// A barrier. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Barrier {
+    session: Session,
+    path: String,
+}
+
+impl Barrier {
+    /// The barrier at this place.
+    pub fn new(session: &Session, place: Znode<Dir>) -> Self {
+        Self { session: session.clone(), path: place.path().to_owned() }
+    }
+
+    /// Puts it up, if it is not.
+    pub async fn create(&self) -> Result<(), BarrierError> {
+        self.in_some_term(|term, path| async move { retry::ensure(&term, &path, b"").await }).await
+    }
+
+    /// Takes it down. `false`: it was not up, or somebody else was faster.
+    pub async fn remove(&self) -> Result<bool, BarrierError> {
+        self.in_some_term(|term, path| async move {
+            // It may have been put up a moment ago, by somebody on another server.
+            term.sync(&path).await?;
+            retry::remove(&term, &path).await
+        })
+        .await
+    }
+
+    /// Waits until it is down.
+    pub async fn wait(&self) -> Result<(), BarrierError> {
+        self.in_some_term(|term, path| async move {
+            term.sync(&path).await?;
+            loop {
+                match term.get_watched(&path).await {
+                    Ok((_, _, watch)) => drop(watch.changed().await),
+                    Err(CallError::NoZnode { .. }) => return Ok(()),
+                    Err(error) => return Err(error),
+                }
+            }
+        })
+        .await
+    }
+
+    /// None of these calls minds being made again in the next ZooKeeper session.
+    async fn in_some_term<T, F>(&self, call: impl Fn(Term, String) -> F) -> Result<T, BarrierError>
+    where
+        F: Future<Output = Result<T, CallError>>,
+    {
+        let mut term = self.session.term();
+        let failed = |source| BarrierError { path: self.path.clone(), source };
+        loop {
+            match call(term.patient(), self.path.clone()).await {
+                Err(error) if error.ends_term() => {
+                    term = self.session.term_after(&term).await.map_err(failed)?;
+                }
+                outcome => return outcome.map_err(failed),
+            }
+        }
+    }
+}

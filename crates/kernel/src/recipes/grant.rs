@@ -1,0 +1,89 @@
+//! What a holder may do while it holds: the same for locks, elections and all that have a ticket.
+
+use std::future::{Future, pending};
+use std::time::Instant;
+
+use tokio::sync::watch;
+
+use crate::error::CallError;
+use crate::fence::Fence;
+use crate::session::{State, Term};
+use crate::transaction::Transaction;
+
+/// Why what was held is not ours any more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Loss {
+    /// The lease clock has run out: from now on somebody else may hold it. The server may still think that we do.
+    Lapsed,
+    /// The ZooKeeper session is over.
+    Expired,
+    /// Somebody removed our ticket, or it was released.
+    Removed,
+}
+
+/// Something is held under a ticket. Cheap to clone, and only a view: who releases is the guard that it came from, and
+/// after that all that it writes is refused.
+#[derive(Debug, Clone)]
+pub struct Grant {
+    term: Term,
+    ticket: String,
+    fence: Fence,
+}
+
+impl Grant {
+    pub(crate) fn new(term: Term, ticket: String, fence: Fence) -> Self {
+        Self { term, ticket, fence }
+    }
+
+    /// For whatever is not in ZooKeeper: give it along, and let the far side refuse an older one.
+    pub fn fence(&self) -> Fence {
+        self.fence
+    }
+
+    /// The path of the ticket. Its name is never used again.
+    pub fn ticket(&self) -> &str {
+        &self.ticket
+    }
+
+    /// The ZooKeeper session that it is held in.
+    pub fn term(&self) -> &Term {
+        &self.term
+    }
+
+    /// Writes that happen only if the ticket is still there.
+    pub fn transaction(&self) -> Transaction {
+        Transaction::fenced(&self.term, &self.ticket)
+    }
+
+    /// Until when nobody else can hold it, unless somebody removes the ticket by hand. It moves forward as long as the
+    /// server answers.
+    pub fn valid_until(&self) -> watch::Receiver<Instant> {
+        self.term.valid_until()
+    }
+
+    /// Waits until it is not ours any more. Work under it must end then, if not before.
+    pub fn lost(&self) -> impl Future<Output = Loss> + Send + use<> {
+        let (term, ticket) = (self.term.patient(), self.ticket.clone());
+        async move {
+            tokio::select! {
+                () = term.lapsed() => match *term.state().borrow() {
+                    State::Lost => Loss::Expired,
+                    State::Connected | State::Suspended => Loss::Lapsed,
+                },
+                () = removed(&term, &ticket) => Loss::Removed,
+            }
+        }
+    }
+}
+
+/// Waits until a znode is gone. For ever, if nobody can tell: the lease clock will.
+async fn removed(term: &Term, path: &str) {
+    loop {
+        // Not a watch for existence: on a znode that is gone it would stay with the server for ever.
+        match term.get_watched(path).await {
+            Ok((_, _, watch)) => drop(watch.changed().await),
+            Err(CallError::NoZnode { .. }) => return,
+            Err(_) => pending().await,
+        }
+    }
+}

@@ -1,0 +1,326 @@
+//! A znode that says that we are here, for as long as we say so: made again in every new ZooKeeper session, and when
+//! somebody removes it. Membership, party and presence are this with different names.
+
+use std::sync::Arc;
+
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+use tracing::{debug, info};
+
+use crate::error::CallError;
+use crate::retry;
+use crate::session::{Session, Term};
+use crate::unique;
+
+/// How the znode is called.
+#[derive(Debug, Clone)]
+pub(super) enum Naming {
+    /// `<prefix><number>`; others use the prefix too, so the data must be unique.
+    Numbered { prefix: String },
+    /// `<uuid><suffix>`.
+    Unique { suffix: &'static str },
+    /// Exactly this. Whoever else has it is waited for.
+    Fixed { name: String },
+}
+
+/// What should be there. Each change has a number, so that who made it can wait for it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Wanted {
+    data: Vec<u8>,
+    change: u64,
+    leaving: bool,
+}
+
+/// What is there, as far as we know.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+struct Stored {
+    /// Where; `None` while there is nothing.
+    path: Option<String>,
+    /// The last change that is stored.
+    change: u64,
+    /// Why it will never be.
+    failure: Option<CallError>,
+}
+
+/// We are here. Dropped, the znode is taken back in the background.
+#[derive(Debug)]
+pub(super) struct Registration {
+    wanted: watch::Sender<Wanted>,
+    stored: watch::Receiver<Stored>,
+    keeper: JoinHandle<()>,
+}
+
+impl Registration {
+    /// Registers, and waits until it is done.
+    pub async fn begin(
+        session: &Session,
+        dir: &str,
+        naming: Naming,
+        data: Vec<u8>,
+    ) -> Result<Self, CallError> {
+        let (wanted, wanted_seen) = watch::channel(Wanted { data, change: 1, leaving: false });
+        let (stored, stored_seen) = watch::channel(Stored::default());
+        let mut keeping = Keeping {
+            session: session.clone(),
+            dir: dir.to_owned(),
+            naming: Arc::new(naming),
+            wanted: wanted_seen,
+            stored,
+            old: None,
+        };
+        let keeper = tokio::spawn(async move { keeping.run().await });
+        let registration = Self { wanted, stored: stored_seen, keeper };
+        registration.reach(1).await?;
+        Ok(registration)
+    }
+
+    /// Where it is now; `None` between two sessions.
+    pub fn path(&self) -> Option<String> {
+        self.stored.borrow().path.clone()
+    }
+
+    /// Changes the data. It will be stored, in whichever session that is; wait for it with [`reach`](Self::reach).
+    pub fn want(&self, data: Vec<u8>) -> u64 {
+        let mut change = 0;
+        self.wanted.send_modify(|wanted| {
+            wanted.data = data;
+            wanted.change += 1;
+            change = wanted.change;
+        });
+        change
+    }
+
+    /// Takes the znode back, and waits until it is gone.
+    pub async fn leave(mut self) -> Result<(), CallError> {
+        self.wanted.send_modify(|wanted| wanted.leaving = true);
+        // It is not aborted by anybody else, and its panic would have been printed.
+        let _ = (&mut self.keeper).await;
+        self.stored.borrow().failure.clone().map_or(Ok(()), Err)
+    }
+
+    /// Waits until this change, or a later one, is stored.
+    pub async fn reach(&self, change: u64) -> Result<(), CallError> {
+        let mut stored = self.stored.clone();
+        let reached = stored.wait_for(|stored| stored.change >= change || stored.failure.is_some()).await;
+        match reached.as_deref() {
+            Ok(Stored { failure: Some(failure), .. }) => Err(failure.clone()),
+            Ok(_) => Ok(()),
+            Err(_) => Err(CallError::Closed),
+        }
+    }
+}
+
+impl Drop for Registration {
+    fn drop(&mut self) {
+        // What it has made is taken back as its parts are dropped.
+        self.keeper.abort();
+    }
+}
+
+/// The loop that keeps it.
+struct Keeping {
+    session: Session,
+    dir: String,
+    naming: Arc<Naming>,
+    wanted: watch::Receiver<Wanted>,
+    stored: watch::Sender<Stored>,
+    /// Where it was in the session before, and which session that was.
+    old: Option<(String, i64)>,
+}
+
+impl Keeping {
+    async fn run(&mut self) {
+        let mut term = self.session.term();
+        loop {
+            let ended = self.keep_in(&term.patient()).await;
+            if let Some(path) = self.stored.borrow().path.clone() {
+                self.old = Some((path, term.session_id()));
+            }
+            self.stored.send_modify(|stored| stored.path = None);
+            let failure = match ended {
+                Ok(()) => return,
+                Err(error) if error.ends_term() => match self.session.term_after(&term).await {
+                    Ok(next) => {
+                        info!(path = self.dir, term = next.number(), "registering again in a new session");
+                        term = next;
+                        continue;
+                    }
+                    Err(error) => error,
+                },
+                Err(error) => error,
+            };
+            if self.wanted.borrow().leaving && failure == CallError::Closed {
+                return;
+            }
+            self.stored.send_modify(|stored| stored.failure = Some(failure));
+            return;
+        }
+    }
+
+    /// Keeps it for one ZooKeeper session. Ends well when we leave.
+    async fn keep_in(&mut self, term: &Term) -> Result<(), CallError> {
+        // We may know before the server that our session is over; until then we would be listed twice.
+        if let Some((old, session_id)) = &self.old {
+            term.sync(&self.dir).await?;
+            // A name that was chosen may be another's by now.
+            if term.stat(old).await?.is_some_and(|stat| stat.ephemeral_owner == *session_id) {
+                retry::remove(term, old).await?;
+            }
+            self.old = None;
+        }
+        loop {
+            let wanted = self.wanted.borrow_and_update().clone();
+            if wanted.leaving {
+                return Ok(());
+            }
+            let mut entry = Entry::new(term, &self.dir, &self.naming, &wanted.data);
+            let mut leaving = self.wanted.clone();
+            tokio::select! {
+                created = entry.create() => created?,
+                _ = leaving.wait_for(|wanted| wanted.leaving) => return Ok(()),
+            }
+            debug!(path = entry.path, "registered");
+            if self.follow(term, &mut entry, wanted).await? == Followed::Leaving {
+                return entry.delete().await;
+            }
+            info!(path = entry.path, "somebody removed our registration; making it again");
+        }
+    }
+
+    /// Keeps the data as it should be, until the znode is gone or we leave.
+    async fn follow(
+        &mut self,
+        term: &Term,
+        entry: &mut Entry,
+        mut wanted: Wanted,
+    ) -> Result<Followed, CallError> {
+        loop {
+            let (data, watch) = match term.get_watched(&entry.path).await {
+                Ok((data, stat, watch)) if stat.ephemeral_owner == term.session_id() => (data, watch),
+                Ok(_) | Err(CallError::NoZnode { .. }) => {
+                    entry.over = true;
+                    return Ok(Followed::Removed);
+                }
+                Err(error) => return Err(error),
+            };
+            if data == wanted.data {
+                let (path, change) = (Some(entry.path.clone()), wanted.change);
+                self.stored.send_replace(Stored { path, change, failure: None });
+                tokio::select! {
+                    _ = watch.changed() => continue,
+                    changed = self.wanted.changed() => if changed.is_err() { return Ok(Followed::Leaving) },
+                }
+            } else {
+                match term.set(&entry.path, &wanted.data, None).await {
+                    // Only we write it, so writing it twice is writing it once.
+                    Ok(_) | Err(CallError::Unknown { .. } | CallError::NoZnode { .. }) => {}
+                    Err(error) => return Err(error),
+                }
+            }
+            wanted = self.wanted.borrow_and_update().clone();
+            if wanted.leaving {
+                return Ok(Followed::Leaving);
+            }
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Followed {
+    Leaving,
+    Removed,
+}
+
+/// A znode of ours that is there or may be. Dropped, it is taken back in the background.
+struct Entry {
+    term: Term,
+    dir: String,
+    naming: Arc<Naming>,
+    /// What it was created with, to find it by.
+    data: Vec<u8>,
+    /// Where it is; empty until we know.
+    path: String,
+    over: bool,
+}
+
+impl Entry {
+    fn new(term: &Term, dir: &str, naming: &Arc<Naming>, data: &[u8]) -> Self {
+        let path = match &**naming {
+            Naming::Numbered { .. } => String::new(),
+            Naming::Unique { suffix } => format!("{dir}/{}{suffix}", unique::hex()),
+            Naming::Fixed { name } => format!("{dir}/{name}"),
+        };
+        let (term, naming) = (term.clone(), naming.clone());
+        Self { term, dir: dir.to_owned(), naming, data: data.to_vec(), path, over: false }
+    }
+
+    async fn create(&mut self) -> Result<(), CallError> {
+        loop {
+            let Self { term, dir, data, path, .. } = &*self;
+            let created = match &*self.naming {
+                Naming::Numbered { prefix } => retry::create_marked(term, dir, prefix, data).await,
+                Naming::Unique { .. } | Naming::Fixed { .. } => retry::create(term, path, data).await,
+            };
+            match created {
+                Err(CallError::Exists { .. }) if !path.is_empty() => wait_for_name(term, path).await?,
+                Err(CallError::NoZnode { .. }) => retry::ensure(term, dir, b"").await?,
+                Err(error) => return Err(error),
+                Ok(created) => {
+                    self.path = created.path;
+                    return Ok(());
+                }
+            }
+        }
+    }
+
+    async fn delete(mut self) -> Result<(), CallError> {
+        match retry::delete(&self.term, &self.path).await {
+            Ok(()) | Err(CallError::Expired) => {}
+            Err(error) => return Err(error),
+        }
+        self.over = true;
+        Ok(())
+    }
+}
+
+impl Drop for Entry {
+    fn drop(&mut self) {
+        if self.over {
+            return;
+        }
+        let (term, dir) = (self.term.clone(), std::mem::take(&mut self.dir));
+        let (path, data, naming) =
+            (std::mem::take(&mut self.path), std::mem::take(&mut self.data), self.naming.clone());
+        self.term.in_background(async move {
+            // It fails only with the session, which takes the znode along.
+            let _ = match &*naming {
+                Naming::Numbered { prefix } if path.is_empty() => {
+                    retry::withdraw_marked(&term, &dir, prefix, &data).await
+                }
+                Naming::Numbered { .. } | Naming::Unique { .. } | Naming::Fixed { .. } => {
+                    async {
+                        // Its creation may still be on its way, and a name that was chosen another's.
+                        term.sync("/").await?;
+                        match term.stat(&path).await? {
+                            Some(stat) if stat.ephemeral_owner == term.session_id() => {
+                                retry::delete(&term, &path).await
+                            }
+                            Some(_) | None => Ok(()),
+                        }
+                    }
+                    .await
+                }
+            };
+        });
+    }
+}
+
+/// Waits until nobody has this name any more: somebody who was called the same and is gone has it until its session ends.
+async fn wait_for_name(term: &Term, path: &str) -> Result<(), CallError> {
+    let (stat, watch) = term.stat_watched(path).await?;
+    if let Some(stat) = stat {
+        info!(path, session = stat.ephemeral_owner, "another session has our name; waiting for its end");
+        watch.changed().await;
+    }
+    Ok(())
+}

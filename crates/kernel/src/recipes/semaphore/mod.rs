@@ -1,0 +1,176 @@
+//! A semaphore: at most so many at once.
+//!
+//! **It promises** that nobody is let in while as many hold a permit as the limit allows, whatever happens to whom and
+//! when; that those who wait are let in in the order in which they came; and that all go by one limit, which is stored in
+//! ZooKeeper: who comes with another is told ([`SemaphoreError::LimitDisagrees`]). It speaks kazoo's dialect: Python
+//! programs that use `kazoo.recipe.lock.Semaphore` with the same path share its permits and its queue.
+//!
+//! **It does not promise** that a holder knows at once that it has lost its permit. So a holder stops when
+//! [`lost`](Grant::lost) says so, writes through its [`transaction`](Grant::transaction), and gives its
+//! [`fence`](Grant::fence) along. Two holders at a time are both right: the fence tells a holder from itself before a crash,
+//! not from the others.
+//!
+//! There are two kinds of holders. A [`Permit`] lives as long as its ZooKeeper session. A [`Ticket`] stays until it is
+//! released, even when who took it crashes; it is found again by its name.
+//!
+//! # Layout in ZooKeeper
+//! `DIR` holds the limit in decimal; each child of it is a holder, with the holder's identifier as data, and in a ticket a
+//! line behind it that tells it from others of its name. `DIR-__lock__` is the queue, a lock of kazoo's: the first of it
+//! watches the holders, everybody else the one before.
+//!
+//! ```no_run
+//! # use menagerie_kernel::{Session, recipes::semaphore::{Semaphore, SemaphoreError}};
+//! # use menagerie_znodes::{Dir, Znode};
+//! # async fn example(session: &Session, dir: Znode<Dir>) -> Result<(), SemaphoreError> {
+//! let semaphore = Semaphore::new(session, dir, 3).identified_by("web-1");
+//! let permit = semaphore.acquire().await?;
+//! tokio::select! {
+//!     loss = permit.lost() => eprintln!("stop, {loss:?}"),
+//!     () = async { /* the work, with permit.fence() */ } => permit.release().await?,
+//! }
+//! # Ok(())
+//! # }
+//! ```
+
+mod acquire;
+mod decide;
+mod error;
+mod limit;
+mod mark;
+mod permit;
+mod view;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use menagerie_znodes::{Dir, Name, Znode};
+use tokio::sync::watch;
+
+pub use decide::{Decision, Limit, decide};
+pub use error::SemaphoreError;
+pub use permit::{Permit, Ticket};
+pub use view::{Holder, Waiter};
+
+use crate::error::CallError;
+#[cfg(doc)]
+use crate::recipes::grant::Grant;
+use crate::session::Session;
+use acquire::Patience;
+
+/// What kazoo appends to the path of a semaphore for its queue.
+const QUEUE: &str = "-__lock__";
+
+/// A semaphore, as somebody who contends for it sees it. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Semaphore {
+    session: Session,
+    dir: String,
+    queue: String,
+    identifier: String,
+    /// The limit that we were told; without one, whatever is stored.
+    wanted: Option<u32>,
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    /// Whether the limit was found to be the one that we were told. It is asked once: from then on what is stored decides,
+    /// so that it can be changed while programs run.
+    agreed: AtomicBool,
+    /// How many tickets are being taken back because nobody waited for them any more.
+    withdrawing: watch::Sender<usize>,
+}
+
+/// What came of an attempt that does not wait.
+#[derive(Debug)]
+#[must_use = "a permit that is dropped is released"]
+pub enum TryAcquire<T> {
+    /// We are in.
+    Acquired(T),
+    /// There is no room, or others come first; they may be just about to enter.
+    Busy {
+        /// Who is in.
+        holders: Vec<Holder>,
+        /// Who waits, in order.
+        waiters: Vec<Waiter>,
+    },
+}
+
+impl Semaphore {
+    /// The semaphore in this directory, with this limit: who comes first stores it, and all others must agree.
+    pub fn new(session: &Session, dir: Znode<Dir>, limit: u32) -> Self {
+        Self::with(session, dir, Some(limit))
+    }
+
+    /// The same with the limit that others have stored.
+    pub fn with_stored_limit(session: &Session, dir: Znode<Dir>) -> Self {
+        Self::with(session, dir, None)
+    }
+
+    fn with(session: &Session, dir: Znode<Dir>, wanted: Option<u32>) -> Self {
+        let shared = Shared { agreed: AtomicBool::new(false), withdrawing: watch::Sender::new(0) };
+        Self {
+            session: session.clone(),
+            dir: dir.path().to_owned(),
+            queue: format!("{}{QUEUE}", dir.path()),
+            identifier: String::new(),
+            wanted,
+            shared: Arc::new(shared),
+        }
+    }
+
+    /// What [`holders`](Self::holders) and [`waiters`](Self::waiters) show of us.
+    pub fn identified_by(mut self, identifier: impl Into<String>) -> Self {
+        self.identifier = identifier.into();
+        self
+    }
+
+    /// Waits for a permit, through as many ZooKeeper sessions as it takes; who loses its session loses its place in the
+    /// queue. Dropping the future gives up, and leaves nothing behind.
+    pub async fn acquire(&self) -> Result<Permit, SemaphoreError> {
+        match self.enter(None, Patience::Waits).await? {
+            TryAcquire::Acquired(held) => Ok(held.into_permit()),
+            TryAcquire::Busy { .. } => unreachable!("who waits is not told that it is busy"),
+        }
+    }
+
+    /// Takes a permit if there is one and nobody waits.
+    pub async fn try_acquire(&self) -> Result<TryAcquire<Permit>, SemaphoreError> {
+        Ok(self.enter(None, Patience::None).await?.map(permit::Held::into_permit))
+    }
+
+    /// Waits for a permit that stays after a crash, or takes up the one of that name. Names are never used again for
+    /// something else: the id of a build is one, the name of a host is not.
+    pub async fn acquire_ticket(&self, name: &Name) -> Result<Ticket, SemaphoreError> {
+        match self.enter(Some(name), Patience::Waits).await? {
+            TryAcquire::Acquired(held) => Ok(held.into_ticket()),
+            TryAcquire::Busy { .. } => unreachable!("who waits is not told that it is busy"),
+        }
+    }
+
+    /// The same without waiting.
+    pub async fn try_acquire_ticket(&self, name: &Name) -> Result<TryAcquire<Ticket>, SemaphoreError> {
+        Ok(self.enter(Some(name), Patience::None).await?.map(permit::Held::into_ticket))
+    }
+
+    fn agreed(&self) -> bool {
+        self.shared.agreed.load(Ordering::Relaxed)
+    }
+
+    fn set_agreed(&self) {
+        self.shared.agreed.store(true, Ordering::Relaxed);
+    }
+
+    fn failed(&self, source: CallError) -> SemaphoreError {
+        SemaphoreError::Call { path: self.dir.clone(), source }
+    }
+}
+
+impl<T> TryAcquire<T> {
+    fn map<U>(self, change: impl FnOnce(T) -> U) -> TryAcquire<U> {
+        match self {
+            Self::Acquired(held) => TryAcquire::Acquired(change(held)),
+            Self::Busy { holders, waiters } => TryAcquire::Busy { holders, waiters },
+        }
+    }
+}

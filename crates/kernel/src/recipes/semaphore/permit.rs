@@ -1,0 +1,293 @@
+//! What a holder has in its hands.
+
+use std::ops::Deref;
+
+use menagerie_znodes::Name;
+use menagerie_znodes::quote::unquote;
+
+use super::Semaphore;
+use super::acquire::Entry;
+use super::error::SemaphoreError;
+use super::mark::is_marked;
+use crate::error::CallError;
+use crate::fence::Fence;
+use crate::recipes::grant::Grant;
+use crate::retry;
+use crate::session::{Session, Stat, Term};
+use crate::transaction::Transaction;
+
+/// A znode of ours that is there or may be. Dropped while it is armed, it is taken back in the background.
+#[derive(Debug)]
+pub(super) struct Claim {
+    semaphore: Semaphore,
+    term: Term,
+    path: String,
+    name: String,
+    stays: bool,
+    mark: String,
+    armed: bool,
+}
+
+impl Claim {
+    pub fn new(semaphore: &Semaphore, term: &Term, entry: &Entry) -> Self {
+        Self {
+            semaphore: semaphore.clone(),
+            term: term.clone(),
+            path: semaphore.path_of(&entry.name),
+            name: entry.name.clone(),
+            stays: entry.kind == menagerie_znodes::Kind::Persistent,
+            mark: entry.mark.clone(),
+            armed: false,
+        }
+    }
+
+    /// From now on it may be there.
+    pub fn arm(&mut self) {
+        self.armed = true;
+    }
+
+    /// It is known not to be there; what is may be somebody else's.
+    pub fn disarm(&mut self) {
+        self.armed = false;
+    }
+
+    /// It is there.
+    pub fn held(self, stat: Stat) -> Held {
+        let fence = self.term.fence(stat.czxid);
+        Held { claim: self, fence }
+    }
+
+    /// Gives it back. `false`: it was gone before.
+    async fn take_back(&mut self) -> Result<bool, CallError> {
+        let (term, path) = (&self.term, &self.path);
+        let gone = async || Ok(term.stat(path).await?.is_none().then_some(()));
+        let taken = match retry::resolve_ephemeral(term, || term.delete(path, None), gone).await {
+            Ok(()) => true,
+            Err(CallError::NoZnode { .. } | CallError::Expired) => false,
+            Err(error) => return Err(error),
+        };
+        self.armed = false;
+        Ok(taken)
+    }
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        if !self.armed {
+            return;
+        }
+        let (term, path) = (self.term.clone(), std::mem::take(&mut self.path));
+        if !self.stays {
+            self.term.in_background(async move {
+                // The transaction that creates it may still be on its way.
+                if term.sync("/").await.is_ok() {
+                    let _ = retry::delete(&term, &path).await;
+                }
+            });
+            return;
+        }
+        let (semaphore, own) = (self.semaphore.clone(), Own::Marked(std::mem::take(&mut self.mark)));
+        semaphore.shared.withdrawing.send_modify(|count| *count += 1);
+        self.term.in_background(async move {
+            // If it fails, the session was closed under us, and nothing more can be done.
+            let _ = delete_in_any_term(&semaphore.session, &path, &own).await;
+            semaphore.shared.withdrawing.send_modify(|count| *count -= 1);
+        });
+    }
+}
+
+/// Which of those is meant that may have had the name one after the other.
+enum Own {
+    /// The one with this mark.
+    Marked(String),
+    /// The one that this transaction created.
+    Created(i64),
+}
+
+impl Own {
+    fn is(&self, data: &[u8], stat: &Stat) -> bool {
+        match self {
+            Self::Marked(mark) => is_marked(data, mark),
+            Self::Created(zxid) => stat.czxid == *zxid,
+        }
+    }
+}
+
+/// Deletes what does not go with its session, and spares what somebody else has put in its place.
+async fn delete_in_any_term(session: &Session, path: &str, own: &Own) -> Result<(), CallError> {
+    let mut term = session.term();
+    loop {
+        match delete_own(&term.patient(), path, own).await {
+            Err(error) if error.ends_term() => term = session.term_after(&term).await?,
+            outcome => return outcome,
+        }
+    }
+}
+
+async fn delete_own(term: &Term, path: &str, own: &Own) -> Result<(), CallError> {
+    loop {
+        // What created it may still be on its way, or the server behind the one that has it.
+        term.sync("/").await?;
+        let version = match term.get(path).await {
+            Ok((data, stat)) if own.is(&data, &stat) => stat.version,
+            Ok(_) | Err(CallError::NoZnode { .. }) => return Ok(()),
+            Err(error) => return Err(error),
+        };
+        match term.delete(path, Some(version)).await {
+            Ok(()) | Err(CallError::NoZnode { .. }) => return Ok(()),
+            // Ours may be gone by now, and another one there.
+            Err(CallError::Unknown { .. } | CallError::BadVersion { .. } | CallError::Suspended) => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// We are in.
+#[derive(Debug)]
+pub(super) struct Held {
+    claim: Claim,
+    fence: Fence,
+}
+
+impl Held {
+    pub fn into_permit(mut self) -> Permit {
+        self.claim.armed = true;
+        let grant = Grant::new(self.claim.term.clone(), self.claim.path.clone(), self.fence);
+        Permit { grant, claim: self.claim }
+    }
+
+    pub fn into_ticket(mut self) -> Ticket {
+        // It stays, whatever becomes of us.
+        self.claim.armed = false;
+        let (session, path) = (self.claim.semaphore.session.clone(), self.claim.path.clone());
+        let name = unquote(&self.claim.name).and_then(|name| Name::new(name).ok());
+        let name = name.expect("it was made from a name");
+        Ticket { semaphore: self.claim.semaphore.clone(), session, path, name, fence: self.fence }
+    }
+}
+
+/// A permit that lives as long as its ZooKeeper session. What can be done under it is said at [`Grant`]. Dropped, it is
+/// released in the background, and nobody learns whether it had been lost.
+#[derive(Debug)]
+#[must_use = "dropped, it is released"]
+pub struct Permit {
+    grant: Grant,
+    claim: Claim,
+}
+
+impl Permit {
+    /// Gives it back; when this returns, the next one can be let in. An error means that it was lost before, or that nobody
+    /// knows yet and it goes on in the background.
+    pub async fn release(mut self) -> Result<(), SemaphoreError> {
+        match self.claim.take_back().await {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(SemaphoreError::Lost { path: self.claim.semaphore.dir.clone() }),
+            Err(error) => Err(self.claim.semaphore.failed(error)),
+        }
+    }
+
+    /// A view of it for others who work under it. It does not release.
+    pub fn grant(&self) -> Grant {
+        self.grant.clone()
+    }
+}
+
+impl Deref for Permit {
+    type Target = Grant;
+
+    fn deref(&self) -> &Grant {
+        &self.grant
+    }
+}
+
+/// A permit that stays until it is released, by us, by whoever takes up its name, or by force. Dropping it releases
+/// nothing.
+#[derive(Debug, Clone)]
+pub struct Ticket {
+    semaphore: Semaphore,
+    session: Session,
+    path: String,
+    name: Name,
+    fence: Fence,
+}
+
+impl Ticket {
+    /// The name under which it can be taken up again.
+    pub fn name(&self) -> &Name {
+        &self.name
+    }
+
+    /// For whatever is not in ZooKeeper: give it along. Whoever takes up the ticket has the same.
+    pub fn fence(&self) -> Fence {
+        self.fence
+    }
+
+    /// Writes that happen only if the ticket is still there.
+    pub fn transaction(&self) -> Transaction {
+        Transaction::fenced(&self.session.term(), &self.path)
+    }
+
+    /// Waits until somebody has released it; through as many sessions as it takes, because it outlives them.
+    pub async fn lost(&self) -> Result<(), SemaphoreError> {
+        let mut term = self.session.term();
+        loop {
+            match term.patient().get_watched(&self.path).await {
+                Ok((_, stat, watch)) if stat.czxid == self.fence.zxid => drop(watch.changed().await),
+                Ok(_) | Err(CallError::NoZnode { .. }) => return Ok(()),
+                Err(error) if error.ends_term() => {
+                    let next = self.session.term_after(&term).await;
+                    term = next.map_err(|error| self.semaphore.failed(error))?;
+                }
+                Err(error) => return Err(self.semaphore.failed(error)),
+            }
+        }
+    }
+
+    /// Gives it back. One that somebody else has taken under this name since is left alone.
+    pub async fn release(self) -> Result<(), SemaphoreError> {
+        let own = Own::Created(self.fence.zxid);
+        let released = delete_in_any_term(&self.session, &self.path, &own).await;
+        released.map_err(|error| self.semaphore.failed(error))
+    }
+}
+
+impl Semaphore {
+    /// A ticket that was taken before, by us before a crash perhaps.
+    pub(super) async fn taken_before(
+        &self,
+        term: &Term,
+        entry: &Entry,
+    ) -> Result<Option<Held>, SemaphoreError> {
+        // One that is being taken back by us is none. Fails only without a sender, and we have one.
+        let _ = self.shared.withdrawing.subscribe().wait_for(|count| *count == 0).await;
+        let look = async {
+            term.sync(&self.dir).await?;
+            term.stat(&self.path_of(&entry.name)).await
+        };
+        let stat = look.await.map_err(|error| self.failed(error))?;
+        Ok(stat.map(|stat| Claim::new(self, term, entry).held(stat)))
+    }
+
+    /// The ticket of this name, if there is one.
+    pub async fn ticket(&self, name: &Name) -> Result<Option<Ticket>, SemaphoreError> {
+        let held = self.taken_before(&self.session.term().patient(), &Entry::persistent(name)).await?;
+        Ok(held.map(Held::into_ticket))
+    }
+
+    /// Throws a holder out, by the name that [`holders`](Self::holders) shows: for who was told by a person that it is
+    /// dead. A holder of ours that lives learns it ([`Grant::lost`]), and what it writes is refused. `false`: there was
+    /// none.
+    pub async fn revoke(&self, name: &str) -> Result<bool, SemaphoreError> {
+        let term = self.session.term().patient();
+        let path = self.path_of(name);
+        let revoke = async {
+            term.sync(&self.dir).await?;
+            if name.contains('/') || term.stat(&path).await?.is_none() {
+                return Ok(false);
+            }
+            retry::delete(&term, &path).await?;
+            Ok(true)
+        };
+        revoke.await.map_err(|error| self.failed(error))
+    }
+}

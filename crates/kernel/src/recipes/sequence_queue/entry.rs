@@ -1,0 +1,142 @@
+//! Entries, their names and their order. Pure.
+//!
+//! An entry is called `<id>-q<number>` if it carries its data, and `<id>-s<number>` if that lies beside it, under the same
+//! id. So two lists of names tell what belongs together, and nothing has to be read for it.
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+use crate::recipes::logical_time::Ltime;
+
+/// The name of an entry. Ordered as the entries are.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct EntryId {
+    /// What the server gave it. As the server counts, it goes on below zero after 2^31; read without a sign, it just goes on.
+    number: u32,
+    name: String,
+}
+
+/// An entry, as it was put.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Entry {
+    /// Its name, for [`ack`](super::SequenceQueue::ack).
+    pub id: EntryId,
+    /// When it was put, in logical time.
+    pub put_at: Ltime,
+    /// When it was put, by the server's clock.
+    pub put_at_ms: i64,
+    /// What was put.
+    pub content: Content,
+}
+
+/// What an entry holds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Content {
+    /// As it was put.
+    Whole(Vec<u8>),
+    /// Somebody has damaged what lies beside it; why, in words. It stays until it is acked like any other.
+    Damaged(String),
+}
+
+/// Where the data of an entry is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Place {
+    /// In the entry itself.
+    Inline,
+    /// Beside it.
+    Side,
+}
+
+impl Place {
+    /// What the name of an entry begins with, before its number.
+    pub fn prefix(self, id: &str) -> String {
+        match self {
+            Self::Inline => format!("{id}-q"),
+            Self::Side => format!("{id}-s"),
+        }
+    }
+}
+
+impl EntryId {
+    /// Reads a name; `None` if it is none of ours.
+    pub fn parse(name: &str) -> Option<Self> {
+        let (id, rest) = name.split_once('-')?;
+        let number = rest.strip_prefix(['q', 's'])?;
+        let number: i32 = number.parse().ok()?;
+        (!id.is_empty()).then(|| Self { number: number.cast_unsigned(), name: name.to_owned() })
+    }
+
+    /// As it is called.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The name of its side data, if it has any.
+    pub fn side(&self) -> Option<&str> {
+        let (id, rest) = self.name.split_once('-')?;
+        rest.starts_with('s').then_some(id)
+    }
+}
+
+impl fmt::Display for EntryId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.name)
+    }
+}
+
+/// Those that come after one, in order.
+pub fn in_order(names: &[String], after: Option<&EntryId>) -> Vec<EntryId> {
+    let mut entries: Vec<EntryId> = names
+        .iter()
+        .filter_map(|name| EntryId::parse(name))
+        .filter(|entry| after.is_none_or(|after| entry > after))
+        .collect();
+    entries.sort_unstable();
+    entries
+}
+
+/// The side data that no entry refers to. `sides` must have been listed before `entries`.
+pub fn orphans<'a>(sides: &'a [String], entries: &[String]) -> Vec<&'a str> {
+    let entries = in_order(entries, None);
+    let referenced: BTreeSet<&str> = entries.iter().filter_map(EntryId::side).collect();
+    sides.iter().map(String::as_str).filter(|side| !referenced.contains(side)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn names(names: &[&str]) -> Vec<String> {
+        names.iter().map(|name| (*name).to_owned()).collect()
+    }
+
+    #[test]
+    fn order_is_that_of_the_numbers_even_beyond_the_sign() {
+        let listed = names(&["f-q0000000002", "a-s0000000010", "lock", "c-q-2147483648", "b-q2147483647"]);
+        let order = in_order(&listed, None);
+        let order: Vec<&str> = order.iter().map(EntryId::name).collect();
+        assert_eq!(order, ["f-q0000000002", "a-s0000000010", "b-q2147483647", "c-q-2147483648"]);
+    }
+
+    #[test]
+    fn side_data_without_an_entry_is_an_orphan() {
+        let sides = names(&["a", "b", "c"]);
+        let entries = names(&["a-s0000000001", "b-q0000000002"]);
+        assert_eq!(orphans(&sides, &entries), ["b", "c"]);
+    }
+
+    proptest! {
+        #[test]
+        fn going_on_after_an_entry_skips_none_and_repeats_none(
+            numbers in proptest::collection::btree_set(0_i32.., 1..50),
+            at in any::<prop::sample::Index>(),
+        ) {
+            let listed: Vec<String> = numbers.iter().rev().map(|n| format!("x-q{n:010}")).collect();
+            let all = in_order(&listed, None);
+            let seen = at.index(all.len());
+            prop_assert_eq!(in_order(&listed, Some(&all[seen])), &all[seen + 1..]);
+        }
+    }
+}

@@ -1,0 +1,320 @@
+//! An ordered queue: entries are taken in the order in which they were put, and none is lost.
+//!
+//! Anybody puts. One consumer takes: whoever holds some lock or leadership, whose ticket stands in the transaction of every
+//! [`ack`](SequenceQueue::ack). An entry stays until it is acked.
+//!
+//! # Promises
+//! - All consumers see the same order, which is that of the puts: of two puts, one of which was answered before the other
+//!   began, the earlier one comes first.
+//! - At least once: a consumer that dies between its work and its ack leaves the entry to the next one. A consumer that has
+//!   lost its ticket cannot ack. Work that is itself a change in ZooKeeper can be put into the transaction of the ack, and
+//!   happens exactly once then.
+//! - A put that would exceed the limit is refused with [`QueueError::Full`], never dropped.
+//! - Entries of any size: a long one lies beside the queue, and is there before the entry is.
+//!
+//! It does not promise that the limit is exact when many put at once, nor that a put whose future was dropped has not
+//! happened, nor that one whose reply was lost is not made twice when its entry was acked at once. It is for events, not for
+//! bulk: that is what the journal is for.
+//!
+//! ```no_run
+//! # async fn example(session: menagerie_kernel::Session, ticket: &str) -> Result<(), menagerie_kernel::recipes::sequence_queue::QueueError> {
+//! use menagerie_kernel::Transaction;
+//! use menagerie_kernel::recipes::sequence_queue::{LIMIT, SequenceQueue};
+//! use menagerie_znodes::{Kind, Znode};
+//!
+//! let queue = SequenceQueue::new(&session, Znode::foreign("/events/tenant/main", Kind::Persistent), LIMIT);
+//! queue.put(b"{\"change\": 1234}").await?;
+//!
+//! queue.arrival(None).await?;
+//! for entry in queue.entries(None, 100).await? {
+//!     // … work …
+//!     queue.ack(Transaction::fenced(&session.term(), ticket), &entry.id).await?;
+//! }
+//! # Ok(())
+//! # }
+//! ```
+
+mod entry;
+mod error;
+
+use std::time::Duration;
+
+use futures_util::{StreamExt as _, TryStreamExt as _, stream};
+use menagerie_znodes::{Dir, Kind, Raw, Znode};
+
+pub use entry::{Content, Entry, EntryId};
+pub use error::QueueError;
+
+use self::entry::{Place, in_order, orphans};
+use super::blob::{Blob, BlobError, Expect};
+use super::logical_time::Ltime;
+use crate::error::CallError;
+use crate::retry;
+use crate::session::{Change, Session, Stat, Term};
+use crate::transaction::{Transaction, TransactionError};
+use crate::unique;
+
+/// How many entries a queue may have, unless its owner knows better: the list of their names is read as a whole.
+pub const LIMIT: usize = 90_000;
+
+/// What is longer lies beside the queue: entries are read many at a time, and a transaction may put several.
+const INLINE_BYTES_MAX: usize = 64 * 1024;
+
+/// Entries that are read at once; together no longer than a frame.
+const BATCH: usize = 16;
+
+/// Such reads on their way.
+const BATCHES_IN_FLIGHT: usize = 4;
+
+/// What became of an acknowledgement.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ack {
+    /// The entry is gone, and the rest of the transaction has happened.
+    Done,
+    /// The entry was gone before. Nothing has happened.
+    Gone,
+}
+
+/// An ordered queue.
+#[derive(Debug, Clone)]
+pub struct SequenceQueue {
+    session: Session,
+    dir: Znode<Dir>,
+    limit: usize,
+}
+
+impl SequenceQueue {
+    /// The queue in a directory, which is all its own: `queue` has the entries, `data` what is too long for them.
+    pub fn new(session: &Session, dir: Znode<Dir>, limit: usize) -> Self {
+        Self { session: session.clone(), dir, limit }
+    }
+
+    /// Puts an entry at the end.
+    pub async fn put(&self, data: &[u8]) -> Result<EntryId, QueueError> {
+        let term = self.session.term();
+        loop {
+            let id = unique::hex();
+            let transaction = self.put_as(Transaction::new(&term), &id, data).await?;
+            let (term, id) = (&term, &id);
+            let proof = || async move { Ok(self.find(term, id).await?.map(|path| vec![path])) };
+            let paths = match retry::commit(transaction, proof).await {
+                // The side data was taken for an orphan because we took so long, or the queue was removed.
+                Err(TransactionError::Part { source: CallError::NoZnode { .. }, .. }) => {
+                    self.make(term).await?;
+                    continue;
+                }
+                paths => paths.map_err(|error| QueueError::from_transaction(error, self.dir.path()))?,
+            };
+            return self.created(&paths);
+        }
+    }
+
+    /// Adds an entry to a transaction, which puts it when it is committed: together with an ack, say, or with entries for
+    /// other queues.
+    pub async fn put_with(&self, transaction: Transaction, data: &[u8]) -> Result<Transaction, QueueError> {
+        self.put_as(transaction, &unique::hex(), data).await
+    }
+
+    async fn put_as(
+        &self,
+        transaction: Transaction,
+        id: &str,
+        data: &[u8],
+    ) -> Result<Transaction, QueueError> {
+        let len = self.len_in(transaction.term()).await?;
+        if len >= self.limit {
+            return Err(QueueError::Full { path: self.dir.path().to_owned(), limit: self.limit, len });
+        }
+        let entry = |place: Place| self.queue().child(&place.prefix(id), Kind::PersistentSequence);
+        if data.len() <= INLINE_BYTES_MAX {
+            return Ok(transaction.create(&entry(Place::Inline), &Raw(data.to_vec())));
+        }
+        let side = Transaction::new(transaction.term());
+        self.blob(id).write_fenced(side, data, Expect::Anything).await?;
+        // Only if nobody has taken it for an orphan meanwhile.
+        Ok(transaction.check(&self.side(id), None).create(&entry(Place::Side), &Raw(Vec::new())))
+    }
+
+    /// The first entries, or the first after one, in order; at most `max`.
+    pub async fn entries(&self, after: Option<&EntryId>, max: usize) -> Result<Vec<Entry>, QueueError> {
+        let term = &self.session.term();
+        let mut ids = in_order(&self.names(term, &self.queue()).await?, after);
+        ids.truncate(max);
+        let reads: Vec<_> = ids.chunks(BATCH).map(|ids| self.read(term, ids)).collect();
+        let batches: Vec<Vec<Entry>> = stream::iter(reads).buffered(BATCHES_IN_FLIGHT).try_collect().await?;
+        Ok(batches.into_iter().flatten().collect())
+    }
+
+    /// Removes an entry whose work is done. The transaction carries the consumer's ticket, and may have other parts that
+    /// belong to the work: all of it happens, or nothing.
+    pub async fn ack(&self, transaction: Transaction, entry: &EntryId) -> Result<Ack, QueueError> {
+        let (term, ticket) = (&transaction.term().patient(), transaction.ticket().map(str::to_owned));
+        let (place, ours) = (&self.queue().child::<Raw>(entry.name(), Kind::Persistent), transaction.parts());
+        let ticket = ticket.as_deref();
+        let proof = || async move {
+            if term.stat(place.path()).await?.is_some() {
+                return Ok(None);
+            }
+            // Only who has the ticket acks. Without it, it may have been our successor.
+            match ticket {
+                Some(ticket) if term.stat(ticket).await?.is_none() => {
+                    Err(CallError::Unknown { path: place.path().to_owned() })
+                }
+                _ => Ok(Some(Vec::new())),
+            }
+        };
+        match retry::commit(transaction.delete(place, None), proof).await {
+            Ok(_) => {}
+            Err(TransactionError::Part { index, source: CallError::NoZnode { .. } }) if index == ours => {
+                return Ok(Ack::Gone);
+            }
+            Err(error) => return Err(QueueError::from_transaction(error, self.dir.path())),
+        }
+        if let Some(side) = entry.side() {
+            // The entry is done with. If this fails, what is left is an orphan, and collected as such.
+            let _ = self.blob(side).delete_fenced(Transaction::new(term), Expect::Anything).await;
+        }
+        Ok(Ack::Done)
+    }
+
+    /// How many entries there are.
+    pub async fn backlog(&self) -> Result<usize, QueueError> {
+        self.len_in(&self.session.term()).await
+    }
+
+    /// Waits until there is an entry, or one after another one.
+    pub async fn arrival(&self, after: Option<&EntryId>) -> Result<(), QueueError> {
+        let term = self.session.term().patient();
+        loop {
+            let (names, _, watch) = match term.children_watched(self.queue().path()).await {
+                Err(CallError::NoZnode { .. }) => {
+                    self.make(&term).await?;
+                    continue;
+                }
+                listed => listed?,
+            };
+            if !in_order(&names, after).is_empty() {
+                return Ok(());
+            }
+            if watch.changed().await == Change::Ended {
+                return Err(CallError::Expired.into());
+            }
+        }
+    }
+
+    /// Removes side data that is older than `grace` and belongs to no entry: of a put that never came to its end, or of an
+    /// ack. Tells how much.
+    pub async fn collect(&self, grace: Duration) -> Result<usize, QueueError> {
+        let term = &self.session.term();
+        self.make(term).await?;
+        // By the server's clock, as the ages are.
+        let now_ms = retry::touch(term, self.data().path(), b"").await?.mtime_ms;
+        let oldest_ms = now_ms.saturating_sub(i64::try_from(grace.as_millis()).unwrap_or(i64::MAX));
+        // In this order: an entry comes after its side data.
+        let sides = self.names(term, &self.data()).await?;
+        let entries = self.names(term, &self.queue()).await?;
+        let mut removed = 0;
+        for side in orphans(&sides, &entries) {
+            let old = |stat: Stat| stat.ctime_ms <= oldest_ms;
+            if term.stat(self.side(side).path()).await?.is_some_and(old) {
+                self.blob(side).delete_fenced(Transaction::new(term), Expect::Anything).await?;
+                removed += 1;
+            }
+        }
+        Ok(removed)
+    }
+}
+
+/// Places, and what is there.
+impl SequenceQueue {
+    fn queue(&self) -> Znode<()> {
+        self.dir.child("queue", Kind::Persistent)
+    }
+
+    fn data(&self) -> Znode<()> {
+        self.dir.child("data", Kind::Persistent)
+    }
+
+    fn side(&self, id: &str) -> Znode<Raw> {
+        self.data().child(id, Kind::Persistent)
+    }
+
+    fn blob(&self, id: &str) -> Blob {
+        Blob::new(&self.session, self.side(id))
+    }
+
+    async fn make(&self, term: &Term) -> Result<(), CallError> {
+        retry::ensure(term, self.queue().path(), b"").await?;
+        retry::ensure(term, self.data().path(), b"").await
+    }
+
+    async fn len_in(&self, term: &Term) -> Result<usize, QueueError> {
+        match term.stat(self.queue().path()).await? {
+            Some(stat) => Ok(usize::try_from(stat.children).unwrap_or(0)),
+            None => {
+                self.make(term).await?;
+                Ok(0)
+            }
+        }
+    }
+
+    async fn names(&self, term: &Term, dir: &Znode<()>) -> Result<Vec<String>, CallError> {
+        match term.children(dir.path()).await {
+            Err(CallError::NoZnode { .. }) => Ok(Vec::new()),
+            names => names,
+        }
+    }
+
+    async fn find(&self, term: &Term, id: &str) -> Result<Option<String>, CallError> {
+        let names = self.names(term, &self.queue()).await?;
+        let ours = |name: &String| name.strip_prefix(id).is_some_and(|rest| rest.starts_with('-'));
+        Ok(names
+            .into_iter()
+            .find(ours)
+            .map(|name| self.queue().child::<Raw>(&name, Kind::Persistent).path().to_owned()))
+    }
+
+    fn created(&self, paths: &[String]) -> Result<EntryId, QueueError> {
+        let path = paths.first().map_or("", String::as_str);
+        let name = path.rsplit_once('/').map_or(path, |(_, name)| name);
+        EntryId::parse(name).ok_or_else(|| {
+            CallError::Payload { path: path.to_owned(), why: "the server gave it another name".to_owned() }
+                .into()
+        })
+    }
+
+    async fn read(&self, term: &Term, ids: &[EntryId]) -> Result<Vec<Entry>, QueueError> {
+        let path = |id: &EntryId| self.queue().child::<Raw>(id.name(), Kind::Persistent).path().to_owned();
+        let paths: Vec<String> = ids.iter().map(path).collect();
+        let mut entries = Vec::with_capacity(ids.len());
+        for ((id, path), found) in ids.iter().zip(&paths).zip(term.get_many(&paths).await?) {
+            // Acked meanwhile.
+            let Some((data, stat)) = found else { continue };
+            let content = match id.side() {
+                None => Content::Whole(data),
+                Some(side) => match self.read_side(term, path, side).await? {
+                    Some(content) => content,
+                    None => continue,
+                },
+            };
+            entries.push(Entry {
+                id: id.clone(),
+                put_at: Ltime(stat.czxid),
+                put_at_ms: stat.ctime_ms,
+                content,
+            });
+        }
+        Ok(entries)
+    }
+
+    /// What lies beside an entry; `None` if that was acked meanwhile.
+    async fn read_side(&self, term: &Term, entry: &str, side: &str) -> Result<Option<Content>, QueueError> {
+        let why = match self.blob(side).read().await {
+            Ok(Some((data, _))) => return Ok(Some(Content::Whole(data))),
+            Ok(None) => "what lies beside it is missing".to_owned(),
+            Err(error @ BlobError::Damaged { .. }) => error.to_string(),
+            Err(error) => return Err(error.into()),
+        };
+        Ok(term.stat(entry).await?.map(|_| Content::Damaged(why)))
+    }
+}

@@ -1,0 +1,267 @@
+//! Group settle: waiting until those who come and go have stopped doing so, to decide once and not at every change.
+//!
+//! **It promises** to tell when the children of a directory have not changed for a while ([`Rule::quiet`]), looked at once
+//! more at that moment; and that flapping cannot hold it for ever: after [`Rule::cap`] it tells what is there, changing or
+//! not. **It does not promise** that nothing changes while you read it.
+//!
+//! ```no_run
+//! # use menagerie_kernel::{Session, recipes::settle::{Rule, SettleError, Settling}};
+//! # use menagerie_znodes::{Dir, Znode};
+//! # async fn example(session: &Session, dir: Znode<Dir>) -> Result<(), SettleError> {
+//! let mut workers = Settling::new(session, dir, Rule::default());
+//! loop {
+//!     let settled = workers.next().await?;
+//!     println!("{:?} share the work", settled.names);
+//! }
+//! # }
+//! ```
+
+use std::time::{Duration, Instant};
+
+use menagerie_znodes::{Dir, Znode};
+use thiserror::Error;
+
+use crate::error::{CallError, Remedy};
+use crate::session::{Session, Term, Watch};
+
+/// When it is settled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Rule {
+    /// How long nothing may have changed.
+    pub quiet: Duration,
+    /// How long changes can hold it up, from the first of them.
+    pub cap: Duration,
+}
+
+impl Default for Rule {
+    /// Long enough for a fleet that is restarted together, short against a session time-out.
+    fn default() -> Self {
+        Self { quiet: Duration::from_secs(3), cap: Duration::from_secs(30) }
+    }
+}
+
+/// Changes that have not settled yet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Unrest {
+    /// The first of them.
+    pub since: Instant,
+    /// The last of them.
+    pub last: Instant,
+}
+
+/// Why it is settled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Why {
+    /// Nothing has changed for long enough.
+    Quiet,
+    /// It would not stop, and has gone on for too long.
+    Capped,
+}
+
+/// What to make of it now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    /// It is settled.
+    Settled(Why),
+    /// Not before then, and later if something changes.
+    NotBefore(Instant),
+}
+
+impl Unrest {
+    /// Something changed, for the first time since it was settled.
+    pub fn begin(now: Instant) -> Self {
+        Self { since: now, last: now }
+    }
+
+    /// Something changed again.
+    pub fn again(self, now: Instant) -> Self {
+        Self { last: now.max(self.last), ..self }
+    }
+
+    /// Whether it is over.
+    pub fn verdict(self, now: Instant, rule: Rule) -> Verdict {
+        let (quiet, capped) = (self.last + rule.quiet, self.since + rule.cap);
+        if quiet <= now {
+            Verdict::Settled(Why::Quiet)
+        } else if capped <= now {
+            Verdict::Settled(Why::Capped)
+        } else {
+            Verdict::NotBefore(quiet.min(capped))
+        }
+    }
+}
+
+/// ZooKeeper said no.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("cannot follow who comes and goes at {path}")]
+pub struct SettleError {
+    /// Where.
+    pub path: String,
+    /// What it said.
+    pub source: CallError,
+}
+
+impl SettleError {
+    /// What the caller may do.
+    pub fn remedy(&self) -> Remedy {
+        self.source.remedy()
+    }
+}
+
+/// Who was there when it settled.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Settled {
+    /// Their names, sorted.
+    pub names: Vec<String>,
+    /// Why it was thought to be settled.
+    pub why: Why,
+}
+
+/// What a look at the directory shows. The number changes with every change of the children, so none is missed that was
+/// undone before we could look.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+struct Sight {
+    names: Vec<String>,
+    /// The transactions that made the directory and last changed its children.
+    changed: (i64, i64),
+}
+
+/// A directory whose children come and go.
+#[derive(Debug)]
+pub struct Settling {
+    session: Session,
+    dir: String,
+    rule: Rule,
+    /// What was there at the last look.
+    seen: Option<Sight>,
+    /// `None`: nothing has changed since it was settled.
+    unrest: Option<Unrest>,
+}
+
+impl Settling {
+    /// Follows the children of this directory.
+    pub fn new(session: &Session, dir: Znode<Dir>, rule: Rule) -> Self {
+        Self { session: session.clone(), dir: dir.path().to_owned(), rule, seen: None, unrest: None }
+    }
+
+    /// Waits until it is settled; after the first time, until it has changed and is settled again. A future that is dropped
+    /// loses nothing.
+    pub async fn next(&mut self) -> Result<Settled, SettleError> {
+        let mut term = self.session.term();
+        loop {
+            match self.next_in(&term.patient()).await {
+                // Whoever is registered in a session that was lost is registered anew: that shows in the next look.
+                Err(error) if error.ends_term() => {
+                    let next = self.session.term_after(&term).await;
+                    term = next.map_err(|source| SettleError { path: self.dir.clone(), source })?;
+                }
+                outcome => return outcome.map_err(|source| SettleError { path: self.dir.clone(), source }),
+            }
+        }
+    }
+
+    async fn next_in(&mut self, term: &Term) -> Result<Settled, CallError> {
+        loop {
+            // While nothing is said we cannot know that nothing has changed: so every verdict follows a look.
+            term.sync(&self.dir).await?;
+            let (sight, watch) = self.look(term).await?;
+            let now = Instant::now();
+            if self.seen.as_ref().is_none_or(|seen| seen.changed != sight.changed) {
+                self.unrest = Some(self.unrest.map_or(Unrest::begin(now), |unrest| unrest.again(now)));
+                self.seen = Some(sight.clone());
+            }
+            let due = match self.unrest.map(|unrest| unrest.verdict(now, self.rule)) {
+                Some(Verdict::Settled(why)) => {
+                    self.unrest = None;
+                    return Ok(Settled { names: sight.names, why });
+                }
+                Some(Verdict::NotBefore(due)) => Some(due),
+                None => None,
+            };
+            let timer = async {
+                match due {
+                    Some(due) => tokio::time::sleep_until(due.into()).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                _ = watch.changed() => {}
+                () = timer => {}
+            }
+        }
+    }
+
+    /// Who is there; nobody, if there is no directory yet.
+    async fn look(&self, term: &Term) -> Result<(Sight, Watch), CallError> {
+        loop {
+            match term.children_watched(&self.dir).await {
+                Ok((mut names, stat, watch)) => {
+                    names.sort_unstable();
+                    return Ok((Sight { names, changed: (stat.czxid, stat.pzxid) }, watch));
+                }
+                Err(CallError::NoZnode { .. }) => {
+                    let (stat, watch) = term.stat_watched(&self.dir).await?;
+                    if stat.is_none() {
+                        return Ok((Sight::default(), watch));
+                    }
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const RULE: Rule = Rule { quiet: Duration::from_millis(30), cap: Duration::from_millis(100) };
+
+    #[test]
+    fn quiet_counts_from_the_last_change_and_the_cap_from_the_first() {
+        let start = Instant::now();
+        let at = |ms| start + Duration::from_millis(ms);
+        let unrest = Unrest::begin(at(0)).again(at(20));
+        assert_eq!(unrest.verdict(at(30), RULE), Verdict::NotBefore(at(50)));
+        assert_eq!(unrest.verdict(at(50), RULE), Verdict::Settled(Why::Quiet));
+        let flapping = unrest.again(at(90));
+        assert_eq!(flapping.verdict(at(95), RULE), Verdict::NotBefore(at(100)));
+        assert_eq!(flapping.verdict(at(100), RULE), Verdict::Settled(Why::Capped));
+    }
+
+    proptest! {
+        #[test]
+        fn never_settled_too_early_nor_held_for_ever(gaps in prop::collection::vec(0_u64..60, 0..20)) {
+            let start = Instant::now();
+            let (mut now, mut unrest) = (start, Unrest::begin(start));
+            for gap in gaps {
+                let next = now + Duration::from_millis(gap);
+                if let Verdict::Settled(_) = unrest.verdict(next, RULE) {
+                    break;
+                }
+                now = next;
+                unrest = unrest.again(now);
+            }
+            // A shell that sleeps until it is told to.
+            let mut looks = 0;
+            let why = loop {
+                match unrest.verdict(now, RULE) {
+                    Verdict::Settled(why) => break why,
+                    Verdict::NotBefore(due) => {
+                        prop_assert!(due > now, "it would spin");
+                        now = due;
+                    }
+                }
+                looks += 1;
+                prop_assert!(looks < 3);
+            };
+            prop_assert!(now <= start + RULE.cap);
+            match why {
+                Why::Quiet => prop_assert!(now >= unrest.last + RULE.quiet),
+                Why::Capped => prop_assert_eq!(now, start + RULE.cap),
+            }
+        }
+    }
+}

@@ -1,0 +1,210 @@
+//! A part of the tree in memory, kept up to date.
+//!
+//! One persistent recursive watch tells what changes; only what changed is read. It survives lost connections, expired
+//! sessions and restarted servers: then everything is read again, and what is different is told like any other change.
+//!
+//! # Promises
+//! - What the cache shows of a path was there at some moment, and never goes back to an older state.
+//! - What was changed becomes visible: an update is seen about one round trip after the server tells of it.
+//! - [`ready`](TreeCache::ready) means that all that was there at the start has been read.
+//! - Readers are never blocked by the network: they read memory.
+//!
+//! It does not promise that different paths are shown as of the same moment, nor that every state in between is seen. The
+//! counts of children in a [`Stat`] are as of the last change of the znode itself; ask [`children`](TreeCache::children).
+//! While the connection is down it shows what it last knew, and says so: [`freshness`](TreeCache::freshness). A znode that
+//! our user may not read is not shown.
+//!
+//! ```no_run
+//! # async fn example(session: menagerie_kernel::Session) -> Result<(), menagerie_kernel::recipes::tree_cache::TreeCacheError> {
+//! use menagerie_kernel::recipes::tree_cache::TreeCache;
+//! use menagerie_znodes::{Dir, Kind, Znode};
+//!
+//! let components: Znode<Dir> = Znode::foreign("/components", Kind::Persistent);
+//! let cache = TreeCache::start(&session, &components);
+//! let mut revision = cache.subscribe();
+//! cache.ready().await?;
+//! loop {
+//!     revision.borrow_and_update();
+//!     for kind in cache.children("/components") {
+//!         println!("{kind}: {}", cache.children(&format!("/components/{kind}")).len());
+//!     }
+//!     if revision.changed().await.is_err() {
+//!         return cache.ready().await;
+//!     }
+//! }
+//! # }
+//! ```
+
+mod agenda;
+mod follow;
+mod mirror;
+#[cfg(test)]
+mod tests;
+
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
+
+use menagerie_znodes::Znode;
+use thiserror::Error;
+use tokio::sync::{broadcast, watch};
+use tokio::task::JoinHandle;
+
+use self::mirror::Mirror;
+use crate::error::{CallError, Remedy};
+use crate::session::{Session, Stat};
+
+/// Changes that a listener may be behind before it is told to read everything.
+const CHANGES_MAX: usize = 1_024;
+
+/// How true it is what the cache shows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Freshness {
+    /// It is being read for the first time.
+    Loading,
+    /// It is what the server tells.
+    Live,
+    /// The connection was lost: it is what was there before.
+    Stale,
+    /// It will not change any more.
+    Stopped(TreeCacheError),
+}
+
+/// Why a cache has stopped.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("the cache of {root} has stopped")]
+pub struct TreeCacheError {
+    /// What it is a cache of.
+    pub root: String,
+    /// Why.
+    pub source: CallError,
+}
+
+impl TreeCacheError {
+    /// What the caller may do.
+    pub fn remedy(&self) -> Remedy {
+        self.source.remedy()
+    }
+}
+
+/// What a listener is told.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Changed {
+    /// Something is different at this path.
+    At(Arc<str>),
+    /// The listener was too slow: anything may be different.
+    Everything,
+    /// The cache has stopped.
+    Ended,
+}
+
+/// A listener for changed paths.
+#[derive(Debug)]
+pub struct Changes(broadcast::Receiver<Arc<str>>);
+
+impl Changes {
+    /// Waits for the next one.
+    pub async fn next(&mut self) -> Changed {
+        match self.0.recv().await {
+            Ok(path) => Changed::At(path),
+            Err(broadcast::error::RecvError::Lagged(_)) => {
+                self.0 = self.0.resubscribe();
+                Changed::Everything
+            }
+            Err(broadcast::error::RecvError::Closed) => Changed::Ended,
+        }
+    }
+}
+
+/// A part of the tree in memory. Cheap to clone; it stops with the last clone.
+#[derive(Debug, Clone)]
+pub struct TreeCache {
+    mirror: Arc<RwLock<Mirror>>,
+    revision: watch::Receiver<u64>,
+    freshness: watch::Receiver<Freshness>,
+    /// Weak, so that listeners notice the end.
+    changes: broadcast::WeakSender<Arc<str>>,
+    _loop: Arc<AbortOnDrop>,
+}
+
+#[derive(Debug)]
+struct AbortOnDrop(JoinHandle<()>);
+
+impl Drop for AbortOnDrop {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+impl TreeCache {
+    /// Begins to read all that is at `root` and below it. It need not exist.
+    pub fn start<T>(session: &Session, root: &Znode<T>) -> Self {
+        let mirror = Arc::new(RwLock::new(Mirror::default()));
+        let (revision, revision_seen) = watch::channel(0);
+        let (freshness, freshness_seen) = watch::channel(Freshness::Loading);
+        let changes = broadcast::channel(CHANGES_MAX).0;
+        let weak = changes.downgrade();
+        let follower = follow::Follower::new(root.path(), mirror.clone(), revision, freshness, changes);
+        let follow = tokio::spawn(follower.run(session.clone()));
+        Self {
+            mirror,
+            revision: revision_seen,
+            freshness: freshness_seen,
+            changes: weak,
+            _loop: Arc::new(AbortOnDrop(follow)),
+        }
+    }
+
+    /// Waits until it shows what the server has.
+    pub async fn ready(&self) -> Result<(), TreeCacheError> {
+        let mut freshness = self.freshness.clone();
+        let settled = |now: &Freshness| matches!(now, Freshness::Live | Freshness::Stopped(_));
+        match freshness.wait_for(settled).await.as_deref() {
+            Ok(Freshness::Stopped(error)) => Err(error.clone()),
+            Ok(_) => Ok(()),
+            // The loop is aborted only with the last clone, and says why it ends; so the runtime has ended.
+            Err(_) => Err(TreeCacheError { root: String::new(), source: CallError::Closed }),
+        }
+    }
+
+    /// Data and facts of a znode.
+    pub fn get(&self, path: &str) -> Option<(Arc<[u8]>, Stat)> {
+        self.read().get(path)
+    }
+
+    /// The names of a znode's children, sorted.
+    pub fn children(&self, path: &str) -> Vec<String> {
+        self.read().children(path)
+    }
+
+    /// How many znodes there are.
+    pub fn len(&self) -> usize {
+        self.read().len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// A number that rises whenever something is different, as a level that can be awaited.
+    pub fn subscribe(&self) -> watch::Receiver<u64> {
+        self.revision.clone()
+    }
+
+    /// The paths at which something is different, from now on.
+    pub fn changes(&self) -> Changes {
+        match self.changes.upgrade() {
+            Some(changes) => Changes(changes.subscribe()),
+            // Its sender is gone at once, which is the end.
+            None => Changes(broadcast::channel(1).1),
+        }
+    }
+
+    /// How true it is what it shows, as a level that can be awaited.
+    pub fn freshness(&self) -> watch::Receiver<Freshness> {
+        self.freshness.clone()
+    }
+
+    fn read(&self) -> RwLockReadGuard<'_, Mirror> {
+        self.mirror.read().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,126 @@
+//! What the owner of a session chooses.
+
+use std::time::Duration;
+
+/// How long the server keeps a silent session, unless told otherwise. Long enough for a leader election and a long pause
+/// of a virtual machine; work under a lease ends before it.
+pub const TIMEOUT: Duration = Duration::from_secs(20);
+
+/// Calls on their way at once, at most: the client itself has no limit, and a server slows down who floods it.
+const IN_FLIGHT_MAX: usize = 512;
+
+/// What this session is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    /// It owns things: the namespace is created if need be, and the lease clock runs.
+    Owner,
+    /// It only looks: nothing is written that was not asked for.
+    Observer,
+}
+
+/// A user of the ensemble; what we create then belongs to it alone.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Auth {
+    /// `user:password`, as digest authentication takes it.
+    pub digest: String,
+}
+
+impl std::fmt::Debug for Auth {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Auth(hidden)")
+    }
+}
+
+/// Encryption of the connection; all PEM.
+#[derive(Clone, PartialEq, Eq, Default)]
+pub struct Tls {
+    /// Whom we believe.
+    pub ca: String,
+    /// Who we are, as certificate and key: mutual TLS.
+    pub identity: Option<(String, String)>,
+}
+
+impl std::fmt::Debug for Tls {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Tls").field("mutual", &self.identity.is_some()).finish_non_exhaustive()
+    }
+}
+
+/// How to reach the ensemble, and as whom.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Config {
+    /// `host:port,host:port[/chroot]`.
+    pub servers: String,
+    /// Below which path we live; `/` for all of the tree. It comes behind the chroot of `servers`.
+    pub namespace: String,
+    /// What this session is for.
+    pub role: Role,
+    /// The session time-out to ask for; the server may grant another.
+    pub timeout: Duration,
+    /// How long a call may take before its outcome is unknown.
+    pub call_timeout: Duration,
+    /// Calls on their way at once.
+    pub in_flight_max: usize,
+    /// Our user; without one, what we create is open to everybody.
+    pub auth: Option<Auth>,
+    /// Encryption.
+    pub tls: Option<Tls>,
+}
+
+impl Config {
+    /// An owner with the usual settings.
+    pub fn new(servers: impl Into<String>, namespace: impl Into<String>) -> Self {
+        Self {
+            servers: servers.into(),
+            namespace: namespace.into(),
+            role: Role::Owner,
+            timeout: TIMEOUT,
+            call_timeout: TIMEOUT,
+            in_flight_max: IN_FLIGHT_MAX,
+            auth: None,
+            tls: None,
+        }
+    }
+}
+
+impl Config {
+    /// The servers without the chroot that may stand behind them.
+    pub(super) fn hosts(&self) -> &str {
+        self.servers.split_once('/').map_or(self.servers.as_str(), |(hosts, _)| hosts)
+    }
+
+    /// The path that is `/` for us.
+    pub(super) fn root(&self) -> String {
+        let chroot = self.servers.split_once('/').map_or("", |(_, chroot)| chroot);
+        let parts = chroot.split('/').chain(self.namespace.split('/')).filter(|part| !part.is_empty());
+        let root: String = parts.flat_map(|part| ["/", part]).collect();
+        if root.is_empty() { "/".to_owned() } else { root }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn namespace_comes_behind_the_chroot_of_the_servers() {
+        for (servers, namespace, hosts, root) in [
+            ("a:1,b:2", "/menagerie", "a:1,b:2", "/menagerie"),
+            ("a:1,b:2/prod", "/menagerie", "a:1,b:2", "/prod/menagerie"),
+            ("a:1/prod/", "/", "a:1", "/prod"),
+            ("a:1", "/", "a:1", "/"),
+        ] {
+            let config = Config::new(servers, namespace);
+            assert_eq!((config.hosts(), config.root().as_str()), (hosts, root));
+        }
+    }
+
+    #[test]
+    fn secrets_do_not_show() {
+        let mut config = Config::new("a:1", "/");
+        config.auth = Some(Auth { digest: "me:hush".to_owned() });
+        config.tls =
+            Some(Tls { ca: "ca".to_owned(), identity: Some(("certificate".to_owned(), "hush".to_owned())) });
+        assert!(!format!("{config:?}").contains("hush"));
+    }
+}

@@ -1,0 +1,196 @@
+//! A session that outlives ZooKeeper's: it tells how it is doing, until when it can be trusted, and begins again when the
+//! server has given it up.
+
+mod access;
+mod calls;
+mod config;
+mod flight;
+mod lease;
+mod namespace;
+mod stat;
+mod supervisor;
+mod term;
+mod watch;
+
+use std::sync::Arc;
+
+use thiserror::Error;
+use tokio::sync::{broadcast, watch as level};
+use tracing::info;
+
+pub use access::{Access, AccessError};
+pub use calls::{Created, Found, IfLate, Read};
+pub use config::{Auth, Config, Role, TIMEOUT, Tls};
+pub use flight::LateOutcome;
+pub use lease::LeaseClock;
+pub use namespace::{next_generation, now_ms};
+pub use stat::Stat;
+pub use term::{State, Term};
+pub use watch::{Change, TreeEvent, TreeWatch, Watch};
+
+pub(crate) use access::to_client as client_acls;
+pub(crate) use calls::{create_mode, fits};
+
+/// Why there is no session.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum ConnectError {
+    /// No server answers.
+    #[error("no ZooKeeper server answers at {servers}")]
+    Unreachable {
+        /// Whom we asked.
+        servers: String,
+        /// What the client said.
+        why: String,
+    },
+    /// The address makes no sense.
+    #[error("{servers:?} is not a list of servers: {why}")]
+    Address {
+        /// What was given.
+        servers: String,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// Our user is not let in.
+    #[error("ZooKeeper at {servers} refuses our user or its rights: {why}")]
+    Denied {
+        /// Whom we asked.
+        servers: String,
+        /// What it said.
+        why: String,
+    },
+    /// The certificates cannot be used.
+    #[error("cannot use the certificates: {why}")]
+    Tls {
+        /// Why not.
+        why: String,
+    },
+    /// The namespace is somebody else's, or damaged.
+    #[error("the generation of the namespace {path} cannot be read: {why}")]
+    Generation {
+        /// The namespace.
+        path: String,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// Somebody is filling it from an export.
+    #[error("an import into {path} is not finished")]
+    Importing {
+        /// The namespace.
+        path: String,
+    },
+    /// It is not a path.
+    #[error("{path:?} cannot be a namespace: it must be a path such as /menagerie")]
+    Namespace {
+        /// What was given.
+        path: String,
+    },
+}
+
+impl ConnectError {
+    fn from_client(error: zookeeper_client::Error, servers: &str) -> Self {
+        use zookeeper_client::Error as E;
+        let (servers, why) = (servers.to_owned(), error.to_string());
+        match error {
+            E::BadArguments(_) => Self::Address { servers, why },
+            E::NoAuth | E::AuthFailed | E::InvalidAcl => Self::Denied { servers, why },
+            _ => Self::Unreachable { servers, why },
+        }
+    }
+}
+
+/// A connection to the ensemble, through as many ZooKeeper sessions as it takes. Cheap to clone; when the last clone is gone,
+/// the ZooKeeper session is closed, also for terms that somebody still has.
+#[derive(Clone)]
+pub struct Session {
+    terms: level::Receiver<Term>,
+    state: level::Receiver<State>,
+    background: Arc<flight::Background>,
+    /// Whether somebody has closed it: then no term follows.
+    closed: Arc<level::Sender<bool>>,
+    config: Arc<Config>,
+}
+
+impl std::fmt::Debug for Session {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Session").field("term", &*self.terms.borrow()).finish_non_exhaustive()
+    }
+}
+
+impl Session {
+    /// Connects, and from then on stays connected as well as can be.
+    pub async fn connect(config: Config) -> Result<Self, ConnectError> {
+        if config.auth.is_none() && config.role == Role::Owner {
+            info!("no zookeeper.auth is set: what we create is open to everybody who reaches the ensemble");
+        }
+        let background = flight::Background::new();
+        let (term, office) = supervisor::begin(&config, 1, &background).await?;
+        let (terms, terms_seen) = level::channel(term);
+        let (state, state_seen) = level::channel(State::Connected);
+        let (closed, closed_seen) = level::channel(false);
+        let supervisor =
+            supervisor::run(config.clone(), background.clone(), terms, state, closed_seen, office);
+        // It ends by itself when the last session handle is gone.
+        tokio::spawn(supervisor);
+        Ok(Self {
+            terms: terms_seen,
+            state: state_seen,
+            background,
+            closed: Arc::new(closed),
+            config: Arc::new(config),
+        })
+    }
+
+    /// The ZooKeeper session that we have now. It may be over already; then the next one is on its way.
+    pub fn term(&self) -> Term {
+        self.terms.borrow().clone()
+    }
+
+    /// The same, as a level that can be awaited: owners re-create in each new term what was theirs.
+    pub fn terms(&self) -> level::Receiver<Term> {
+        self.terms.clone()
+    }
+
+    /// Waits for a term that comes after `old`.
+    pub async fn term_after(&self, old: &Term) -> Result<Term, crate::CallError> {
+        let mut terms = self.terms();
+        let number = old.number();
+        match terms.wait_for(|term| term.number() > number).await {
+            Ok(term) => Ok(term.clone()),
+            Err(_) => Err(crate::CallError::Closed),
+        }
+    }
+
+    /// Connected, suspended or lost, as a level that can be awaited.
+    pub fn state(&self) -> level::Receiver<State> {
+        self.state.clone()
+    }
+
+    /// What it was connected with.
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// What becomes of writes whose callers had given up on them.
+    pub fn late_outcomes(&self) -> broadcast::Receiver<LateOutcome> {
+        self.background.reports()
+    }
+
+    /// Ends the ZooKeeper session now, instead of leaving its ephemerals to the time-out; what runs in the background is
+    /// finished first. Other handles find it closed.
+    pub async fn close(self) {
+        let patience = self.config.call_timeout;
+        let _ = tokio::time::timeout(patience, self.background.settle()).await;
+        self.closed.send_replace(true);
+        let term = self.term();
+        let Some(client) = term.take_client() else { return };
+        let mut states = client.state_watcher();
+        drop(client);
+        let over = async {
+            let mut state = states.state();
+            while !state.is_terminated() {
+                state = states.changed().await;
+            }
+        };
+        let _ = tokio::time::timeout(patience, over).await;
+    }
+}

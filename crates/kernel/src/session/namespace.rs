@@ -1,0 +1,74 @@
+//! The namespace: the part of the tree that is ours, and the generation of fences in it.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use menagerie_znodes::{Payload, kernel};
+use zookeeper_client::{Client, CreateMode, Error};
+
+use super::ConnectError;
+use super::config::{Config, Role};
+use super::supervisor::acls;
+
+/// Makes the namespace the root of what the client sees, and tells its generation; an owner creates it.
+pub async fn enter(client: Client, config: &Config) -> Result<(Client, u64), ConnectError> {
+    let root = config.root();
+    let client = client.chroot(root.as_str()).map_err(|_| ConnectError::Namespace { path: root.clone() })?;
+    let failed = |error| ConnectError::from_client(error, &config.servers);
+    let (generation, importing) = (kernel::generation(), kernel::importing());
+    loop {
+        // In this order: an import makes both at once, so either it finds our generation and gives up, or we find its note.
+        // Synced first, in the same round trip: the server that we talk to may not have heard of the import yet.
+        let (synced, data, note) = tokio::join!(
+            client.sync("/"),
+            client.get_data(generation.path()),
+            client.check_stat(importing.path())
+        );
+        match (data, synced.and(note)) {
+            (Ok(_), Ok(Some(_))) if config.role == Role::Owner => {
+                return Err(ConnectError::Importing { path: root });
+            }
+            (Ok((data, _)), Ok(_)) => {
+                let generation = u64::decode(&data)
+                    .map_err(|error| ConnectError::Generation { path: root, why: error.to_string() })?;
+                return Ok((client, generation));
+            }
+            (Err(Error::ConnectionLoss), _) | (_, Err(Error::ConnectionLoss)) => {}
+            // Whoever owns the whole tree keeps no generation in it: fences are for namespaces.
+            (Err(Error::NoNode), _) if root == "/" || config.role == Role::Observer => {
+                return Ok((client, 0));
+            }
+            (Err(Error::NoNode), _) => create(&client, config, &root).await.map_err(failed)?,
+            (Err(error), _) | (_, Err(error)) => return Err(failed(error)),
+        }
+    }
+}
+
+/// Creates the namespace with its first generation.
+async fn create(client: &Client, config: &Config, root: &str) -> Result<(), Error> {
+    let mode = CreateMode::Persistent.with_acls(acls(config));
+    let all = client.clone().chroot("/").map_err(|_| Error::BadArguments(&"no root"))?;
+    let data = next_generation(0, now_ms()).encode();
+    let mut created = all.mkdir(root, &mode).await;
+    if created.is_ok() {
+        created = client.create(kernel::generation().path(), &data, &mode).await.map(drop);
+    }
+    match created {
+        // Somebody else was faster; or the reply was lost, and asking again tells.
+        Err(Error::NodeExists | Error::ConnectionLoss) => Ok(()),
+        created => created,
+    }
+}
+
+/// The generation that follows `old`: it rises even when clocks differ.
+pub fn next_generation(old: u64, now_ms: u64) -> u64 {
+    now_ms.max(old + 1)
+}
+
+/// The time, for a number that should rise across servers.
+pub fn now_ms() -> u64 {
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .ok()
+        .and_then(|since| u64::try_from(since.as_millis()).ok())
+        .unwrap_or(0)
+}

@@ -1,0 +1,192 @@
+//! Several writes that happen together or not at all.
+
+use menagerie_znodes::{Kind, Payload, Znode};
+use thiserror::Error;
+use zookeeper_client::{MultiWriteError, MultiWriteResult};
+
+use crate::error::CallError;
+use crate::session::{Term, create_mode, fits};
+
+/// One part of a transaction.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Part {
+    Check { path: String, version: Option<i32> },
+    Create { path: String, data: Vec<u8>, kind: Kind },
+    Set { path: String, data: Vec<u8>, version: Option<i32> },
+    Delete { path: String, version: Option<i32> },
+}
+
+impl Part {
+    fn bytes(&self) -> usize {
+        let data = match self {
+            Self::Create { data, .. } | Self::Set { data, .. } => data.len(),
+            Self::Check { .. } | Self::Delete { .. } => 0,
+        };
+        self.path().len() + data
+    }
+
+    fn path(&self) -> &str {
+        match self {
+            Self::Check { path, .. }
+            | Self::Create { path, .. }
+            | Self::Set { path, .. }
+            | Self::Delete { path, .. } => path,
+        }
+    }
+}
+
+/// Writes to be committed together.
+#[derive(Debug, Clone)]
+#[must_use = "nothing is written before commit"]
+pub struct Transaction {
+    term: Term,
+    parts: Vec<Part>,
+    /// How many of the first parts check that we still hold what we write under.
+    fences: usize,
+}
+
+/// Why nothing of a transaction has happened; or that nobody knows.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum TransactionError {
+    /// The ticket that the writes were made under is gone: somebody else may hold it now.
+    #[error("{ticket} is gone: what was held under it is lost")]
+    Lost {
+        /// The ticket.
+        ticket: String,
+    },
+    /// One part was refused, and with it all of them.
+    #[error("part {index} of the transaction was refused")]
+    Part {
+        /// Which one, counted without the fences.
+        index: usize,
+        /// Why.
+        source: CallError,
+    },
+    /// The call as a whole failed.
+    #[error("the transaction failed")]
+    Call(#[from] CallError),
+}
+
+impl TransactionError {
+    /// Whether nobody knows if it has happened.
+    pub fn is_unknown(&self) -> bool {
+        matches!(self, Self::Call(CallError::Unknown { .. }))
+    }
+}
+
+impl Transaction {
+    /// An empty one.
+    pub fn new(term: &Term) -> Self {
+        Self { term: term.clone(), parts: Vec::new(), fences: 0 }
+    }
+
+    /// One whose writes happen only while `ticket` exists. Tickets have names that are never used again.
+    pub fn fenced(term: &Term, ticket: &str) -> Self {
+        let mut transaction = Self::new(term);
+        transaction.parts.push(Part::Check { path: ticket.to_owned(), version: None });
+        transaction.fences = 1;
+        transaction
+    }
+
+    /// The ZooKeeper session that it will be committed in.
+    pub fn term(&self) -> &Term {
+        &self.term
+    }
+
+    /// The ticket without which none of its writes happens.
+    pub fn ticket(&self) -> Option<&str> {
+        self.parts.first().filter(|_| self.fences > 0).map(Part::path)
+    }
+
+    /// How many parts it has so far, counted without the fences: the index that an error would name for the next one.
+    pub fn parts(&self) -> usize {
+        self.parts.len() - self.fences
+    }
+
+    /// The same, committed however long it takes.
+    pub(crate) fn patient(mut self) -> Self {
+        self.term = self.term.patient();
+        self
+    }
+
+    /// Only if this znode exists, and has this version if one is given.
+    pub fn check<T>(mut self, znode: &Znode<T>, version: Option<i32>) -> Self {
+        self.parts.push(Part::Check { path: znode.path().to_owned(), version });
+        self
+    }
+
+    /// Creates a znode of its kind.
+    pub fn create<T: Payload>(mut self, znode: &Znode<T>, payload: &T) -> Self {
+        let (path, data) = (znode.path().to_owned(), payload.encode());
+        self.parts.push(Part::Create { path, data, kind: znode.kind() });
+        self
+    }
+
+    /// Writes; with a version, only if it is still that one.
+    pub fn set<T: Payload>(mut self, znode: &Znode<T>, payload: &T, version: Option<i32>) -> Self {
+        let (path, data) = (znode.path().to_owned(), payload.encode());
+        self.parts.push(Part::Set { path, data, version });
+        self
+    }
+
+    /// Deletes; with a version, only if it is still that one.
+    pub fn delete<T>(mut self, znode: &Znode<T>, version: Option<i32>) -> Self {
+        self.parts.push(Part::Delete { path: znode.path().to_owned(), version });
+        self
+    }
+
+    /// Makes it happen. Gives the paths that were created, in order: a sequence has its number by now.
+    pub async fn commit(self) -> Result<Vec<String>, TransactionError> {
+        let Self { term, parts, fences } = self;
+        let paths: Vec<String> = parts.iter().map(|part| part.path().to_owned()).collect();
+        let first = paths.first().cloned().unwrap_or_default();
+        fits(&first, parts.iter().map(Part::bytes).sum())?;
+        let acls = term.acls();
+        let results = term
+            .write(&first, None, |client, _| async move {
+                let mut writer = client.new_multi_writer();
+                for part in &parts {
+                    match part {
+                        Part::Check { path, version } => {
+                            writer.add_check_version(path, version.unwrap_or(-1))?
+                        }
+                        Part::Create { path, data, kind } => {
+                            writer.add_create(path, data, &create_mode(*kind).with_acls(acls))?;
+                        }
+                        Part::Set { path, data, version } => writer.add_set_data(path, data, *version)?,
+                        Part::Delete { path, version } => writer.add_delete(path, *version)?,
+                    }
+                }
+                match writer.commit().await {
+                    Ok(results) => Ok(Ok(results)),
+                    Err(MultiWriteError::OperationFailed { index, source }) => Ok(Err((index, source))),
+                    Err(MultiWriteError::RequestFailed { source }) => Err(source),
+                }
+            })
+            .await?;
+        match results {
+            Ok(results) => Ok(results.into_iter().filter_map(created).collect()),
+            Err((index, source)) => Err(refusal(&paths, fences, index, source)),
+        }
+    }
+}
+
+fn created(result: MultiWriteResult) -> Option<String> {
+    match result {
+        MultiWriteResult::Create { path, .. } => Some(path),
+        _ => None,
+    }
+}
+
+fn refusal(
+    paths: &[String],
+    fences: usize,
+    index: usize,
+    source: zookeeper_client::Error,
+) -> TransactionError {
+    let path = paths.get(index).map_or("", String::as_str);
+    match CallError::from_client(source, path) {
+        CallError::NoZnode { path } if index < fences => TransactionError::Lost { ticket: path },
+        source => TransactionError::Part { index: index.saturating_sub(fences), source },
+    }
+}

@@ -1,0 +1,152 @@
+//! The leader of the ensemble dies, or its only server, in the middle of everything that groups do.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use menagerie_kernel::recipes::barrier::Barrier;
+use menagerie_kernel::recipes::contest::Mode;
+use menagerie_kernel::recipes::counter::CounterError;
+use menagerie_kernel::recipes::double_barrier::DoubleBarrier;
+use menagerie_kernel::recipes::membership::{Member, Registry};
+use menagerie_kernel::recipes::party::Party;
+use menagerie_kernel::recipes::semaphore::Semaphore;
+use menagerie_kernel::recipes::settle::{Rule, Settling};
+use menagerie_kernel::{Config, Session};
+use menagerie_testkit::{Ensemble, Servers, eventually_async};
+use menagerie_znodes::components::{Component, ComponentState};
+use menagerie_znodes::{Dir, Kind, Name, Znode};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+use crate::counter::counter;
+use crate::holders::Log;
+use crate::world::LONG;
+use crate::{barrier, semaphore};
+
+const WORKERS: usize = 5;
+const LIMIT: u32 = 2;
+
+/// A server of one's own, and sessions on it.
+struct Doomed {
+    servers: Servers,
+    config: Config,
+}
+
+impl Doomed {
+    fn new(name: &str) -> Self {
+        let servers = Ensemble::from_env().start_own();
+        let mut config = Config::new(servers.chroot(name), "/menagerie");
+        config.timeout = LONG;
+        Self { servers, config }
+    }
+
+    async fn session(&self) -> Session {
+        Session::connect(self.config.clone()).await.unwrap()
+    }
+
+    async fn kill_leader(mut self) -> Self {
+        tokio::task::spawn_blocking(move || {
+            self.servers.kill_leader();
+            self
+        })
+        .await
+        .unwrap()
+    }
+}
+
+/// Waits until everybody has had another turn.
+async fn all_take_turns(turns: &[AtomicUsize]) {
+    let now = || turns.iter().map(|turns| turns.load(Ordering::Relaxed)).collect::<Vec<_>>();
+    let before = now();
+    eventually_async("everybody has had its turn", async || {
+        now().iter().zip(&before).all(|(now, before)| now > before).then_some(())
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn permits_and_numbers_survive_the_leader() {
+    let world = Doomed::new("groups-failover");
+    let watcher = world.session().await;
+    let log = Log::new(&watcher, "/holders").await;
+    let turns: Arc<[AtomicUsize; WORKERS]> = Arc::default();
+    let (added, doubtful) = (Arc::new(AtomicI64::new(0)), Arc::new(AtomicI64::new(0)));
+    let (stop, stopped) = watch::channel(false);
+    let mut workers = JoinSet::new();
+    for worker in 0..WORKERS {
+        let session = world.session().await;
+        let (turns, stopped) = (turns.clone(), stopped.clone());
+        let (added, doubtful, log) = (added.clone(), doubtful.clone(), log.clone());
+        workers.spawn(async move {
+            let semaphore = Semaphore::new(&session, semaphore::dir(), LIMIT);
+            while !*stopped.borrow() {
+                let permit = semaphore.acquire().await.unwrap();
+                log.stay(&permit, Mode::Shared).await;
+                // It may have been lost; then the next acquire is told nothing wrong.
+                let _ = permit.release().await;
+                match counter(&session).add(1).await {
+                    Ok(_) => added.fetch_add(1, Ordering::Relaxed),
+                    Err(CounterError::Unknown { .. }) => doubtful.fetch_add(1, Ordering::Relaxed),
+                    Err(error) => panic!("{error}"),
+                };
+                turns[worker].fetch_add(1, Ordering::Relaxed);
+            }
+        });
+    }
+    all_take_turns(&turns[..]).await;
+    let world = world.kill_leader().await;
+    all_take_turns(&turns[..]).await;
+    stop.send_replace(true);
+    while let Some(done) = workers.join_next().await {
+        done.unwrap();
+    }
+    let crowd = log.count(&watcher).await;
+    assert!(crowd.at_once <= LIMIT as usize, "{crowd:?}");
+    let (added, doubtful) = (added.load(Ordering::Relaxed), doubtful.load(Ordering::Relaxed));
+    let value = counter(&watcher).value().await.unwrap();
+    assert!((added..=added + doubtful).contains(&value), "{value}, of {added} and perhaps {doubtful}");
+    drop(world);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn whoever_waits_or_is_there_survives_the_leader() {
+    let world = Doomed::new("waiting-failover");
+    let (a, b) = (world.session().await, world.session().await);
+    let gate: Znode<Dir> = Znode::foreign("/barriers/gate", Kind::Persistent);
+    let kind = Name::new("web").unwrap();
+    Barrier::new(&a, gate.clone()).create().await.unwrap();
+    let waits = tokio::spawn({
+        let barrier = Barrier::new(&b, gate.clone());
+        async move { barrier.wait().await }
+    });
+    let first = DoubleBarrier::new(&a, barrier::dir(), 2);
+    let first = tokio::spawn(async move { first.enter().await });
+    let member = Member::join(&a, &kind, Component::new(&kind, "1")).await.unwrap();
+    let view = Registry::new(&b).watch(&kind).await.unwrap();
+    let party = Party::new(&a, Znode::foreign("/party", Kind::Persistent));
+    let guest = party.join("guest").await.unwrap();
+    let components: Znode<Dir> = Znode::foreign("/components/web", Kind::Persistent);
+    let rule = Rule { quiet: Duration::from_millis(300), ..Rule::default() };
+    let mut settling = Settling::new(&b, components, rule);
+    barrier::present(&b, 1).await;
+
+    let world = world.kill_leader().await;
+
+    member.set_state(ComponentState::Running).await.unwrap();
+    let mut members = view.members();
+    let running = members.wait_for(|all| all.len() == 1 && all[0].component.state == ComponentState::Running);
+    tokio::time::timeout(menagerie_testkit::DEADLINE, running).await.unwrap().unwrap();
+    assert_eq!(party.members().await.unwrap(), ["guest"]);
+    assert_eq!(settling.next().await.unwrap().names.len(), 1);
+    assert!(!waits.is_finished() && !first.is_finished());
+    Barrier::new(&a, gate).remove().await.unwrap();
+    waits.await.unwrap().unwrap();
+    let second = DoubleBarrier::new(&b, barrier::dir(), 2).enter().await.unwrap();
+    let first = tokio::spawn(first.await.unwrap().unwrap().leave());
+    second.leave().await.unwrap();
+    first.await.unwrap().unwrap();
+    guest.leave().await.unwrap();
+    member.leave().await.unwrap();
+    drop(world);
+}

@@ -1,0 +1,34 @@
+//! What a guard costs.
+
+use std::time::{Duration, Instant};
+
+use menagerie_kernel::guard::{Command, Outcome};
+use menagerie_testkit::binary;
+
+use super::{LONG, start};
+
+const RUNS: usize = 100;
+
+/// Prints what it measures: `cargo test -p menagerie-kernel cost -- --nocapture`. The bound is for a busy machine and an
+/// executable that was not optimised; it is there to notice when a guard starts to do what it should not.
+#[tokio::test]
+async fn a_guard_costs_a_few_milliseconds() {
+    binary();
+    let (mut bare, mut guarded) = (Vec::new(), Vec::new());
+    for _ in 0..RUNS {
+        let began = Instant::now();
+        assert!(tokio::process::Command::new("true").status().await.unwrap().success());
+        bare.push(began.elapsed());
+        let began = Instant::now();
+        assert_eq!(start(Command::new("true", LONG)).await.wait().await, Outcome::Exited(0));
+        guarded.push(began.elapsed());
+    }
+    let (bare, guarded) = (median(bare), median(guarded));
+    println!("true, median of {RUNS}: bare {bare:?}, guarded {guarded:?}");
+    assert!(guarded < bare + Duration::from_millis(250), "bare {bare:?}, guarded {guarded:?}");
+}
+
+fn median(mut times: Vec<Duration>) -> Duration {
+    times.sort();
+    times[times.len() / 2]
+}

@@ -1,0 +1,56 @@
+//! What the lease clock says, and who goes by it.
+
+use std::time::{Duration, Instant};
+
+use menagerie_kernel::Session;
+use menagerie_kernel::recipes::lock::Lock;
+use menagerie_kernel::recipes::semaphore::Semaphore;
+use menagerie_kernel::session::State;
+use menagerie_testkit::{Proxy, eventually_async};
+
+use crate::lock::dir;
+use crate::world::World;
+
+/// Long enough for a moment between the end of the lease and that of the session, which the client gives up after 7/5 of it.
+const TIMEOUT: Duration = Duration::from_secs(6);
+
+/// Lets the lease end and not the session: the server hears from the client, which hears nothing.
+async fn outlive_the_lease(session: &Session, proxy: &Proxy) {
+    let term = session.term();
+    proxy.hold_replies();
+    term.lapsed().await;
+    // One heartbeat would bring it back to life as long as the last before the outage counts.
+    let until = *term.valid_until().borrow() + TIMEOUT / 4;
+    tokio::time::sleep_until(until.into()).await;
+    assert_ne!(*term.state().borrow(), State::Lost);
+}
+
+#[tokio::test]
+async fn nothing_is_held_under_a_lapsed_lease() {
+    let world = World::new("lapsed");
+    let other = world.session().await;
+    let (session, proxy) = world.troubled(TIMEOUT).await;
+    let semaphore = |session| Semaphore::new(session, crate::semaphore::dir(), 1);
+    let held = Lock::new(&other, dir()).acquire().await.unwrap();
+    let permit = semaphore(&other).acquire().await.unwrap();
+    let waits = tokio::spawn({
+        let (lock, semaphore) = (Lock::new(&session, dir()), semaphore(&session));
+        async move { tokio::join!(lock.acquire(), semaphore.acquire()) }
+    });
+    eventually_async("both contend", async || {
+        let contenders = Lock::new(&other, dir()).contenders().await.unwrap().len();
+        (contenders == 2 && semaphore(&other).waiters().await.unwrap().len() == 1).then_some(())
+    })
+    .await;
+    let term = session.term();
+    outlive_the_lease(&session, &proxy).await;
+    held.release().await.unwrap();
+    permit.release().await.unwrap();
+    proxy.heal();
+    let (held, permit) = waits.await.unwrap();
+    let (held, permit) = (held.unwrap(), permit.unwrap());
+    let now = Instant::now();
+    assert_eq!(session.term().session_id(), term.session_id(), "the session has survived");
+    assert!(*held.valid_until().borrow() > now, "the lock is held under a lease");
+    assert!(*permit.valid_until().borrow() > now, "and so is the permit");
+}

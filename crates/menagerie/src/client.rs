@@ -1,0 +1,215 @@
+//! What every command needs that talks to ZooKeeper: its options, a session, and an end when asked to stop.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+use menagerie_kernel::recipes::membership::Member;
+use menagerie_kernel::session::{Auth as KernelAuth, Role, Tls};
+use menagerie_kernel::{Config, Session, State, Term};
+use menagerie_slots::identity;
+use menagerie_znodes::Name;
+use menagerie_znodes::components::{Component, ComponentState};
+use tokio::signal::unix::{SignalKind, signal};
+use tracing::warn;
+
+use crate::config::{self, Chosen, ConfigError, Secret, Servers, Settings, TlsText};
+use crate::exit::CliError;
+
+/// How long a person waits for one answer before something is wrong.
+const CALL_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How long we take leave of a server that answers. One that is busy gets some time: whoever waits behind us in a queue
+/// would otherwise wait until our session times out.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// The same for one that does not answer: it ends the session by itself.
+const CLOSE_TIMEOUT_UNHEARD: Duration = Duration::from_secs(1);
+
+/// Where ZooKeeper is.
+#[derive(Debug, Clone, Args)]
+pub struct ClientArgs {
+    /// ZooKeeper's servers [env: MENAGERIE_ZOOKEEPER] [default: what `menagerie up` runs here, else 127.0.0.1:2181].
+    #[arg(long, global = true, value_name = "HOST:PORT,…[/CHROOT]", help_heading = "ZooKeeper")]
+    zookeeper: Option<String>,
+    /// Where Menagerie lives in it [env: MENAGERIE_NAMESPACE] [default: /menagerie].
+    #[arg(long, global = true, value_name = "PATH", help_heading = "ZooKeeper")]
+    namespace: Option<String>,
+    /// The configuration [env: MENAGERIE_CONFIG] [default: the first of ./menagerie.toml,
+    /// ~/.config/menagerie/menagerie.toml, /etc/menagerie/menagerie.toml].
+    #[arg(long, global = true, value_name = "FILE", help_heading = "ZooKeeper")]
+    config: Option<PathBuf>,
+}
+
+impl ClientArgs {
+    /// What counts, all told.
+    pub fn settings(self) -> Result<Settings, CliError> {
+        let inputs = config::gather::gather(self.zookeeper, self.namespace, self.config)?;
+        Ok(config::resolve(&inputs)?)
+    }
+}
+
+/// A session that sees the ensemble from its root, and what it was opened with.
+pub struct Client {
+    /// What counts.
+    pub settings: Settings,
+    /// The session.
+    pub session: Session,
+}
+
+impl Client {
+    /// Connects.
+    pub async fn connect(settings: Settings) -> Result<Self, CliError> {
+        let config = kernel_config(&settings, &settings.servers.value)?;
+        let origin = settings.servers.origin.clone();
+        match Session::connect(config).await {
+            Ok(session) => Ok(Self { settings, session }),
+            Err(source) => Err(CliError::Connect { source, origin }),
+        }
+    }
+
+    /// Connects as an engine does: to what is ours alone, the namespace.
+    pub async fn connect_within(settings: Settings, role: Role) -> Result<Self, CliError> {
+        let mut config = kernel_config(&settings, &settings.servers.value)?;
+        config.namespace = settings.namespace.value.clone();
+        config.role = role;
+        let origin = settings.servers.origin.clone();
+        match Session::connect(config).await {
+            Ok(session) => Ok(Self { settings, session }),
+            Err(source) => Err(CliError::Connect { source, origin }),
+        }
+    }
+
+    /// The session's first and, for a command, only term.
+    pub fn term(&self) -> Term {
+        self.session.term()
+    }
+
+    /// Whatever is missing is missing for another reason if the root itself is: that is what to tell.
+    async fn explain(&self, result: Result<(), CliError>) -> Result<(), CliError> {
+        match result {
+            Err(error) if error.is_no_znode() => self.require_root().await.and(Err(error)),
+            result => result,
+        }
+    }
+
+    /// Fails if the root that was given behind the servers does not exist; if nobody can tell, there is nothing to say.
+    pub async fn require_root(&self) -> Result<(), CliError> {
+        let Chosen { value: servers, origin } = &self.settings.servers;
+        if servers.chroot().is_empty() || !matches!(self.term().stat("/").await, Ok(None)) {
+            return Ok(());
+        }
+        Err(CliError::NoRoot {
+            chroot: servers.chroot().to_owned(),
+            hosts: servers.hosts().join(","),
+            origin: origin.clone(),
+        })
+    }
+
+    /// Where Menagerie lives, from the ensemble's root.
+    pub fn namespace(&self) -> &str {
+        &self.settings.namespace.value
+    }
+}
+
+/// Connects, works, and takes leave; also when asked to stop by Ctrl-C or SIGTERM.
+pub fn run(
+    args: ClientArgs,
+    work: impl AsyncFnOnce(&Client) -> Result<(), CliError>,
+) -> Result<(), CliError> {
+    let settings = args.settings()?;
+    block_on(async move {
+        let client = until_stopped(Client::connect(settings)).await?;
+        let result = until_stopped(work(&client)).await;
+        let result = client.explain(result).await;
+        close(client.session).await;
+        result
+    })
+}
+
+/// The same within the namespace, as an engine.
+pub fn run_within(
+    args: ClientArgs,
+    role: Role,
+    work: impl AsyncFnOnce(&Client) -> Result<(), CliError>,
+) -> Result<(), CliError> {
+    let settings = args.settings()?;
+    block_on(async move {
+        let client = until_stopped(Client::connect_within(settings, role)).await?;
+        let result = until_stopped(work(&client)).await;
+        close(client.session).await;
+        result
+    })
+}
+
+/// For what serves until it is asked to stop: then it has done its work.
+pub fn until_asked(result: Result<(), CliError>) -> Result<(), CliError> {
+    match result {
+        Err(CliError::Interrupted { .. }) => Ok(()),
+        result => result,
+    }
+}
+
+/// Works until it is done, or until Ctrl-C or SIGTERM.
+pub async fn until_stopped<T>(work: impl Future<Output = Result<T, CliError>>) -> Result<T, CliError> {
+    tokio::select! {
+        result = work => result,
+        signal = stopped() => Err(CliError::Interrupted { signal: signal? }),
+    }
+}
+
+/// Runs to the end.
+pub fn block_on<T>(work: impl Future<Output = Result<T, CliError>>) -> Result<T, CliError> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(CliError::io("start the runtime"))?;
+    runtime.block_on(work)
+}
+
+/// Takes leave, so that the server need not wait for the time-out.
+pub async fn close(session: Session) {
+    let patience = match *session.state().borrow() {
+        State::Connected => CLOSE_TIMEOUT,
+        State::Suspended | State::Lost => CLOSE_TIMEOUT_UNHEARD,
+    };
+    let _ = tokio::time::timeout(patience, session.close()).await;
+}
+
+/// Waits for SIGINT or SIGTERM, and tells which.
+pub async fn stopped() -> Result<i32, CliError> {
+    let listen = |kind| signal(kind).map_err(CliError::io("listen for signals"));
+    let (interrupt, terminate) = (SignalKind::interrupt(), SignalKind::terminate());
+    let (mut interrupts, mut terminations) = (listen(interrupt)?, listen(terminate)?);
+    Ok(tokio::select! {
+        _ = interrupts.recv() => interrupt.as_raw_value(),
+        _ = terminations.recv() => terminate.as_raw_value(),
+    })
+}
+
+/// Is listed by `menagerie status` as a role of this kind, as long as it is kept. Whoever cannot be listed serves all the
+/// same.
+pub async fn listed(session: &Session, kind: &str) -> Option<Member> {
+    let (kind, host) = (Name::new(kind).ok()?, Name::new(identity::host()).ok()?);
+    let mut component = Component::new(&host, env!("CARGO_PKG_VERSION"));
+    component.state = ComponentState::Running;
+    match Member::join(session, &kind, component).await {
+        Ok(member) => Some(member),
+        Err(error) => {
+            warn!(%error, "cannot register");
+            None
+        }
+    }
+}
+
+/// How to connect to these servers as somebody who only looks, unless asked to write.
+pub fn kernel_config(settings: &Settings, servers: &Servers) -> Result<Config, ConfigError> {
+    let mut config = Config::new(servers.to_string(), "/");
+    config.role = Role::Observer;
+    config.timeout = settings.session_timeout.value;
+    config.call_timeout = CALL_TIMEOUT;
+    let credentials = config::credentials(settings)?;
+    config.auth = credentials.digest.map(|Secret(digest)| KernelAuth { digest });
+    config.tls = credentials.tls.map(|TlsText { ca, identity }| Tls { ca, identity });
+    Ok(config)
+}

@@ -1,0 +1,191 @@
+//! `menagerie check lag QUEUE`: do workers keep up.
+
+use std::time::Duration;
+
+use clap::Args;
+use menagerie_queues::admin::show::{self, PartitionView, QueueView};
+use menagerie_znodes::queues::QueueName;
+
+use super::range::Range;
+use super::report::{Perf, Report, State, Thresholds};
+use super::thresholds::{AgeArgs, WaitingArgs, count};
+use crate::client::Client;
+use crate::commands::queue::desk::{AccessArgs, Desk};
+use crate::commands::queue::failed;
+use crate::durations;
+use crate::exit::CliError;
+
+/// As it is called in the line.
+pub const SERVICE: &str = "LAG";
+
+/// So much of a queue's name leaves room for what is counted: labels must differ within 19 characters.
+const LABEL_MAX: usize = 11;
+
+/// Check a queue: how long its oldest message has waited, how many wait, and how many were given up.
+#[derive(Debug, Args)]
+pub struct Lag {
+    #[command(flatten)]
+    queue: QueueArgs,
+    #[command(flatten)]
+    age: AgeArgs,
+    #[command(flatten)]
+    waiting: WaitingArgs,
+    /// Warn when the number of those that were given up is outside of this range.
+    #[arg(long, value_name = "RANGE", value_parser = count)]
+    failed_warning: Option<Range>,
+    /// Critical when the number of those that were given up is outside of this range.
+    #[arg(long, value_name = "RANGE", value_parser = count)]
+    failed_critical: Option<Range>,
+    #[command(flatten)]
+    access: AccessArgs,
+}
+
+/// Plugins have named arguments; people do not like them.
+#[derive(Debug, Args)]
+#[group(required = true, multiple = false)]
+pub struct QueueArgs {
+    /// Which queue.
+    #[arg(value_name = "QUEUE")]
+    queue: Option<QueueName>,
+    /// The same.
+    #[arg(long = "queue", value_name = "QUEUE")]
+    named: Option<QueueName>,
+}
+
+impl QueueArgs {
+    /// Whichever was given.
+    pub fn queue(&self) -> Option<&QueueName> {
+        self.queue.as_ref().or(self.named.as_ref())
+    }
+}
+
+/// What is alarming.
+#[derive(Debug, Clone, Copy)]
+struct Limits {
+    age: Thresholds,
+    waiting: Thresholds,
+    failed: Thresholds,
+}
+
+impl Lag {
+    /// Looks.
+    pub async fn look(&self, client: &Client) -> Result<Report, CliError> {
+        let Some(queue) = self.queue.queue() else {
+            return Ok(Report::unknown(SERVICE, "no queue is named"));
+        };
+        let desk = Desk::at(&client.session, self.access.clone().access()).await?;
+        let view = show::show(&desk.session, &desk.journals, queue).await;
+        let view = view.map_err(failed(format!("look at queue {queue}")))?;
+        Ok(judge(
+            &view,
+            Limits {
+                age: self.age.thresholds(),
+                waiting: self.waiting.thresholds(),
+                failed: Thresholds { warning: self.failed_warning, critical: self.failed_critical },
+            },
+        ))
+    }
+}
+
+fn judge(view: &QueueView, limits: Limits) -> Report {
+    let oldest = view.partitions.iter().max_by_key(|partition| partition.oldest_ms);
+    let oldest = oldest.filter(|partition| partition.oldest_ms.is_some());
+    let age = oldest.and_then(|partition| partition.oldest_ms).unwrap_or(0) as f64 / 1000.0;
+    let old = oldest.map_or(State::Ok, |_| limits.age.judge(age));
+    let crowded = limits.waiting.judge(view.lag() as f64);
+    let given_up = limits.failed.judge(view.failed as f64);
+    let state = old.worse(crowded).worse(given_up);
+    let mut text = match oldest {
+        Some(partition) => {
+            let waited = durations::precise(Duration::from_secs(age as u64));
+            format!(
+                "{} has waited for {waited} {}; {} waiting",
+                partition.partition,
+                by(partition),
+                view.lag()
+            )
+        }
+        None => format!("queue {}: nothing waits", view.queue),
+    };
+    if view.failed > 0 {
+        text += &format!(", {} failed", view.failed);
+    }
+    if view.paused.is_some() {
+        text += ", paused";
+    }
+    let mut report = Report::new(SERVICE, state, text);
+    let prefix: String = view.queue.to_string().chars().take(LABEL_MAX).collect();
+    let number = |what: &str, value: f64| Perf::new(format!("{prefix}.{what}"), Some(value), "");
+    report.perf = vec![
+        Perf { thresholds: limits.age, unit: "s", ..number("oldest", age) },
+        Perf { thresholds: limits.waiting, ..number("waiting", view.lag() as f64) },
+        Perf { thresholds: limits.failed, ..number("failed", view.failed as f64) },
+    ];
+    for partition in &view.partitions {
+        report.detail(1, format!("{}: {} waiting, {}", partition.partition, partition.lag, by(partition)));
+    }
+    report
+}
+
+fn by(partition: &PartitionView) -> String {
+    partition.owner.as_ref().map_or("without a worker".to_owned(), |owner| format!("with {owner}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use menagerie_znodes::Name;
+
+    use super::*;
+
+    fn partition(name: &str, lag: u64, oldest_ms: Option<u64>, owner: Option<&str>) -> PartitionView {
+        PartitionView {
+            partition: name.parse().unwrap(),
+            owner: owner.map(|owner| Name::new(owner).unwrap()),
+            cursor: "0.0000000".to_owned(),
+            messages: lag,
+            lag,
+            oldest_ms,
+            delayed: 0,
+        }
+    }
+
+    fn queue(partitions: Vec<PartitionView>, failed: u64) -> QueueView {
+        let queue = "mail".parse().unwrap();
+        QueueView { queue, journal: "main".to_owned(), paused: None, failed, partitions }
+    }
+
+    fn limits() -> Limits {
+        let range = |text| Some(count(text).unwrap());
+        Limits {
+            age: Thresholds { warning: range("60"), critical: range("600") },
+            waiting: Thresholds::default(),
+            failed: Thresholds { warning: range("0"), critical: None },
+        }
+    }
+
+    #[test]
+    fn oldest_message_is_named_with_who_should_have_handled_it() {
+        let view = queue(
+            vec![
+                partition("mail-1", 3, Some(700_000), Some("w1")),
+                partition("mail-2", 2, Some(9_000), None),
+            ],
+            0,
+        );
+        let report = judge(&view, limits());
+        assert_eq!(
+            report.render(0),
+            "LAG CRITICAL - mail-1 has waited for 11m 40s with w1; 5 waiting | 'mail.oldest'=700s;60;600;0 \
+             'mail.waiting'=5;;;0 'mail.failed'=0;0;;0\n"
+        );
+    }
+
+    #[test]
+    fn failures_count_although_nothing_waits() {
+        let report = judge(&queue(vec![partition("mail-1", 0, None, None)], 2), limits());
+        assert_eq!(
+            (report.state, report.text.as_str()),
+            (State::Warning, "queue mail: nothing waits, 2 failed")
+        );
+    }
+}

@@ -1,0 +1,23 @@
+//! `menagerie completions SHELL`: what a shell needs to complete our command line.
+
+use clap::{Args, CommandFactory as _};
+
+use crate::cli::Cli;
+use crate::exit::CliError;
+use crate::output;
+
+/// Print completions for a shell, e.g. `menagerie completions bash > /etc/bash_completion.d/menagerie`.
+#[derive(Debug, Args)]
+pub struct Completions {
+    /// Which shell.
+    shell: clap_complete::Shell,
+}
+
+impl Completions {
+    /// Prints them.
+    pub fn run(self) -> Result<(), CliError> {
+        let mut script = Vec::new();
+        clap_complete::generate(self.shell, &mut Cli::command(), "menagerie", &mut script);
+        output::write_bytes(&script)
+    }
+}

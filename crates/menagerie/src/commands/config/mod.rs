@@ -1,0 +1,31 @@
+//! `menagerie config`: what counts.
+
+mod show;
+
+use clap::{Args, Subcommand};
+
+use crate::client::ClientArgs;
+use crate::exit::CliError;
+
+/// Show the configuration that counts.
+#[derive(Debug, Args)]
+pub struct Config {
+    #[command(flatten)]
+    client: ClientArgs,
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    Show(show::Show),
+}
+
+impl Config {
+    /// Does what was asked.
+    pub fn run(self) -> Result<(), CliError> {
+        match self.verb {
+            Verb::Show(show) => show.run(self.client),
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! Who may do what in the namespace, and whether that is what the settings want.
+
+use menagerie_kernel::session::Access;
+
+use super::finding::Findings;
+
+/// Who we are to the server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum We<'a> {
+    /// Nobody in particular.
+    Anybody,
+    /// The user of `zookeeper.auth`.
+    User(&'a str),
+    /// Known by something that cannot be compared here, such as a certificate.
+    Certified,
+}
+
+/// What there is to judge.
+#[derive(Debug, Clone, Copy)]
+pub struct Case<'a> {
+    /// The namespace.
+    pub namespace: &'a str,
+    /// Its access list; none as long as it does not exist.
+    pub list: Option<&'a [Access]>,
+    /// Who we are.
+    pub we: We<'a>,
+    /// Whether only this machine reaches the servers.
+    pub loopback: bool,
+}
+
+/// Judges it.
+pub fn judge(case: Case<'_>, findings: &mut Findings) {
+    let Case { namespace, we, loopback, .. } = case;
+    let everybody = if loopback { "everybody on this machine" } else { "everybody who reaches the servers" };
+    let Some(list) = case.list else {
+        return match we {
+            We::User(user) => {
+                findings.ok("access", format!("what we create will be for the user {user} alone"))
+            }
+            We::Anybody | We::Certified if loopback => {
+                findings.ok("access", format!("what we create will be open to {everybody}"));
+            }
+            We::Anybody | We::Certified => findings.warn(
+                "access",
+                format!("what we create will be open to {everybody}"),
+                "set zookeeper.auth in the configuration",
+            ),
+        };
+    };
+    let open = list.iter().any(Access::is_open);
+    match (open, we, loopback) {
+        (true, We::User(user), _) => findings.warn(
+            "access",
+            format!("{namespace} is open to {everybody}, although zookeeper.auth is set: it was created without"),
+            format!(
+                "close it for {user} with `menagerie zk acl set {namespace} auth::cdrwa`, and what is below it likewise"
+            ),
+        ),
+        (true, We::Anybody | We::Certified, true) => {
+            findings.ok("access", format!("{namespace} is open to {everybody}"));
+        }
+        (true, We::Anybody | We::Certified, false) => findings.warn(
+            "access",
+            format!("{namespace} is open to {everybody}"),
+            "set zookeeper.auth, and close what exists with `menagerie zk acl set`",
+        ),
+        (false, we, _) => closed(namespace, list, we, findings),
+    }
+}
+
+/// Closed to strangers; we must not be one.
+fn closed(namespace: &str, list: &[Access], we: We<'_>, findings: &mut Findings) {
+    let users: Vec<&str> = list
+        .iter()
+        .filter(|access| access.scheme == "digest")
+        .map(|access| access.id.split(':').next().unwrap_or_default())
+        .collect();
+    let readable = list.iter().any(|access| access.scheme == "world" && access.permissions.contains('r'));
+    let strangers = if readable { "strangers may only read it" } else { "it is closed to strangers" };
+    let only_users = list.iter().all(|access| matches!(access.scheme.as_str(), "digest" | "world"));
+    let others = users.join(", ");
+    match we {
+        We::User(user) if only_users && !users.contains(&user) => findings.fail(
+            "access",
+            format!("{namespace} belongs to {others}, and we are {user}"),
+            "set zookeeper.auth to a user who may, or let ours in with `menagerie zk acl set`",
+        ),
+        We::Anybody if only_users => findings.fail(
+            "access",
+            format!("{namespace} belongs to {others}, and no zookeeper.auth is set"),
+            "set zookeeper.auth to a user who may",
+        ),
+        We::User(_) | We::Anybody | We::Certified => {
+            let shown: Vec<String> =
+                list.iter().map(|access| format!("{}:…:{}", access.scheme, access.permissions)).collect();
+            findings.ok("access", format!("{namespace}: {strangers} ({})", shown.join(" ")));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::finding::Health;
+    use super::*;
+
+    #[test]
+    fn whether_access_is_as_the_settings_want_is_judged_by_list_user_and_place() {
+        let open = ["world:anyone:cdrwa"];
+        let mine = ["digest:me:hash:cdrwa"];
+        let read = ["digest:me:hash:cdrwa", "world:anyone:r"];
+        let certified = ["x509:CN=me:cdrwa"];
+        let (nobody, me, you) = (We::Anybody, We::User("me"), We::User("you"));
+        for (list, we, loopback, health, words) in [
+            (None, me, false, Health::Ok, "user me alone"),
+            (None, nobody, true, Health::Ok, "will be open"),
+            (None, nobody, false, Health::Warn, "will be open"),
+            (Some(&open[..]), nobody, true, Health::Ok, "on this machine"),
+            (Some(&open[..]), nobody, false, Health::Warn, "reaches the servers"),
+            (Some(&open[..]), me, true, Health::Warn, "although zookeeper.auth is set"),
+            (Some(&mine[..]), me, false, Health::Ok, "closed to strangers"),
+            (Some(&read[..]), me, true, Health::Ok, "may only read"),
+            (Some(&mine[..]), you, true, Health::Fail, "belongs to me, and we are you"),
+            (Some(&mine[..]), nobody, true, Health::Fail, "no zookeeper.auth"),
+            (Some(&certified[..]), We::Certified, false, Health::Ok, "closed to strangers"),
+            (Some(&certified[..]), nobody, false, Health::Ok, "closed to strangers"),
+        ] {
+            let list: Option<Vec<Access>> =
+                list.map(|list| list.iter().map(|line| line.parse().unwrap()).collect());
+            let mut findings = Findings::default();
+            judge(Case { namespace: "/m", list: list.as_deref(), we, loopback }, &mut findings);
+            assert_eq!(findings.count(health), 1, "{list:?} {we:?}: {findings:?}");
+            assert!(format!("{findings:?}").contains(words), "{words}: {findings:?}");
+        }
+    }
+}

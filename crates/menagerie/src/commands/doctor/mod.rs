@@ -1,0 +1,61 @@
+//! `menagerie doctor`: is ZooKeeper fit for us, and if not, what to do.
+//!
+//! - `finding.rs`: what is found; `servers.rs`: of each server; `session.rs`: through a session; `access.rs`: judges rights.
+
+mod access;
+mod finding;
+mod servers;
+mod session;
+
+use clap::Args;
+
+use self::finding::{Findings, Health};
+use crate::client::{self, Client, ClientArgs};
+use crate::config::Settings;
+use crate::exit::CliError;
+use crate::output::FormatArg;
+
+/// Check everything between us and ZooKeeper: servers, versions, latencies, clocks, watches, rights. Exits with 0 if
+/// nothing fails, 69 if no server can be reached, else 1.
+#[derive(Debug, Args)]
+pub struct Doctor {
+    #[command(flatten)]
+    client: ClientArgs,
+    #[command(flatten)]
+    format: FormatArg,
+}
+
+impl Doctor {
+    /// Looks at everything, and prints all that was found.
+    pub fn run(self) -> Result<(), CliError> {
+        let settings = self.client.settings()?;
+        let (findings, unreachable) = client::block_on(client::until_stopped(examine(settings)))?;
+        self.format.print(&findings)?;
+        match findings.count(Health::Fail) {
+            0 => Ok(()),
+            fails => Err(CliError::Unwell { fails, unreachable }),
+        }
+    }
+}
+
+async fn examine(settings: Settings) -> Result<(Findings, bool), CliError> {
+    let mut findings = Findings::default();
+    finding::settings(&settings, &mut findings);
+    if !finding::files(&settings, &mut findings) {
+        return Ok((findings, false));
+    }
+    servers::examine(&settings, &mut findings).await?;
+    match Client::connect(settings).await {
+        Ok(client) => {
+            session::examine(&client, &mut findings).await;
+            client::close(client.session).await;
+            Ok((findings, false))
+        }
+        Err(CliError::Connect { source, .. }) => {
+            let unreachable = matches!(source, menagerie_kernel::ConnectError::Unreachable { .. });
+            findings.fail("session", source.to_string(), "see what is said of each server above");
+            Ok((findings, unreachable))
+        }
+        Err(error) => Err(error),
+    }
+}

@@ -1,0 +1,58 @@
+//! `menagerie journal`: the message log.
+
+mod backup;
+mod cat;
+pub mod register;
+mod restore;
+pub mod serve;
+mod stat;
+mod target;
+mod topics;
+mod verify;
+
+use clap::{Args, Subcommand};
+
+use crate::exit::CliError;
+use crate::logging::Talk;
+
+/// Run the message log, or look into it, check it, back it up and restore it.
+#[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub struct Journal {
+    #[command(flatten)]
+    serve: serve::Serve,
+    #[command(subcommand)]
+    verb: Option<Verb>,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    Topics(topics::Topics),
+    Cat(cat::Cat),
+    Tail(cat::Tail),
+    Stat(stat::Stat),
+    Verify(verify::Verify),
+    Backup(backup::Backup),
+    Restore(restore::Restore),
+}
+
+impl Journal {
+    /// Whether it serves, or is a command that ends.
+    pub fn talk(&self) -> Talk {
+        if self.verb.is_none() { Talk::Server } else { Talk::Command }
+    }
+
+    /// Serves, unless another verb was given.
+    pub fn run(self) -> Result<(), CliError> {
+        match self.verb {
+            None => self.serve.run(),
+            Some(Verb::Topics(topics)) => topics.run(),
+            Some(Verb::Cat(cat)) => cat.run(),
+            Some(Verb::Tail(tail)) => tail.run(),
+            Some(Verb::Stat(stat)) => stat.run(),
+            Some(Verb::Verify(verify)) => verify.run(),
+            Some(Verb::Backup(backup)) => backup.run(),
+            Some(Verb::Restore(restore)) => restore.run(),
+        }
+    }
+}

@@ -1,0 +1,32 @@
+//! `menagerie journal restore FILE`: a new data folder from a backup.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use menagerie_journal::store::backup;
+
+use crate::commands::data::DataArgs;
+use crate::exit::CliError;
+
+/// Make a new data folder from a backup. Offline: the folder must hold no journal data.
+#[derive(Debug, Args)]
+pub struct Restore {
+    /// The backup.
+    file: PathBuf,
+    #[command(flatten)]
+    data: DataArgs,
+}
+
+impl Restore {
+    /// Reads the backup, writes the folder, and checks it.
+    pub fn run(self) -> Result<(), CliError> {
+        let folder = self.data.journal()?;
+        let segments = backup::restore(&self.file, &folder).map_err(|source| CliError::JournalStore {
+            doing: format!("restore {}", self.file.display()),
+            source: Box::new(source),
+            help: "name a whole file that `menagerie journal backup` wrote, and a --data folder without journal data",
+        })?;
+        println!("{}: {segments} segments", folder.display());
+        Ok(())
+    }
+}

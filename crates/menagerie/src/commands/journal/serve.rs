@@ -1,0 +1,168 @@
+//! `menagerie journal`: serve until told to stop.
+
+use std::fs;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use clap::Args;
+use menagerie_journal::server::{Failure, Listen, TlsFiles, admin};
+use menagerie_journal::{Config, Metrics, Server, Store};
+use menagerie_kernel::session::Role;
+use menagerie_znodes::Name;
+use prometheus_client::registry::Registry;
+
+use super::register::{self, Entry, Registration};
+use super::target::ADDRESS_FILE;
+use crate::client::{self, ClientArgs};
+use crate::commands::data::DataArgs;
+use crate::commands::keeper::serve::raise_file_limit;
+use crate::exit::CliError;
+use crate::observe::Observer;
+use crate::{ports, signals};
+
+/// How the journal is to run.
+#[derive(Debug, Args)]
+pub struct Serve {
+    /// Where to take connections; port 0 picks a free one.
+    #[arg(long, value_name = "HOST:PORT", value_parser = ports::address, default_value = "127.0.0.1:2188", env = "MENAGERIE_JOURNAL_LISTEN")]
+    listen: SocketAddr,
+    #[command(flatten)]
+    data: DataArgs,
+    #[command(flatten)]
+    client: ClientArgs,
+    /// Refuse appends when the journal uses this many bytes of the disk.
+    #[arg(long, value_name = "BYTES")]
+    quota: Option<u64>,
+    /// Refuse appends when the disk has less than this many bytes left.
+    #[arg(long, value_name = "BYTES", default_value_t = 64 << 20)]
+    reserve: u64,
+    /// Longest message, in bytes.
+    #[arg(long, value_name = "BYTES", default_value_t = 16 << 20, value_parser = clap::value_parser!(u32).range(1..=1 << 30))]
+    message_max: u32,
+    /// Our certificate chain, PEM: only TLS is spoken then.
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    tls_cert: Option<PathBuf>,
+    /// Our private key, PEM.
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    tls_key: Option<PathBuf>,
+    /// What queues call this journal: each of a fleet has another name, and keeps it.
+    #[arg(long, value_name = "NAME", default_value = register::NAME, env = "MENAGERIE_JOURNAL_NAME")]
+    name: Name,
+    /// As what others reach it [default: where it listens].
+    #[arg(long, value_name = "HOST:PORT", value_parser = reachable)]
+    advertise: Option<String>,
+    /// Do not register in ZooKeeper.
+    #[arg(long)]
+    unregistered: bool,
+    /// Serve /metrics and /healthz there.
+    #[arg(long, value_name = "HOST:PORT", value_parser = ports::address)]
+    metrics: Option<SocketAddr>,
+    /// Allow plain connections from other machines.
+    #[arg(long)]
+    insecure: bool,
+}
+
+/// An address that a name may stand in.
+fn reachable(text: &str) -> Result<String, String> {
+    match text.rsplit_once(':') {
+        Some((host, port)) if !host.is_empty() && port.parse::<u16>().is_ok_and(|port| port > 0) => {
+            Ok(text.to_owned())
+        }
+        _ => Err(format!("{text:?} is no address: write HOST:PORT")),
+    }
+}
+
+/// A journal that serves.
+pub struct Running {
+    /// For who is in this process.
+    pub store: Store,
+    /// For all others.
+    pub server: Server,
+    address_file: PathBuf,
+}
+
+impl Running {
+    /// Opens the data and listens; a port that is taken is reported with its owner and the flag to change it.
+    pub fn start(
+        config: Config,
+        listen: &Listen,
+        registry: &mut Registry,
+        flag: &'static str,
+    ) -> Result<Self, CliError> {
+        raise_file_limit();
+        let address_file = config.data.join(ADDRESS_FILE);
+        let store = Store::open(config, Metrics::new(registry)).map_err(Failure::from)?;
+        let server = Server::start(store.clone(), listen).map_err(|failure| match failure {
+            Failure::Listen { address, source } if source.kind() == std::io::ErrorKind::AddrInUse => {
+                CliError::Taken { address, owner: ports::owner(address), flag }
+            }
+            other => other.into(),
+        })?;
+        admin::serve(store.clone()).map_err(CliError::io("open the administration socket"))?;
+        fs::write(&address_file, format!("{}\n", server.address()))
+            .map_err(CliError::io(format!("write {}", address_file.display())))?;
+        Ok(Self { store, server, address_file })
+    }
+
+    /// Waits until the store is closed or has failed.
+    pub fn wait(self) -> Result<(), CliError> {
+        let ended = self.store.wait();
+        let _ = fs::remove_file(&self.address_file);
+        self.server.stop();
+        ended.map_err(|error| Failure::from(error).into())
+    }
+}
+
+impl Serve {
+    /// Serves until told to stop.
+    pub fn run(self) -> Result<(), CliError> {
+        let files = match (self.tls_cert, self.tls_key) {
+            (Some(cert), Some(key)) => Some(TlsFiles { cert, key }),
+            _ => None,
+        };
+        let tls = files.is_some();
+        if !tls {
+            ports::require_loopback(
+                self.listen,
+                self.insecure,
+                "--listen",
+                Some("give --tls-cert and --tls-key"),
+            )?;
+        }
+        if let Some(address) = self.metrics {
+            ports::require_loopback(address, self.insecure, "--metrics", None)?;
+        }
+        let config = Config {
+            quota_bytes: self.quota,
+            reserve_bytes: self.reserve,
+            message_bytes_max: self.message_max,
+            ..Config::new(self.data.journal()?)
+        };
+        let settings = self.client.settings()?;
+        let observer = self.metrics.map(Observer::bind).transpose()?;
+        let stop = signals::Stop::install()?;
+        let mut registry = Registry::default();
+        let running =
+            Running::start(config, &Listen { address: self.listen, tls: files }, &mut registry, "--listen")?;
+        let stopper = running.store.clone();
+        stop.then(move || stopper.stop());
+        println!("journal ready on {}", running.server.address());
+        if let Some(observer) = observer {
+            println!("journal metrics on {}", observer.address());
+            observer.serve(registry)?;
+        }
+        let _registration = if self.unregistered {
+            None
+        } else {
+            let mut config = client::kernel_config(&settings, &settings.servers.value)?;
+            config.role = Role::Owner;
+            config.namespace.clone_from(&settings.namespace.value);
+            let address = self.advertise.unwrap_or_else(|| running.server.address().to_string());
+            let token = running.server.token_file().to_owned();
+            let entry = Entry { name: self.name, address, token, tls };
+            Some(Registration::begin(config, entry).map_err(CliError::io("start a thread"))?)
+        };
+        let _ = sd_notify::notify(&[sd_notify::NotifyState::Ready]);
+        running.wait()
+    }
+}

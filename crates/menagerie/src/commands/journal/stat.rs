@@ -1,0 +1,97 @@
+//! `menagerie journal stat [TOPIC]`: how full it is, and who is how far.
+
+use clap::Args;
+use menagerie_journal::{Client, Journal as _, PartitionStats, Topic, Usage};
+use serde::Serialize;
+
+use super::target::{TargetArgs, failed};
+use crate::exit::CliError;
+use crate::output::{OutputArgs, Show, Table};
+
+/// Show how full the journal is, or the partitions and consumers of a topic.
+#[derive(Debug, Args)]
+pub struct Stat {
+    /// The topic; without it, the whole journal.
+    topic: Option<Topic>,
+    #[command(flatten)]
+    target: TargetArgs,
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+enum View {
+    Whole(Usage),
+    Partitions(Vec<PartitionStats>),
+}
+
+impl Show for View {
+    fn show(&self) -> String {
+        match self {
+            Self::Whole(usage) => {
+                let mut table = Table::new(["TOPICS", "MESSAGES", "BYTES", "QUOTA", "DELAYED"]);
+                let quota = usage.quota_bytes.map_or("-".to_owned(), |quota| quota.to_string());
+                let Usage { topics, messages, disk_bytes, delayed, .. } = usage;
+                table.row([
+                    topics.to_string(),
+                    messages.to_string(),
+                    disk_bytes.to_string(),
+                    quota,
+                    delayed.to_string(),
+                ]);
+                table.text()
+            }
+            Self::Partitions(partitions) => {
+                let mut table = Table::new([
+                    "PARTITION",
+                    "MESSAGES",
+                    "BYTES",
+                    "FIRST",
+                    "LAST",
+                    "DELAYED",
+                    "CONSUMER",
+                    "POSITION",
+                    "LAG",
+                ]);
+                for partition in partitions {
+                    let first = partition.first.map_or("-".to_owned(), |id| id.seconds());
+                    let row = vec![
+                        partition.partition.to_string(),
+                        partition.messages.to_string(),
+                        partition.bytes.to_string(),
+                        first,
+                        partition.last.seconds(),
+                        partition.delayed.to_string(),
+                    ];
+                    for reader in &partition.consumers {
+                        let reader =
+                            [reader.consumer.to_string(), reader.position.seconds(), reader.lag.to_string()];
+                        table.row(row.iter().cloned().chain(reader));
+                    }
+                    if partition.consumers.is_empty() {
+                        table.row(row);
+                    }
+                }
+                table.text()
+            }
+        }
+    }
+}
+
+async fn look(journal: &Client, topic: Option<&Topic>) -> Result<View, CliError> {
+    match topic {
+        None => journal.usage().await.map(View::Whole).map_err(failed("look at the journal")),
+        Some(topic) => {
+            journal.stats(topic).await.map(View::Partitions).map_err(failed(format!("look at topic {topic}")))
+        }
+    }
+}
+
+impl Stat {
+    /// Asks and prints.
+    pub fn run(self) -> Result<(), CliError> {
+        let (output, topic) = (self.output, self.topic);
+        self.target.run(async |journal| output.print(async || look(journal, topic.as_ref()).await).await)
+    }
+}

@@ -1,0 +1,65 @@
+//! Which journal a command talks to.
+
+use std::fs;
+use std::path::PathBuf;
+
+use clap::Args;
+use menagerie_journal::client::Address;
+use menagerie_journal::server::Token;
+use menagerie_journal::server::token::TOKEN_FILE;
+use menagerie_journal::{Client, JournalError};
+
+use crate::client;
+use crate::commands::data::DataArgs;
+use crate::exit::CliError;
+
+/// The file in the data folder that says where the running journal listens.
+pub const ADDRESS_FILE: &str = "address";
+
+/// Where the journal is.
+#[derive(Debug, Args)]
+pub struct TargetArgs {
+    /// The journal [default: the one that runs on --data].
+    #[arg(long, value_name = "HOST:PORT", env = "MENAGERIE_JOURNAL")]
+    journal: Option<String>,
+    /// Its token [default: the one in --data].
+    #[arg(long, value_name = "FILE", env = "MENAGERIE_JOURNAL_TOKEN_FILE")]
+    token_file: Option<PathBuf>,
+    /// Speak TLS, and trust what this authority signed, PEM.
+    #[arg(long, value_name = "FILE")]
+    tls_ca: Option<PathBuf>,
+    #[command(flatten)]
+    data: DataArgs,
+}
+
+impl TargetArgs {
+    fn client(self) -> Result<Client, CliError> {
+        let folder = self.data.journal()?;
+        let address = match self.journal {
+            Some(address) => address,
+            None => fs::read_to_string(folder.join(ADDRESS_FILE))
+                .map(|text| text.trim().to_owned())
+                .map_err(|source| CliError::NoJournal { path: folder.display().to_string(), source })?,
+        };
+        let file = self.token_file.unwrap_or_else(|| folder.join(TOKEN_FILE));
+        let token = Token::read(&file).map_err(CliError::io(format!("read the token {}", file.display())))?;
+        Ok(Client::new(Address { address, token, authority: self.tls_ca }))
+    }
+
+    /// Works with the journal, until it is done or a signal comes.
+    pub fn run(self, work: impl AsyncFnOnce(&Client) -> Result<(), CliError>) -> Result<(), CliError> {
+        let target = self.client()?;
+        client::block_on(async move {
+            tokio::select! {
+                done = work(&target) => done,
+                signal = client::stopped() => Err(CliError::Interrupted { signal: signal? }),
+            }
+        })
+    }
+}
+
+/// What was attempted, for an error of the journal.
+pub fn failed(doing: impl Into<String>) -> impl FnOnce(JournalError) -> CliError {
+    let doing = doing.into();
+    move |source| CliError::Journal { doing, source }
+}

@@ -1,0 +1,148 @@
+//! `menagerie keeper`: serve until told to stop.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+use menagerie_keeper::{Config, Durability, Failure, Keeper, TlsFiles};
+use prometheus_client::registry::Registry;
+use tracing::warn;
+
+use crate::commands::data::DataArgs;
+use crate::exit::CliError;
+use crate::observe::Observer;
+use crate::{ports, signals};
+
+/// How the keeper is to run.
+#[derive(Debug, Args)]
+pub struct Serve {
+    /// Where to take plain connections; port 0 picks a free one.
+    #[arg(long, value_name = "HOST:PORT", value_parser = ports::address, default_value = "127.0.0.1:2181", env = "MENAGERIE_KEEPER_LISTEN")]
+    listen: SocketAddr,
+    #[command(flatten)]
+    data: DataArgs,
+    /// When a write is acknowledged: once it is on disk, or once the operating system has it (a power cut may then
+    /// lose acknowledged writes).
+    #[arg(long, value_enum, default_value_t = DurabilityArg::Fsync)]
+    durability: DurabilityArg,
+    /// Milliseconds of one tick; sessions may have time-outs of 2 to 20 ticks.
+    #[arg(long, value_name = "MS", default_value_t = 2000, value_parser = clap::value_parser!(u32).range(1..=3_600_000))]
+    tick: u32,
+    /// Where to take TLS connections.
+    #[arg(long, value_name = "HOST:PORT", value_parser = ports::address, requires_all = ["tls_cert", "tls_key"])]
+    tls_listen: Option<SocketAddr>,
+    /// Our certificate chain, PEM. Read again when it changes.
+    #[arg(long, value_name = "FILE", requires = "tls_listen")]
+    tls_cert: Option<PathBuf>,
+    /// Our private key, PEM.
+    #[arg(long, value_name = "FILE", requires = "tls_listen")]
+    tls_key: Option<PathBuf>,
+    /// Require clients to show a certificate signed by this authority, PEM; its subject is their x509 identity.
+    #[arg(long, value_name = "FILE", requires = "tls_listen")]
+    tls_ca: Option<PathBuf>,
+    /// Who proves this digest may do everything: `super:BASE64`, where BASE64 is the SHA-1 of `super:PASSWORD`.
+    #[arg(long, value_name = "super:BASE64", value_parser = superuser_digest)]
+    super_digest: Option<String>,
+    /// Refuse writes beyond a hard quota instead of only counting.
+    #[arg(long)]
+    enforce_quota: bool,
+    /// Serve /metrics and /healthz there.
+    #[arg(long, value_name = "HOST:PORT", value_parser = ports::address)]
+    metrics: Option<SocketAddr>,
+    /// Allow plain connections from other machines.
+    #[arg(long)]
+    insecure: bool,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum DurabilityArg {
+    Fsync,
+    Os,
+}
+
+fn superuser_digest(text: &str) -> Result<String, String> {
+    match text.split_once(':') {
+        // The SHA-1 has 20 bytes, which base64 writes as 27 characters and one to fill up.
+        Some(("super", digest)) if digest.len() == 28 && digest.ends_with('=') => Ok(text.to_owned()),
+        _ => Err("expected super:BASE64, where BASE64 is the SHA-1 of super:PASSWORD".to_owned()),
+    }
+}
+
+impl Serve {
+    /// Serves until told to stop.
+    pub fn run(self) -> Result<(), CliError> {
+        ports::require_loopback(
+            self.listen,
+            self.insecure,
+            "--listen",
+            Some("use --tls-listen with certificates"),
+        )?;
+        if let Some(address) = self.metrics {
+            ports::require_loopback(address, self.insecure, "--metrics", None)?;
+        }
+        let metrics = self.metrics;
+        let config = self.config()?;
+        if config.durability == Durability::Os {
+            warn!("durability is left to the operating system: a power cut may lose acknowledged writes");
+        }
+        let observer = metrics.map(Observer::bind).transpose()?;
+        let stop = signals::Stop::install()?;
+        let mut registry = Registry::default();
+        let keeper = start(config, &mut registry, "--listen")?;
+        let stopper = keeper.stopper();
+        stop.then(move || stopper.stop());
+        println!("keeper ready on {}", keeper.address());
+        if let Some(address) = keeper.tls_address() {
+            println!("keeper tls on {address}");
+        }
+        if let Some(observer) = observer {
+            println!("keeper metrics on {}", observer.address());
+            observer.serve(registry)?;
+        }
+        let _ = sd_notify::notify(&[sd_notify::NotifyState::Ready]);
+        keeper.wait().map_err(CliError::from)
+    }
+
+    fn config(self) -> Result<Config, CliError> {
+        let tls = match (self.tls_listen, self.tls_cert, self.tls_key) {
+            (Some(address), Some(cert), Some(key)) => {
+                Some((address, TlsFiles { cert, key, ca: self.tls_ca }))
+            }
+            _ => None,
+        };
+        Ok(Config {
+            tls,
+            durability: match self.durability {
+                DurabilityArg::Fsync => Durability::Fsync,
+                DurabilityArg::Os => Durability::Os,
+            },
+            tick_ms: self.tick,
+            superuser_digest: self.super_digest,
+            enforce_quota: self.enforce_quota,
+            ..Config::new(self.data.keeper()?, self.listen)
+        })
+    }
+}
+
+/// Starts a keeper; a port that is taken is reported with its owner and the flag to change it.
+pub fn start(config: Config, registry: &mut Registry, flag: &'static str) -> Result<Keeper, CliError> {
+    raise_file_limit();
+    let tls = config.tls.as_ref().map(|(address, _)| *address);
+    Keeper::start(config, registry).map_err(|failure| match failure {
+        Failure::Listen { address, source } if source.kind() == std::io::ErrorKind::AddrInUse => {
+            let flag = if Some(address) == tls { "--tls-listen" } else { flag };
+            CliError::Taken { address, owner: ports::owner(address), flag }
+        }
+        other => other.into(),
+    })
+}
+
+/// Takes as many file descriptors as we may: each connection is one.
+pub fn raise_file_limit() {
+    use rustix::process::{Resource, getrlimit, setrlimit};
+    let mut limit = getrlimit(Resource::Nofile);
+    limit.current = limit.maximum;
+    if let Err(error) = setrlimit(Resource::Nofile, limit) {
+        warn!(%error, "cannot raise the limit of open files");
+    }
+}

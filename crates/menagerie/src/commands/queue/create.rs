@@ -1,0 +1,80 @@
+//! `menagerie queue create NAME --partitions N`
+
+use clap::Args;
+use menagerie_queues::admin;
+use menagerie_znodes::queues::{PARTITIONS_MAX, QueueName};
+
+use super::desk::{Desk, DeskArgs, PATIENCE};
+use super::failed;
+use crate::exit::CliError;
+use crate::output::count;
+
+/// Make a queue. Making it again with the same number of partitions is fine; with another one it is a conflict.
+#[derive(Debug, Args)]
+pub struct Create {
+    /// Its name; APP:NAME for another application than `default`.
+    #[arg(value_name = "NAME")]
+    queue: QueueName,
+    /// How many workers can share it: each partition is handled by one, in order.
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = partitions)]
+    partitions: u16,
+    #[command(flatten)]
+    journal: JournalArg,
+}
+
+/// Which journal.
+#[derive(Debug, Args)]
+pub struct JournalArg {
+    /// The journal that messages are kept in [default: the only one that is registered].
+    #[arg(long, value_name = "NAME")]
+    journal: Option<String>,
+}
+
+fn partitions(text: &str) -> Result<u16, String> {
+    let partitions = text.parse().ok().filter(|number| (1..=PARTITIONS_MAX).contains(number));
+    partitions.ok_or_else(|| format!("write a whole number from 1 to {PARTITIONS_MAX}"))
+}
+
+impl Create {
+    /// Makes it.
+    pub fn run(self, desk: DeskArgs) -> Result<(), CliError> {
+        if let Some(of) = self.queue.failures_of() {
+            return Err(CliError::Usage {
+                what: format!("{} is for messages of {of} that were given up", self.queue),
+                help: format!("choose another name; a queue {of} has such a place from the beginning"),
+            });
+        }
+        desk.change(async |desk| {
+            let journal = self.journal.name(desk).await?;
+            let created =
+                admin::create(&desk.session, &desk.journals, &self.queue, self.partitions, &journal)
+                    .await
+                    .map_err(failed(format!("make queue {}", self.queue)))?;
+            let was = match created {
+                admin::Created::Fresh => "has",
+                admin::Created::Existed => "was there already, with",
+            };
+            let partitions = count(self.partitions.into(), "partition");
+            eprintln!("queue {} {was} {partitions}, in journal {journal}", self.queue);
+            Ok(())
+        })
+    }
+}
+
+impl JournalArg {
+    /// What it is called.
+    pub async fn name(&self, desk: &Desk) -> Result<String, CliError> {
+        if let Some(journal) = &self.journal {
+            desk.journals.expect(journal, PATIENCE).await;
+            return Ok(journal.clone());
+        }
+        match desk.journals.names(PATIENCE).await.as_slice() {
+            [only] => Ok(only.clone()),
+            [] => Err(CliError::NoJournalThere),
+            several => Err(CliError::Usage {
+                what: format!("several journals are registered: {}", several.join(", ")),
+                help: "say with --journal which of them is to keep the messages".to_owned(),
+            }),
+        }
+    }
+}

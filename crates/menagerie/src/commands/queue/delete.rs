@@ -1,0 +1,48 @@
+//! `menagerie queue delete NAME`
+
+use clap::Args;
+use menagerie_queues::admin::{self, show};
+use menagerie_znodes::queues::QueueName;
+
+use super::desk::DeskArgs;
+use super::failed;
+use crate::exit::CliError;
+use crate::output::count;
+
+/// Delete a queue, with its handled messages.
+#[derive(Debug, Args)]
+pub struct Delete {
+    /// Which queue.
+    queue: QueueName,
+    /// Also if messages wait in it, or have failed.
+    #[arg(long)]
+    force: bool,
+}
+
+impl Delete {
+    /// Deletes it.
+    pub fn run(self, desk: DeskArgs) -> Result<(), CliError> {
+        let queue = &self.queue;
+        desk.change(async |desk| {
+            let doing = || failed(format!("delete queue {queue}"));
+            if !self.force {
+                let view = show::show(&desk.session, &desk.journals, queue).await.map_err(doing())?;
+                let delayed: u64 = view.partitions.iter().map(|partition| partition.delayed).sum();
+                let waiting = view.lag() + delayed;
+                if waiting + view.failed > 0 {
+                    return Err(CliError::Refused {
+                        what: format!(
+                            "queue {queue} is not empty: {} waiting, {} failed",
+                            count(waiting, "message"),
+                            view.failed
+                        ),
+                        help: "to delete them too: --force".to_owned(),
+                    });
+                }
+            }
+            admin::delete(&desk.session, &desk.journals, queue).await.map_err(doing())?;
+            eprintln!("queue {queue} is deleted");
+            Ok(())
+        })
+    }
+}

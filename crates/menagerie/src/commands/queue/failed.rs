@@ -1,0 +1,138 @@
+//! `menagerie queue failed NAME`
+
+use clap::Args;
+use menagerie_journal::MessageId;
+use menagerie_queues::admin::failed::{FailedMessage, FailedMessages};
+use menagerie_queues::failed::Story;
+use menagerie_znodes::queues::QueueName;
+use serde::Serialize;
+
+use super::desk::{Desk, DeskArgs};
+use super::message::Body;
+use crate::commands::slots::told;
+use crate::exit::CliError;
+use crate::output::{FormatArg, Show, Table};
+
+/// Messages asked for at once.
+pub const BATCH: u32 = 1000;
+
+/// Show the messages that were given up, oldest first: why, after how many attempts, and the end of what they had printed.
+#[derive(Debug, Args)]
+pub struct Failed {
+    /// Which queue.
+    queue: QueueName,
+    /// At most so many.
+    #[arg(short = 'n', long, value_name = "N", default_value_t = 100)]
+    limit: u32,
+    #[command(flatten)]
+    format: FormatArg,
+}
+
+/// One of them.
+#[derive(Debug, Serialize)]
+struct View {
+    id: String,
+    timestamp: String,
+    #[serde(flatten)]
+    story: Option<Story>,
+    #[serde(flatten)]
+    body: Body,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(transparent)]
+struct Views(Vec<View>);
+
+impl View {
+    fn of(failed: &FailedMessage) -> Self {
+        Self {
+            id: failed.id.to_string(),
+            timestamp: failed.id.seconds(),
+            story: failed.story.clone(),
+            body: Body::of(&failed.message),
+        }
+    }
+}
+
+impl Show for Views {
+    fn show(&self) -> String {
+        if self.0.is_empty() {
+            return "no message was given up\n".to_owned();
+        }
+        let mut table = Table::new(["ID", "FROM", "ATTEMPTS", "ERROR", "OUTPUT", "BODY"]);
+        for view in &self.0 {
+            let story = view.story.as_ref();
+            table.row([
+                view.id.clone(),
+                story.map_or("-".to_owned(), |story| story.origin.to_string()),
+                story.map_or("-".to_owned(), |story| story.attempts.to_string()),
+                told(story.map(|story| story.error.as_str())),
+                ending(&told(story.map(|story| story.output.trim_end()))),
+                shortened(&view.body.line()),
+            ]);
+        }
+        table.text()
+    }
+}
+
+/// So many characters fit beside the rest.
+const SHOWN: usize = 60;
+
+/// The beginning.
+fn shortened(line: &str) -> String {
+    match line.char_indices().nth(SHOWN) {
+        Some((end, _)) => format!("{}…", &line[..end]),
+        None => line.to_owned(),
+    }
+}
+
+/// The same of the end, where the reason stands.
+fn ending(line: &str) -> String {
+    match line.char_indices().rev().nth(SHOWN) {
+        Some((at, skipped)) => format!("…{}", &line[at + skipped.len_utf8()..]),
+        None => line.to_owned(),
+    }
+}
+
+impl Failed {
+    /// Looks and prints.
+    pub fn run(self, desk: DeskArgs) -> Result<(), CliError> {
+        desk.look(async |desk| {
+            let failed = open(desk, &self.queue).await?;
+            let (mut views, mut last) = (Vec::new(), MessageId::ZERO);
+            // Large ones come few at a time.
+            while views.len() < self.limit as usize {
+                let left = self.limit.saturating_sub(views.len() as u32);
+                let messages = failed.after(last, left).await.map_err(doing(&self.queue))?;
+                let Some(end) = messages.last() else { break };
+                last = end.id;
+                views.extend(messages.iter().map(View::of));
+            }
+            self.format.print(&Views(views))
+        })
+    }
+}
+
+/// The failed messages of a queue.
+pub async fn open(desk: &Desk, queue: &QueueName) -> Result<FailedMessages, CliError> {
+    FailedMessages::open(&desk.session, &desk.journals, queue).await.map_err(doing(queue))
+}
+
+/// What was attempted.
+pub fn doing(queue: &QueueName) -> impl FnOnce(menagerie_queues::QueueError) -> CliError + use<> {
+    super::failed(format!("see to the failed messages of queue {queue}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_lines_are_cut_where_it_matters_least() {
+        let long = format!("{}é{}", "a".repeat(50), "b".repeat(59));
+        assert_eq!(ending(&long), format!("…é{}", "b".repeat(59)));
+        assert_eq!(shortened(&long), format!("{}é{}…", "a".repeat(50), "b".repeat(9)));
+        assert_eq!((ending("short"), shortened("short")), ("short".to_owned(), "short".to_owned()));
+        assert_eq!(ending(&"x".repeat(60)), "x".repeat(60));
+    }
+}

@@ -1,0 +1,58 @@
+//! `menagerie queue get NAME ID`
+
+use clap::Args;
+use menagerie_journal::MessageId;
+use menagerie_queues::admin::browse::{Browser, Found};
+use menagerie_znodes::queues::QueueName;
+
+use super::desk::DeskArgs;
+use super::{failed, message};
+use crate::exit::CliError;
+use crate::output::{self, Format, FormatArg};
+
+/// Print the body of one message, as it is; with -o json, all about it.
+#[derive(Debug, Args)]
+pub struct Get {
+    /// Which queue.
+    queue: QueueName,
+    /// Its id (a UUID, or seconds).
+    id: MessageId,
+    /// Only look in this partition.
+    #[arg(short, long, value_name = "P")]
+    partition: Option<u16>,
+    #[command(flatten)]
+    format: FormatArg,
+}
+
+fn places(found: &[Found]) -> String {
+    let names: Vec<String> = found.iter().map(|found| found.partition.to_string()).collect();
+    names.join(", ")
+}
+
+impl Get {
+    /// Looks and prints.
+    pub fn run(self, desk: DeskArgs) -> Result<(), CliError> {
+        desk.look(async |desk| {
+            let doing = || failed(format!("look into queue {}", self.queue));
+            let browser =
+                Browser::open(&desk.session, &desk.journals, &self.queue).await.map_err(doing())?;
+            let partitions = browser.partitions(self.partition).map_err(doing())?;
+            let found = browser.with_id(&partitions, self.id).await.map_err(doing())?;
+            match (found.as_slice(), self.format.output) {
+                ([], _) => Err(CliError::Refused {
+                    what: format!("there is no message {} in queue {}", self.id, self.queue),
+                    help: format!(
+                        "`menagerie queue tail {0}` shows the newest, `menagerie queue failed {0}` those given up",
+                        self.queue
+                    ),
+                }),
+                (found, Format::Json) => message::print(found, self.format),
+                ([only], Format::Table) => output::write_bytes(&only.message.body),
+                (several, Format::Table) => Err(CliError::Refused {
+                    what: format!("there are messages {} in {}", self.id, places(several)),
+                    help: "say which one with --partition, or print all with -o json".to_owned(),
+                }),
+            }
+        })
+    }
+}

@@ -1,0 +1,94 @@
+//! `menagerie queue import-qdo`
+
+use clap::Args;
+use menagerie_queues::admin::import::{self, Imported, OldCursor};
+use serde::Serialize;
+
+use super::create::JournalArg;
+use super::desk::DeskArgs;
+use super::failed;
+use crate::client::{self, Client};
+use crate::exit::CliError;
+use crate::output::{FormatArg, Show, Table};
+
+/// Take over how far qdo had come: its queues are made here, and their cursors stand where they stood, or a little before.
+#[derive(Debug, Args)]
+pub struct ImportQdo {
+    /// Where qdo lives, from the ensemble's root.
+    #[arg(long, value_name = "PATH", default_value = "/mozilla-qdo")]
+    from: String,
+    #[command(flatten)]
+    journal: JournalArg,
+    /// Only say what would happen.
+    #[arg(long)]
+    dry_run: bool,
+    #[command(flatten)]
+    format: FormatArg,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(transparent)]
+struct Listing(Vec<Imported>);
+
+impl ImportQdo {
+    /// Imports, and says what became of each cursor.
+    pub fn run(self, desk: DeskArgs) -> Result<(), CliError> {
+        let settings = desk.client.clone().settings()?;
+        let found = client::block_on(async {
+            let client = client::until_stopped(Client::connect(settings)).await?;
+            let found = client::until_stopped(async {
+                import::find(&client.term(), &self.from)
+                    .await
+                    .map_err(|source| CliError::Call { doing: format!("read {}", self.from), source })
+            })
+            .await;
+            client::close(client.session).await;
+            found
+        })?;
+        if found.is_empty() {
+            return Err(CliError::Refused {
+                what: format!("there are no cursors of qdo below {}", self.from),
+                help: "name the root that its connection string ends with, by --from".to_owned(),
+            });
+        }
+        if self.dry_run {
+            return self.format.print(&Listing(found.iter().map(preview).collect()));
+        }
+        desk.change(async |desk| {
+            let journal = self.journal.name(desk).await?;
+            let imported = import::import(&desk.session, &desk.journals, &journal, &found).await;
+            let imported = imported.map_err(failed(format!("import {}", self.from)))?;
+            self.format.print(&Listing(imported))
+        })
+    }
+}
+
+fn preview(old: &OldCursor) -> Imported {
+    Imported {
+        from: old.znode.clone(),
+        partition: old.partition.clone(),
+        old: old.text.clone(),
+        new: old.partition.as_ref().and(old.cursor).map(|cursor| cursor.to_string()),
+        what: if old.partition.is_some() && old.cursor.is_some() {
+            "to be imported"
+        } else {
+            "to be passed over"
+        },
+    }
+}
+
+impl Show for Listing {
+    fn show(&self) -> String {
+        let mut table = Table::new(["FROM", "PARTITION", "OLD", "NEW", "WHAT"]);
+        for row in &self.0 {
+            table.row([
+                row.from.clone(),
+                row.partition.as_ref().map_or("-".to_owned(), ToString::to_string),
+                row.old.escape_debug().to_string(),
+                row.new.clone().unwrap_or_else(|| "-".to_owned()),
+                row.what.to_owned(),
+            ]);
+        }
+        table.text()
+    }
+}

@@ -1,0 +1,189 @@
+//! Messages that are read from somewhere, one after the other.
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read as _};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use menagerie_journal::Ticks;
+use menagerie_queues::admin::Place;
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use super::time::moment;
+use crate::durations;
+use crate::exit::CliError;
+
+/// What stands in a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Shape {
+    /// A message on each line.
+    Lines,
+    /// A message in a JSON object on each line.
+    Objects,
+    /// One message.
+    Whole,
+}
+
+/// A message that is to be put.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Item {
+    /// Where to, if it says so itself.
+    pub place: Option<Place>,
+    /// Not before, if it says so itself.
+    pub due: Option<Ticks>,
+    /// By what it is known, if it says so itself.
+    pub dedup: Option<String>,
+    /// What it says.
+    pub body: Vec<u8>,
+}
+
+/// Where messages come from.
+pub enum Input {
+    /// From the command line.
+    Given(std::vec::IntoIter<Vec<u8>>, u64),
+    /// From a file.
+    File { name: String, shape: Shape, line: u64, reader: Box<dyn BufRead> },
+}
+
+/// As it is written.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Object {
+    body: Option<Value>,
+    body_base64: Option<String>,
+    key: Option<String>,
+    partition: Option<u16>,
+    delay: Option<Value>,
+    at: Option<Value>,
+    dedup: Option<String>,
+}
+
+impl Input {
+    /// These.
+    pub fn given(bodies: Vec<Vec<u8>>) -> Self {
+        let total = bodies.len() as u64;
+        Self::Given(bodies.into_iter(), total)
+    }
+
+    /// Those in a file; `-` is standard input.
+    pub fn open(file: &OsStr, shape: Shape) -> Result<Self, CliError> {
+        let name = file.to_string_lossy().into_owned();
+        let reader: Box<dyn BufRead> = if file == "-" {
+            Box::new(io::stdin().lock())
+        } else {
+            Box::new(BufReader::new(File::open(file).map_err(CliError::io(format!("open {name}")))?))
+        };
+        Ok(Self::File { name, shape, line: 0, reader })
+    }
+
+    /// How many there are, if that is known.
+    pub fn total(&self) -> Option<u64> {
+        match self {
+            Self::Given(_, total) => Some(*total),
+            Self::File { .. } => None,
+        }
+    }
+
+    /// The next one.
+    pub fn next(&mut self) -> Result<Option<Item>, CliError> {
+        match self {
+            Self::Given(bodies, _) => Ok(bodies.next().map(|body| Item { body, ..Item::default() })),
+            Self::File { name, shape: Shape::Whole, line, reader } => {
+                if *line > 0 {
+                    return Ok(None);
+                }
+                *line = 1;
+                let mut body = Vec::new();
+                reader.read_to_end(&mut body).map_err(CliError::io(format!("read {name}")))?;
+                Ok(Some(Item { body, ..Item::default() }))
+            }
+            Self::File { name, shape, line, reader } => loop {
+                let mut text = Vec::new();
+                let read = reader.read_until(b'\n', &mut text);
+                if read.map_err(CliError::io(format!("read {name}")))? == 0 {
+                    return Ok(None);
+                }
+                *line += 1;
+                let end = text.strip_suffix(b"\n").map_or(text.len(), <[u8]>::len);
+                text.truncate(end);
+                if *shape == Shape::Lines {
+                    return Ok(Some(Item { body: text, ..Item::default() }));
+                }
+                if text.trim_ascii().is_empty() {
+                    continue;
+                }
+                let item = object(&text).map_err(|why| CliError::Usage {
+                    what: format!("line {line} of {name} is no message: {why}"),
+                    help:
+                        r#"write {"body": "…"} on each line; key, partition, delay, at and dedup if you like"#
+                            .to_owned(),
+                })?;
+                return Ok(Some(item));
+            },
+        }
+    }
+}
+
+fn object(text: &[u8]) -> Result<Item, String> {
+    // Without this step a list would do, too.
+    let fields: Map<String, Value> = serde_json::from_slice(text).map_err(|error| error.to_string())?;
+    let object: Object = serde_json::from_value(fields.into()).map_err(|error| error.to_string())?;
+    let body = match (object.body, object.body_base64) {
+        (Some(Value::String(text)), None) => text.into_bytes(),
+        // What is structured stays as it is.
+        (Some(value), None) => value.to_string().into_bytes(),
+        (None, Some(text)) => STANDARD.decode(text).map_err(|error| format!("body_base64: {error}"))?,
+        (None, None) => return Err("it has no body".to_owned()),
+        (Some(_), Some(_)) => return Err("it has both body and body_base64".to_owned()),
+    };
+    let place = match (object.key, object.partition) {
+        (Some(_), Some(_)) => return Err("it has both key and partition".to_owned()),
+        (Some(key), None) => Some(Place::Key(key.into_bytes())),
+        (None, Some(partition)) => Some(Place::Partition(partition)),
+        (None, None) => None,
+    };
+    let text = |value: Value| match value {
+        Value::String(text) => text,
+        other => other.to_string(),
+    };
+    let due = match (object.delay, object.at) {
+        (Some(_), Some(_)) => return Err("it has both delay and at".to_owned()),
+        (Some(delay), None) => Some(Ticks::now().plus(durations::parse_fine(&text(delay))?)),
+        (None, Some(at)) => Some(moment(&text(at))?),
+        (None, None) => None,
+    };
+    Ok(Item { place, due, dedup: object.dedup, body })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn objects_say_where_and_when() {
+        let item = object(br#"{"body":"hi","key":"a"}"#).unwrap();
+        assert_eq!((item.body.as_slice(), item.place), (&b"hi"[..], Some(Place::Key(b"a".to_vec()))));
+        let item = object(br#"{"body":{"to":[1,2]},"partition":3,"delay":60}"#).unwrap();
+        assert_eq!(item.body, br#"{"to":[1,2]}"#);
+        assert!(item.due.is_some_and(|due| due > Ticks::now()));
+        assert_eq!(object(br#"{"body_base64":"/wA="}"#).unwrap().body, [0xff, 0]);
+    }
+
+    #[test]
+    fn what_is_no_message_is_told_why() {
+        for (text, why) in [
+            ("{}", "no body"),
+            ("[]", "invalid type"),
+            ("hello", "expected"),
+            (r#"{"body":"a","key":"b","partition":1}"#, "both key and partition"),
+            (r#"{"body":"a","typo":1}"#, "unknown field"),
+            (r#"{"body_base64":"*"}"#, "body_base64"),
+            (r#"{"body":"a","delay":"soon"}"#, "not a duration"),
+        ] {
+            let error = object(text.as_bytes()).unwrap_err();
+            assert!(error.contains(why), "{text}: {error}");
+        }
+    }
+}

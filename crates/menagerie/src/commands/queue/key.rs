@@ -1,0 +1,201 @@
+//! `menagerie queue key`: by what applications are known over HTTP.
+
+use std::io::Read as _;
+
+use clap::{Args, Subcommand};
+use menagerie_queues::admin::keys as stored;
+use menagerie_queues::http::keys::{self, Hash, KEY_CHARS_MIN};
+use menagerie_znodes::queues::{KeyId, QueueName, Scope};
+use serde::Serialize;
+
+use super::desk::DeskArgs;
+use super::failed;
+use crate::clock;
+use crate::exit::CliError;
+use crate::output::{FormatArg, OutputArgs, Show, Table};
+
+/// Add, list and revoke the keys by which applications are known over HTTP.
+#[derive(Debug, Args)]
+pub struct Key {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    Add(Add),
+    List(List),
+    Revoke(Revoke),
+}
+
+impl Key {
+    /// Does what was asked.
+    pub fn run(self, desk: DeskArgs) -> Result<(), CliError> {
+        match self.verb {
+            Verb::Add(verb) => verb.run(desk),
+            Verb::List(verb) => verb.run(desk),
+            Verb::Revoke(verb) => verb.run(desk),
+        }
+    }
+}
+
+/// Draw a key for an application, and print it: this once, for only its hash is kept. It counts at once, everywhere.
+#[derive(Debug, Args)]
+struct Add {
+    /// Which application.
+    #[arg(value_name = "APPLICATION", value_parser = application)]
+    application: String,
+    /// What it is good for: read, write, admin [default: all of them].
+    #[arg(long, value_name = "SCOPE", value_delimiter = ',')]
+    scopes: Vec<Scope>,
+    /// What to remember about it: who has it, what for.
+    #[arg(long, value_name = "TEXT")]
+    note: Option<String>,
+    /// Take the key from standard input instead of drawing one: for clients that have one already.
+    #[arg(long)]
+    stdin: bool,
+    #[command(flatten)]
+    format: FormatArg,
+}
+
+/// A name is good if a queue of that application can be named.
+fn application(text: &str) -> Result<String, String> {
+    let named = QueueName::new(text, "queue");
+    let why = |error: String| error.replace("a queue's name", "an application's name");
+    named.map(|_| text.to_owned()).map_err(|error| why(error.to_string()))
+}
+
+/// A key that was added.
+#[derive(Serialize)]
+struct Added {
+    id: KeyId,
+    application: String,
+    key: String,
+}
+
+impl Show for Added {
+    fn show(&self) -> String {
+        format!("{}\n", self.key)
+    }
+}
+
+impl Add {
+    fn run(self, desk: DeskArgs) -> Result<(), CliError> {
+        let key = if self.stdin { read()? } else { drawn()? };
+        let hash = Hash::of(&key);
+        let scopes = if self.scopes.is_empty() { Scope::ALL.to_vec() } else { self.scopes };
+        let now = u64::try_from(clock::now_ms()).unwrap_or(0);
+        let kept = keys::kept(&self.application, &hash, scopes, now, self.note);
+        desk.change(async |desk| {
+            let added = stored::add(&desk.session, &kept).await.map_err(failed("add a key"))?;
+            if !added {
+                return Err(CliError::Refused {
+                    what: format!("this key is known already, as {}", hash.id()),
+                    help: "look at it with `menagerie queue key list`, or bring another one".to_owned(),
+                });
+            }
+            eprintln!("key {} of application {} counts from now on", hash.id(), self.application);
+            self.format.print(&Added { id: hash.id(), application: self.application.clone(), key })
+        })
+    }
+}
+
+fn drawn() -> Result<String, CliError> {
+    keys::draw().map_err(|error| CliError::Io {
+        doing: "draw a key".to_owned(),
+        source: std::io::Error::other(error.to_string()),
+    })
+}
+
+fn read() -> Result<String, CliError> {
+    let mut text = String::new();
+    std::io::stdin().take(4 << 10).read_to_string(&mut text).map_err(CliError::io("read the key"))?;
+    let key = text.trim().to_owned();
+    if key.chars().count() < KEY_CHARS_MIN || key.contains([';', ' ', '\n']) {
+        return Err(CliError::Usage {
+            what: format!("a key has at least {KEY_CHARS_MIN} characters, and no blank or `;` among them"),
+            help: "leave out --stdin to have one drawn".to_owned(),
+        });
+    }
+    Ok(key)
+}
+
+/// List keys by their names; the keys themselves are not known to anybody but their owners.
+#[derive(Debug, Args)]
+struct List {
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+#[derive(Debug, Serialize)]
+struct Row {
+    id: KeyId,
+    application: String,
+    scopes: Vec<Scope>,
+    created_ms: u64,
+    note: Option<String>,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(transparent)]
+struct Listing(Vec<Row>);
+
+impl List {
+    fn run(self, desk: DeskArgs) -> Result<(), CliError> {
+        let output = self.output;
+        desk.look(async |desk| {
+            let look = async || {
+                let keys = stored::list(&desk.session).await.map_err(failed("list keys"))?;
+                let row = |(id, key): (KeyId, menagerie_znodes::queues::ApplicationKey)| Row {
+                    id,
+                    application: key.application,
+                    scopes: key.scopes,
+                    created_ms: key.created_ms,
+                    note: key.note,
+                };
+                Ok(Listing(keys.into_iter().map(row).collect()))
+            };
+            output.print(look).await
+        })
+    }
+}
+
+impl Show for Listing {
+    fn show(&self) -> String {
+        if self.0.is_empty() {
+            return "no keys yet: `menagerie queue key add APPLICATION` draws one\n".to_owned();
+        }
+        let mut table = Table::new(["KEY", "APPLICATION", "SCOPES", "NOTE"]);
+        for row in &self.0 {
+            let scopes: Vec<&str> = row.scopes.iter().map(|scope| scope.word()).collect();
+            let note = row.note.clone().unwrap_or_default();
+            table.row([row.id.to_string(), row.application.clone(), scopes.join(","), note]);
+        }
+        table.text()
+    }
+}
+
+/// Take a key away: at once nobody is let in by it, on any server.
+#[derive(Debug, Args)]
+struct Revoke {
+    /// Its name, as `key list` shows it.
+    #[arg(value_name = "KEY")]
+    id: KeyId,
+}
+
+impl Revoke {
+    fn run(self, desk: DeskArgs) -> Result<(), CliError> {
+        desk.change(async |desk| {
+            let revoked = stored::revoke(&desk.session, &self.id).await.map_err(failed("revoke a key"))?;
+            if revoked {
+                eprintln!("key {} is revoked", self.id);
+                return Ok(());
+            }
+            Err(CliError::Refused {
+                what: format!("there is no key {}", self.id),
+                help: "`menagerie queue key list` shows those that there are; keys of menagerie.toml end with their line there"
+                    .to_owned(),
+            })
+        })
+    }
+}

@@ -1,0 +1,72 @@
+//! Messages as they are shown.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use menagerie_journal::Message;
+use menagerie_queues::admin::browse::Found;
+use menagerie_znodes::queues::PartitionName;
+use serde::Serialize;
+
+use crate::exit::CliError;
+use crate::output::{FormatArg, Show};
+
+/// A message; what is no text is shown as base64.
+#[derive(Debug, Serialize)]
+pub struct View {
+    /// Its id.
+    pub id: String,
+    /// Where it lies.
+    pub partition: PartitionName,
+    /// When it was put, in seconds.
+    pub timestamp: String,
+    /// What it says.
+    #[serde(flatten)]
+    pub body: Body,
+}
+
+/// What a message says.
+#[derive(Debug, Serialize)]
+pub struct Body {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    body: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    body_base64: Option<String>,
+}
+
+impl Body {
+    pub fn of(message: &Message) -> Self {
+        let body = String::from_utf8(message.body.to_vec()).ok();
+        Self { body_base64: body.is_none().then(|| STANDARD.encode(&message.body)), body }
+    }
+
+    /// On one line, and harmless to a terminal.
+    pub fn line(&self) -> String {
+        match (&self.body, &self.body_base64) {
+            (Some(text), _) => text.escape_debug().to_string().replace("\\\"", "\"").replace("\\'", "'"),
+            (None, Some(base64)) => format!("base64:{base64}"),
+            (None, None) => String::new(),
+        }
+    }
+}
+
+impl View {
+    pub fn of(found: &Found) -> Self {
+        Self {
+            id: found.message.id.to_string(),
+            partition: found.partition.clone(),
+            timestamp: found.message.id.seconds(),
+            body: Body::of(&found.message),
+        }
+    }
+}
+
+impl Show for View {
+    fn show(&self) -> String {
+        format!("{}  {}  {}\n", self.id, self.partition, self.body.line())
+    }
+}
+
+/// A line for each.
+pub fn print(found: &[Found], format: FormatArg) -> Result<(), CliError> {
+    found.iter().try_for_each(|found| format.print_line(&View::of(found)))
+}

@@ -1,0 +1,97 @@
+//! `menagerie queue`: messages, and how queues are doing.
+//!
+//! One file per verb. `desk.rs`: a session and the journals, for all of them; `message.rs`: messages as they are shown.
+
+mod create;
+mod delete;
+pub mod desk;
+mod failed;
+mod forget;
+mod get;
+mod import_qdo;
+mod input;
+mod key;
+mod list;
+mod message;
+mod pause;
+mod peek;
+mod purge;
+mod put;
+mod resume;
+mod retry;
+mod scope;
+pub mod serve;
+mod show;
+mod tail;
+mod time;
+mod workers;
+
+use clap::{Args, Subcommand};
+use menagerie_queues::QueueError;
+
+use self::desk::DeskArgs;
+use crate::exit::CliError;
+
+/// Make queues, put messages into them, look at them, and see whether workers keep up.
+#[derive(Debug, Args)]
+pub struct Queue {
+    #[command(flatten)]
+    desk: DeskArgs,
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    Create(create::Create),
+    Put(put::Put),
+    Peek(peek::Peek),
+    Get(get::Get),
+    Tail(tail::Tail),
+    List(list::List),
+    Show(show::Show),
+    Workers(workers::Workers),
+    Pause(pause::Pause),
+    Resume(resume::Resume),
+    Failed(failed::Failed),
+    Retry(retry::Retry),
+    Forget(forget::Forget),
+    Purge(purge::Purge),
+    Delete(delete::Delete),
+    ImportQdo(import_qdo::ImportQdo),
+    Serve(serve::Serve),
+    Key(key::Key),
+}
+
+impl Queue {
+    /// Does what was asked.
+    pub fn run(self) -> Result<(), CliError> {
+        let desk = self.desk;
+        match self.verb {
+            Verb::Create(verb) => verb.run(desk),
+            Verb::Put(verb) => verb.run(desk),
+            Verb::Peek(verb) => verb.run(desk),
+            Verb::Get(verb) => verb.run(desk),
+            Verb::Tail(verb) => verb.run(desk),
+            Verb::List(verb) => verb.run(desk),
+            Verb::Show(verb) => verb.run(desk),
+            Verb::Workers(verb) => verb.run(desk),
+            Verb::Pause(verb) => verb.run(desk),
+            Verb::Resume(verb) => verb.run(desk),
+            Verb::Failed(verb) => verb.run(desk),
+            Verb::Retry(verb) => verb.run(desk),
+            Verb::Forget(verb) => verb.run(desk),
+            Verb::Purge(verb) => verb.run(desk),
+            Verb::Delete(verb) => verb.run(desk),
+            Verb::ImportQdo(verb) => verb.run(desk),
+            Verb::Serve(verb) => verb.run(desk),
+            Verb::Key(verb) => verb.run(desk),
+        }
+    }
+}
+
+/// An error of queues, with what was attempted.
+pub fn failed(doing: impl Into<String>) -> impl FnOnce(QueueError) -> CliError {
+    let doing = doing.into();
+    move |source| CliError::Queue { doing, source: Box::new(source) }
+}

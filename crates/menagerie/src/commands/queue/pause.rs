@@ -1,0 +1,34 @@
+//! `menagerie queue pause NAME | --worker NAME`
+
+use clap::Args;
+use menagerie_queues::admin;
+use menagerie_znodes::queues;
+
+use super::desk::DeskArgs;
+use super::failed;
+use super::scope::ScopeArgs;
+use crate::commands::slots::who;
+use crate::exit::CliError;
+
+/// Let nobody take messages of a queue, or a worker none, until `queue resume`. What runs is finished, nothing moves.
+#[derive(Debug, Args)]
+pub struct Pause {
+    #[command(flatten)]
+    scope: ScopeArgs,
+    /// Why; shown to whoever looks.
+    #[arg(long, value_name = "TEXT")]
+    reason: Option<String>,
+}
+
+impl Pause {
+    /// Pauses it.
+    pub fn run(self, desk: DeskArgs) -> Result<(), CliError> {
+        desk.change(async |desk| {
+            let (Some(scope), name) = (self.scope.scope(), self.scope.name()) else { return Ok(()) };
+            let pause = queues::Pause { by: who::operator(), reason: self.reason };
+            admin::pause(&desk.session, &scope, &pause).await.map_err(failed(format!("pause {name}")))?;
+            eprintln!("{name} is paused; `menagerie queue resume` lets it go on");
+            Ok(())
+        })
+    }
+}

@@ -1,0 +1,38 @@
+//! `menagerie queue peek NAME`
+
+use clap::Args;
+use menagerie_queues::admin::browse::Browser;
+use menagerie_znodes::queues::QueueName;
+
+use super::desk::DeskArgs;
+use super::{failed, message};
+use crate::exit::CliError;
+use crate::output::FormatArg;
+
+/// Show the next messages that wait, oldest first, without taking them.
+#[derive(Debug, Args)]
+pub struct Peek {
+    /// Which queue.
+    queue: QueueName,
+    /// Only of this partition.
+    #[arg(short, long, value_name = "P")]
+    partition: Option<u16>,
+    /// At most so many.
+    #[arg(short = 'n', long, value_name = "N", default_value_t = 10)]
+    limit: u32,
+    #[command(flatten)]
+    format: FormatArg,
+}
+
+impl Peek {
+    /// Looks and prints.
+    pub fn run(self, desk: DeskArgs) -> Result<(), CliError> {
+        desk.look(async |desk| {
+            let doing = || failed(format!("look into queue {}", self.queue));
+            let browser = Browser::open(&desk.session, &desk.journals, &self.queue).await.map_err(doing())?;
+            let partitions = browser.partitions(self.partition).map_err(doing())?;
+            let found = browser.waiting(&desk.session, &partitions, self.limit).await.map_err(doing())?;
+            message::print(&found, self.format)
+        })
+    }
+}

@@ -1,0 +1,29 @@
+//! `menagerie queue purge NAME`
+
+use clap::Args;
+use menagerie_queues::admin;
+use menagerie_znodes::queues::QueueName;
+
+use super::desk::DeskArgs;
+use super::failed;
+use crate::exit::CliError;
+use crate::output::count;
+
+/// Forget every message of a queue, handled or not. Some that a worker has read ahead may still be handled.
+#[derive(Debug, Args)]
+pub struct Purge {
+    /// Which queue.
+    queue: QueueName,
+}
+
+impl Purge {
+    /// Forgets them.
+    pub fn run(self, desk: DeskArgs) -> Result<(), CliError> {
+        desk.change(async |desk| {
+            let purged = admin::purge(&desk.session, &desk.journals, &self.queue).await;
+            let messages = purged.map_err(failed(format!("purge queue {}", self.queue)))?;
+            eprintln!("{} of queue {} forgotten", count(messages, "message"), self.queue);
+            Ok(())
+        })
+    }
+}

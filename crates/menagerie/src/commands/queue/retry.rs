@@ -1,0 +1,96 @@
+//! `menagerie queue retry NAME ID…|--all`
+
+use clap::Args;
+use menagerie_journal::MessageId;
+use menagerie_queues::admin::failed::{FailedMessage, FailedMessages};
+use menagerie_znodes::queues::QueueName;
+
+use super::desk::DeskArgs;
+use super::failed::{BATCH, doing, open};
+use crate::exit::CliError;
+use crate::output::count;
+use crate::progress::Meter;
+
+/// Send messages that were given up back to where they were: behind all that wait there by now, each with a new id and its
+/// first attempt before it.
+#[derive(Debug, Args)]
+pub struct Retry {
+    /// Which queue.
+    queue: QueueName,
+    #[command(flatten)]
+    which: WhichArgs,
+}
+
+/// Which of them.
+#[derive(Debug, Args)]
+#[group(required = true, multiple = false)]
+pub struct WhichArgs {
+    /// Their ids, as `queue failed` shows them.
+    #[arg(value_name = "ID")]
+    ids: Vec<MessageId>,
+    /// All that there are now.
+    #[arg(long)]
+    all: bool,
+}
+
+impl WhichArgs {
+    /// Does it to each of them, and counts. One that is not there is an error, unless all are meant.
+    pub async fn each(
+        &self,
+        queue: &QueueName,
+        messages: &FailedMessages,
+        step: &str,
+        mut work: impl AsyncFnMut(&FailedMessage) -> Result<bool, CliError>,
+    ) -> Result<u64, CliError> {
+        let mut meter = Meter::new();
+        let mut done = 0;
+        for id in &self.ids {
+            let found = messages.after(id.previous(), 1).await.map_err(doing(queue))?;
+            let found = found.into_iter().find(|failed| failed.id == *id);
+            let worked = match &found {
+                Some(found) => work(found).await?,
+                None => false,
+            };
+            if !worked {
+                return Err(CliError::Refused {
+                    what: format!("there is no message {id} among the failed ones of queue {queue}"),
+                    help: format!("`menagerie queue failed {queue}` shows them"),
+                });
+            }
+            done += 1;
+        }
+        if !self.all {
+            return Ok(done);
+        }
+        // Some may be back before we have come to the end.
+        let newest = messages.newest().await.map_err(doing(queue))?;
+        let mut after = MessageId::ZERO;
+        while after < newest {
+            let batch = messages.after(after, BATCH).await.map_err(doing(queue))?;
+            let Some(last) = batch.last() else { break };
+            after = last.id;
+            for failed in batch.iter().filter(|failed| failed.id <= newest) {
+                done += u64::from(work(failed).await?);
+                meter.show(step, done, None);
+            }
+        }
+        Ok(done)
+    }
+}
+
+impl Retry {
+    /// Sends them back.
+    pub fn run(self, desk: DeskArgs) -> Result<(), CliError> {
+        desk.change(async |desk| {
+            let messages = open(desk, &self.queue).await?;
+            let retried = self
+                .which
+                .each(&self.queue, &messages, "sent back", async |failed| {
+                    messages.retry(failed).await.map_err(doing(&self.queue))
+                })
+                .await?;
+            eprintln!("{} sent back to queue {}", count(retried, "message"), self.queue);
+            Ok(())
+        })
+    }
+}

@@ -1,0 +1,147 @@
+//! `menagerie queue serve`: queues over HTTP.
+
+use std::collections::BTreeMap;
+use std::fs::OpenOptions;
+use std::io::Write;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::Args;
+use menagerie_kernel::Session;
+use menagerie_kernel::session::Role;
+use menagerie_queues::QueueError;
+use menagerie_queues::http::keyring::Application;
+use menagerie_queues::http::metrics::Metrics;
+use menagerie_queues::http::server::{AccessLog, BODY_BYTES_MAX, Line, Server};
+use menagerie_queues::http::service::{Options, Service};
+use menagerie_queues::journals::Journals;
+use prometheus_client::registry::Registry;
+
+use super::desk::{Desk, DeskArgs};
+use super::failed;
+use crate::client;
+use crate::commands::slots::fleetlock::allow::everybody;
+use crate::commands::slots::serve::bind;
+use crate::config::Settings;
+use crate::exit::CliError;
+use crate::listener::{Limits, Listener, TlsArgs};
+use crate::observe::Observer;
+use crate::ports;
+
+/// Long polls are connections, and last up to a minute.
+const LIMITS: Limits = Limits { connections: 16_384, exchange: Duration::from_secs(90) };
+
+/// Serve queues over HTTP, as Queuey did: anything that can POST can put work in.
+#[derive(Debug, Args)]
+pub struct Serve {
+    /// Where to take requests; port 0 picks a free one.
+    #[arg(long, value_name = "HOST:PORT", value_parser = ports::address, default_value = "127.0.0.1:5000", env = "MENAGERIE_QUEUE_LISTEN")]
+    listen: SocketAddr,
+    #[command(flatten)]
+    tls: TlsArgs,
+    /// Allow plain connections from other machines: keys could be overheard.
+    #[arg(long)]
+    insecure: bool,
+    /// The journal that new queues are kept in [default: the only one that is registered].
+    #[arg(long, value_name = "NAME")]
+    journal: Option<String>,
+    /// Requests a second with one key, or from one address without a key; more are told to come again later. Each server
+    /// counts for itself [default: as many as they like].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    rate_limit: Option<u32>,
+    /// Bytes of one request.
+    #[arg(long, value_name = "BYTES", default_value_t = BODY_BYTES_MAX as u32, value_parser = clap::value_parser!(u32).range(1..=BODY_BYTES_MAX as i64))]
+    body_bytes_max: u32,
+    /// Write a line of JSON for every request there; no keys are in it.
+    #[arg(long, value_name = "FILE")]
+    access_log: Option<PathBuf>,
+    /// Serve /metrics and /healthz there.
+    #[arg(long, value_name = "HOST:PORT", value_parser = ports::address)]
+    metrics: Option<SocketAddr>,
+}
+
+impl Serve {
+    /// Serves until told to stop.
+    pub fn run(self, desk: DeskArgs) -> Result<(), CliError> {
+        self.check()?;
+        let tls = self.tls.listener()?;
+        let access_log = self.access_log.as_deref().map(access_log).transpose()?;
+        let socket = bind(self.listen, "--listen")?;
+        let observer = self.metrics.map(Observer::bind).transpose()?;
+        let mut registry = Registry::default();
+        let metrics = Metrics::new(&mut registry);
+        let access = desk.access.access();
+        client::until_asked(client::run_within(desk.client, Role::Owner, async move |client| {
+            let desk = Desk::at(&client.session, access).await?;
+            let options = Options {
+                journal: self.journal,
+                applications: applications(&client.settings),
+                rate_limit: self.rate_limit,
+            };
+            let service = service(&desk.session, desk.journals.clone(), options).await?;
+            let body_bytes_max = self.body_bytes_max as usize;
+            let server = Server { service, metrics, access_log, body_bytes_max };
+            let (listener, address) = Listener::new(socket, tls, everybody(), LIMITS)
+                .map_err(CliError::io("set up the listener"))?;
+            println!("queue ready on {address}");
+            if let Some(observer) = observer {
+                println!("queue metrics on {}", observer.address());
+                observer.serve(registry)?;
+            }
+            let _ = sd_notify::notify(&[sd_notify::NotifyState::Ready]);
+            serve(&desk.session, server, listener).await
+        }))
+    }
+
+    fn check(&self) -> Result<(), CliError> {
+        if !self.tls.is_given() {
+            let instead = Some("give --tls-cert and --tls-key");
+            ports::require_loopback(self.listen, self.insecure, "--listen", instead)?;
+        }
+        match self.metrics {
+            Some(address) => ports::require_loopback(address, self.insecure, "--metrics", None),
+            None => Ok(()),
+        }
+    }
+}
+
+/// What the configuration says of applications.
+pub fn applications(settings: &Settings) -> BTreeMap<String, Application> {
+    let each = settings.applications.iter().map(|one| &one.value);
+    each.map(|one| (one.name.clone(), one.application.clone())).collect()
+}
+
+/// What answers.
+pub async fn service(session: &Session, journals: Journals, options: Options) -> Result<Service, CliError> {
+    let service = Service::new(session, journals, options).await;
+    service.map_err(|error| failed("follow queues and keys")(QueueError::from(error)))
+}
+
+/// Answers until it is dropped.
+pub async fn serve(session: &Session, server: Server, listener: Listener) -> Result<(), CliError> {
+    let _member = client::listed(session, "queue").await;
+    server.serve(listener).await.map_err(CliError::io("serve queues"))
+}
+
+/// For `menagerie up`: connections as many and as long as for a server of its own.
+pub fn listener(socket: std::net::TcpListener) -> Result<Listener, CliError> {
+    let (listener, _) =
+        Listener::new(socket, None, everybody(), LIMITS).map_err(CliError::io("set up the listener"))?;
+    Ok(listener)
+}
+
+/// Lines are written by a thread of its own; whoever asks does not wait for the disk.
+fn access_log(path: &Path) -> Result<AccessLog, CliError> {
+    let file = OpenOptions::new().append(true).create(true).open(path);
+    let file = file.map_err(CliError::io(format!("write {}", path.display())))?;
+    let (writer, guard) = tracing_appender::non_blocking(file);
+    Ok(Box::new(move |line: &Line<'_>| {
+        let _kept = &guard;
+        if let Ok(mut text) = serde_json::to_vec(line) {
+            text.push(b'\n');
+            // What does not fit is dropped rather than waited for.
+            let _ = writer.clone().write_all(&text);
+        }
+    }))
+}

@@ -1,0 +1,176 @@
+//! `menagerie queue show NAME`: are we behind, and do we need more workers?
+
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use menagerie_queues::admin::show::{self, PartitionView, QueueView, Rate};
+use menagerie_znodes::queues::{Pause, QueueName};
+use serde::Serialize;
+
+use super::desk::{Desk, DeskArgs};
+use super::failed;
+use crate::commands::slots::told;
+use crate::durations;
+use crate::exit::CliError;
+use crate::output::{self, OutputArgs, Table, count};
+
+/// Between the two looks of which a rate is made. Workers tell how far they are once a second.
+const SAMPLE: Duration = Duration::from_secs(2);
+
+/// Show a queue: what waits and for how long, how fast messages come and go, and who handles which partition.
+#[derive(Debug, Args)]
+pub struct Show {
+    /// Which queue.
+    queue: QueueName,
+    /// Do not look twice to tell how fast messages come and go.
+    #[arg(long)]
+    quick: bool,
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+#[derive(Debug, Serialize)]
+struct View {
+    queue: QueueName,
+    journal: String,
+    state: &'static str,
+    paused: Option<Pause>,
+    messages: u64,
+    lag: u64,
+    oldest_ms: Option<u64>,
+    failed: u64,
+    rate: Option<Rate>,
+    verdict: String,
+    partitions: Vec<Partition>,
+}
+
+#[derive(Debug, Serialize)]
+struct Partition {
+    #[serde(flatten)]
+    view: PartitionView,
+    rate: Option<Rate>,
+}
+
+impl Show {
+    /// Looks and prints.
+    pub fn run(self, desk: DeskArgs) -> Result<(), CliError> {
+        desk.look(async |desk| {
+            let mut before: Option<(Instant, QueueView)> = None;
+            let look = async || {
+                if before.is_none() && !self.quick {
+                    before = Some((Instant::now(), self.look(desk).await?));
+                    tokio::time::sleep(SAMPLE).await;
+                }
+                let (now, view) = (Instant::now(), self.look(desk).await?);
+                let shown = compose(&view, before.as_ref().map(|(then, before)| (before, now - *then)));
+                before = (!self.quick).then_some((now, view));
+                Ok(shown)
+            };
+            self.output.print(look).await
+        })
+    }
+
+    async fn look(&self, desk: &Desk) -> Result<QueueView, CliError> {
+        let view = show::show(&desk.session, &desk.journals, &self.queue).await;
+        view.map_err(failed(format!("look at queue {}", self.queue)))
+    }
+}
+
+fn compose(view: &QueueView, before: Option<(&QueueView, Duration)>) -> View {
+    let rate = before.map(|(before, time)| Rate::between(before, view, time));
+    let partition = |partition: &PartitionView| {
+        let rate = before.and_then(|(before, time)| {
+            let before = before.partitions.iter().find(|before| before.partition == partition.partition)?;
+            Some(Rate::of_partition(before, partition, time))
+        });
+        Partition { view: partition.clone(), rate }
+    };
+    View {
+        queue: view.queue.clone(),
+        journal: view.journal.clone(),
+        state: state(view),
+        paused: view.paused.clone(),
+        messages: view.messages(),
+        lag: view.lag(),
+        oldest_ms: view.oldest_ms(),
+        failed: view.failed,
+        rate,
+        verdict: verdict(view, rate),
+        partitions: view.partitions.iter().map(partition).collect(),
+    }
+}
+
+/// In one word.
+pub fn state(view: &QueueView) -> &'static str {
+    let owned = view.partitions.iter().filter(|partition| partition.owner.is_some()).count();
+    match (&view.paused, owned) {
+        (Some(_), _) => "paused",
+        (None, 0) => "no workers",
+        (None, owned) if owned < view.partitions.len() => "partly owned",
+        (None, _) => "open",
+    }
+}
+
+/// Whether we are behind, and whether more workers would help.
+fn verdict(view: &QueueView, rate: Option<Rate>) -> String {
+    let lag = view.lag();
+    if lag == 0 {
+        return "not behind".to_owned();
+    }
+    let owners: std::collections::BTreeSet<_> =
+        view.partitions.iter().filter_map(|partition| partition.owner.as_ref()).collect();
+    let more = match (owners.len(), view.partitions.len()) {
+        (0, _) => "; nobody handles it: `menagerie worker` does",
+        (workers, partitions) if workers < partitions => "; more workers would help",
+        _ => "; every partition has a worker of its own",
+    };
+    let behind = count(lag, "message");
+    match rate {
+        Some(rate) if rate.handled > rate.put => {
+            let left = lag as f64 / (rate.handled - rate.put);
+            let left = durations::precise(Duration::from_secs(left.ceil() as u64));
+            format!("{behind} behind, and catching up: done in about {left}")
+        }
+        Some(rate) if rate.put > rate.handled => format!("{behind} behind, and falling back{more}"),
+        Some(_) | None => format!("{behind} behind{more}"),
+    }
+}
+
+/// How long something has waited.
+pub fn age(ms: Option<u64>) -> String {
+    ms.map_or("-".to_owned(), |ms| durations::age(Duration::from_millis(ms)))
+}
+
+fn per_second(rate: Option<f64>) -> String {
+    rate.map_or("-".to_owned(), |rate| format!("{rate:.1}/s"))
+}
+
+impl output::Show for View {
+    fn show(&self) -> String {
+        let mut text = format!("queue {}: {}", self.queue, self.verdict);
+        if let Some(rate) = self.rate {
+            text += &format!(" (in {:.1}/s, out {:.1}/s)", rate.put, rate.handled);
+        }
+        if self.failed > 0 {
+            text += &format!(", {} failed", self.failed);
+        }
+        if let Some(pause) = &self.paused {
+            text += &format!("\npaused by {}: {}", told(Some(&pause.by)), told(pause.reason.as_deref()));
+        }
+        let mut table =
+            Table::new(["PARTITION", "MESSAGES", "WAITING", "OLDEST", "DELAYED", "IN", "OUT", "OWNER"]);
+        for Partition { view, rate } in &self.partitions {
+            table.row([
+                view.partition.to_string(),
+                view.messages.to_string(),
+                view.lag.to_string(),
+                age(view.oldest_ms),
+                view.delayed.to_string(),
+                per_second(rate.map(|rate| rate.put)),
+                per_second(rate.map(|rate| rate.handled)),
+                told(view.owner.as_ref().map(|owner| owner.as_str())),
+            ]);
+        }
+        format!("{text}\n\n{}", table.text())
+    }
+}

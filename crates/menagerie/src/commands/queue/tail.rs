@@ -1,0 +1,93 @@
+//! `menagerie queue tail NAME [-f]`
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use clap::Args;
+use menagerie_journal::MessageId;
+use menagerie_queues::QueueError;
+use menagerie_queues::admin::browse::{Browser, Found};
+use menagerie_znodes::queues::{PartitionName, QueueName};
+use tokio::task::JoinSet;
+
+use super::desk::DeskArgs;
+use super::{failed, message};
+use crate::exit::CliError;
+use crate::output::FormatArg;
+
+/// One long poll of `tail -f`.
+const POLL: Duration = Duration::from_secs(30);
+/// Messages asked for at once.
+const BATCH: u32 = 1000;
+
+/// Show the newest messages, handled ones too.
+#[derive(Debug, Args)]
+pub struct Tail {
+    /// Which queue.
+    queue: QueueName,
+    /// Only of this partition.
+    #[arg(short, long, value_name = "P")]
+    partition: Option<u16>,
+    /// How many.
+    #[arg(short = 'n', long, value_name = "N", default_value_t = 10)]
+    lines: u32,
+    /// Go on with what comes, until Ctrl-C.
+    #[arg(short, long)]
+    follow: bool,
+    #[command(flatten)]
+    format: FormatArg,
+}
+
+impl Tail {
+    /// Looks and prints, and goes on if that was asked for.
+    pub fn run(self, desk: DeskArgs) -> Result<(), CliError> {
+        desk.look(async |desk| {
+            let doing = || failed(format!("look into queue {}", self.queue));
+            let browser = Browser::open(&desk.session, &desk.journals, &self.queue).await.map_err(doing())?;
+            let partitions = browser.partitions(self.partition).map_err(doing())?;
+            // Looked at first, so that nothing falls between the two.
+            let mut places = BTreeMap::new();
+            for partition in &partitions {
+                places.insert(partition.clone(), browser.last(partition).await.map_err(doing())?);
+            }
+            let newest = browser.newest(&partitions, self.lines).await.map_err(doing())?;
+            message::print(&newest, self.format)?;
+            for found in &newest {
+                let last = places.entry(found.partition.clone()).or_insert(found.message.id);
+                *last = found.message.id.max(*last);
+            }
+            match self.follow {
+                true => self.follow(browser, places).await,
+                false => Ok(()),
+            }
+        })
+    }
+
+    async fn follow(
+        &self,
+        browser: Browser,
+        places: BTreeMap<PartitionName, MessageId>,
+    ) -> Result<(), CliError> {
+        type Polled = (PartitionName, MessageId, Result<Vec<Found>, QueueError>);
+        let browser = Arc::new(browser);
+        let mut polls: JoinSet<Polled> = JoinSet::new();
+        let poll = |polls: &mut JoinSet<Polled>, partition: PartitionName, after: MessageId| {
+            let browser = browser.clone();
+            polls.spawn(async move {
+                let found = browser.following(&partition, after, BATCH, POLL).await;
+                (partition, after, found)
+            });
+        };
+        for (partition, last) in places {
+            poll(&mut polls, partition, last);
+        }
+        while let Some(Ok((partition, after, found))) = polls.join_next().await {
+            let found = found.map_err(failed(format!("look into queue {}", self.queue)))?;
+            message::print(&found, self.format)?;
+            let after = found.last().map_or(after, |last| last.message.id);
+            poll(&mut polls, partition, after);
+        }
+        Ok(())
+    }
+}

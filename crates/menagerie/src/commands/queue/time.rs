@@ -1,0 +1,41 @@
+//! A moment, as people write it.
+
+use std::time::SystemTime;
+
+use jiff::Timestamp;
+use jiff::civil::DateTime;
+use jiff::tz::TimeZone;
+use menagerie_journal::Ticks;
+
+/// With an offset, or in local time without one; or seconds since 1970.
+pub fn moment(text: &str) -> Result<Ticks, String> {
+    let wrong = || format!("{text:?} is no time: write 2026-11-15T12:00:00Z, or seconds since 1970");
+    if let Ok(seconds) = text.parse::<i64>() {
+        return Timestamp::from_second(seconds).map(ticks).map_err(|_| wrong());
+    }
+    if let Ok(timestamp) = text.parse::<Timestamp>() {
+        return Ok(ticks(timestamp));
+    }
+    let local: DateTime = text.parse().map_err(|_| wrong())?;
+    local.to_zoned(TimeZone::system()).map(|zoned| ticks(zoned.timestamp())).map_err(|_| wrong())
+}
+
+fn ticks(timestamp: Timestamp) -> Ticks {
+    SystemTime::from(timestamp).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn moments_are_read_with_and_without_an_offset() {
+        let noon = moment("2026-11-15T12:00:00Z").unwrap();
+        assert_eq!(moment("2026-11-15T13:00:00+01:00"), Ok(noon));
+        assert_eq!(moment("1794744000"), Ok(noon));
+        assert!(moment("2026-11-15T12:00:00").is_ok());
+        for text in ["", "noon", "2026-13-01T00:00:00Z"] {
+            assert!(moment(text).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,32 @@
+//! `menagerie slots create POOL --max N`
+
+use clap::Args;
+use menagerie_slots::admin;
+use menagerie_znodes::Name;
+
+use super::{change, failed, who};
+use crate::client::ClientArgs;
+use crate::exit::CliError;
+
+/// Make a pool. Making it again with the same maximum is fine; with another one it is a conflict.
+#[derive(Debug, Args)]
+pub struct Create {
+    /// Its name.
+    pool: Name,
+    /// How many may hold a slot at a time.
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = super::maximum)]
+    max: u32,
+}
+
+impl Create {
+    /// Makes it.
+    pub fn run(self, client: ClientArgs) -> Result<(), CliError> {
+        change(client, async |session| {
+            admin::create(session, &self.pool, self.max, &who::operator())
+                .await
+                .map_err(failed(format!("make pool {}", self.pool)))?;
+            eprintln!("pool {} lets {} in at a time", self.pool, self.max);
+            Ok(())
+        })
+    }
+}

@@ -1,0 +1,84 @@
+//! What `/metrics` tells of the pools and of those who ask.
+
+use std::sync::atomic::AtomicI64;
+
+use menagerie_kernel::Session;
+use menagerie_slots::{SlotsError, poll};
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::registry::Registry;
+
+use crate::clock;
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Request {
+    verb: &'static str,
+    answer: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Pool {
+    pool: String,
+}
+
+type PerPool = Family<Pool, Gauge<i64, AtomicI64>>;
+
+/// All of it. Cheap to clone.
+#[derive(Debug, Clone, Default)]
+pub struct Metrics {
+    requests: Family<Request, Counter>,
+    used: PerPool,
+    max: PerPool,
+    waiting: PerPool,
+    oldest: PerPool,
+    frozen: PerPool,
+}
+
+impl Metrics {
+    /// Registers them.
+    pub fn new(registry: &mut Registry) -> Self {
+        let metrics = Self::default();
+        registry.register(
+            "menagerie_slots_requests",
+            "FleetLock requests, by what was asked and the kind of the answer",
+            metrics.requests.clone(),
+        );
+        for (name, help, gauge) in [
+            ("used", "Slots that are held", &metrics.used),
+            ("max", "Slots that may be held", &metrics.max),
+            ("waiting", "Hosts in the queue", &metrics.waiting),
+            ("oldest_seconds", "For how long the oldest slot is held", &metrics.oldest),
+            ("frozen", "1 while nobody new gets in", &metrics.frozen),
+        ] {
+            registry.register(format!("menagerie_slots_{name}"), help, gauge.clone());
+        }
+        metrics
+    }
+
+    /// Counts a request.
+    pub fn count(&self, verb: &'static str, answer: &'static str) {
+        self.requests.get_or_create(&Request { verb, answer }).inc();
+    }
+
+    /// Looks at the pools.
+    pub async fn sample(&self, session: &Session) -> Result<(), SlotsError> {
+        let pools = poll::usage(session, u64::try_from(clock::now_ms()).unwrap_or(0)).await?;
+        // Those that are gone would stand there for ever.
+        for gauge in [&self.used, &self.max, &self.waiting, &self.oldest, &self.frozen] {
+            gauge.clear();
+        }
+        let number = |number: usize| i64::try_from(number).unwrap_or(i64::MAX);
+        for view in pools {
+            let oldest = view.holders.iter().map(|holder| holder.age_s).max().unwrap_or(0);
+            let pool = Pool { pool: view.pool };
+            self.used.get_or_create(&pool).set(number(view.used));
+            self.max.get_or_create(&pool).set(i64::from(view.max));
+            self.waiting.get_or_create(&pool).set(number(view.waiters.len()));
+            self.oldest.get_or_create(&pool).set(i64::try_from(oldest).unwrap_or(i64::MAX));
+            self.frozen.get_or_create(&pool).set(i64::from(view.frozen.is_some()));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,154 @@
+//! `menagerie slots`: at most N hosts at a time.
+
+mod acquire;
+mod create;
+mod delete;
+pub mod fleetlock;
+mod freeze;
+mod history;
+mod list;
+mod rearm;
+mod release;
+mod run;
+pub mod serve;
+mod set_max;
+mod show;
+mod thaw;
+mod waiting;
+mod watch;
+pub mod who;
+mod window;
+mod work;
+
+use clap::{Args, Subcommand};
+use menagerie_kernel::Session;
+use menagerie_kernel::session::Role;
+use menagerie_slots::SlotsError;
+use menagerie_znodes::Name;
+
+use crate::client::{self, ClientArgs};
+use crate::exit::CliError;
+use crate::logging::Talk;
+use crate::output::{OutputArgs, Show};
+
+/// Run commands on at most N hosts at a time; look at who holds, who waits, and stop it all.
+#[derive(Debug, Args)]
+pub struct Slots {
+    #[command(flatten)]
+    client: ClientArgs,
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    Create(create::Create),
+    SetMax(set_max::SetMax),
+    List(list::List),
+    Show(show::Show),
+    History(history::History),
+    Freeze(freeze::Freeze),
+    Thaw(thaw::Thaw),
+    Run(Box<run::Run>),
+    Watch(Box<watch::Watch>),
+    Rearm(rearm::Rearm),
+    Acquire(acquire::Acquire),
+    Release(release::Release),
+    Delete(delete::Delete),
+    Serve(serve::Serve),
+}
+
+impl Slots {
+    /// What is logged unless the user says otherwise.
+    pub fn talk(&self) -> Talk {
+        match self.verb {
+            Verb::Serve(_) => Talk::Server,
+            _ => Talk::Command,
+        }
+    }
+
+    /// Does what was asked.
+    pub fn run(self) -> Result<(), CliError> {
+        let client = self.client;
+        match self.verb {
+            Verb::Create(verb) => verb.run(client),
+            Verb::SetMax(verb) => verb.run(client),
+            Verb::List(verb) => verb.run(client),
+            Verb::Show(verb) => verb.run(client),
+            Verb::History(verb) => verb.run(client),
+            Verb::Freeze(verb) => verb.run(client),
+            Verb::Thaw(verb) => verb.run(client),
+            Verb::Run(verb) => verb.run(client),
+            Verb::Watch(verb) => verb.run(client),
+            Verb::Rearm(verb) => verb.run(client),
+            Verb::Acquire(verb) => verb.run(client),
+            Verb::Release(verb) => verb.run(client),
+            Verb::Delete(verb) => verb.run(client),
+            Verb::Serve(verb) => verb.run(client),
+        }
+    }
+}
+
+/// Changes something.
+fn change(
+    client: ClientArgs,
+    work: impl AsyncFnOnce(&Session) -> Result<(), CliError>,
+) -> Result<(), CliError> {
+    client::run_within(client, Role::Owner, async |client| work(&client.session).await)
+}
+
+/// Looks, once or again and again, and prints.
+fn look<T: Show>(
+    client: ClientArgs,
+    output: OutputArgs,
+    mut look: impl AsyncFnMut(&Session) -> Result<T, CliError>,
+) -> Result<(), CliError> {
+    client::run_within(client, Role::Observer, async |client| {
+        output.print(async || look(&client.session).await).await
+    })
+}
+
+/// An error of slots, with what was attempted.
+fn failed(doing: impl Into<String>) -> impl FnOnce(SlotsError) -> CliError {
+    let doing = doing.into();
+    move |source| CliError::Slots { doing, source }
+}
+
+/// All pools, or the one that was named.
+async fn chosen(session: &Session, pool: Option<&Name>) -> Result<Vec<Name>, CliError> {
+    match pool {
+        Some(pool) => Ok(vec![pool.clone()]),
+        None => menagerie_slots::admin::list(session).await.map_err(failed("list the pools")),
+    }
+}
+
+/// Does it to each pool: one that cannot be changed must not keep the others from it. The first error is told at the end,
+/// the others at once.
+async fn each(
+    pools: Vec<Name>,
+    mut work: impl AsyncFnMut(&Name) -> Result<(), CliError>,
+) -> Result<(), CliError> {
+    let mut first = Ok(());
+    for pool in &pools {
+        match (work(pool).await, &first) {
+            (Ok(()), _) => {}
+            (failed, Ok(())) => first = failed,
+            (Err(error), Err(_)) => eprintln!("error: {error}"),
+        }
+    }
+    first
+}
+
+/// How many a pool lets in.
+fn maximum(text: &str) -> Result<u32, String> {
+    match text.parse() {
+        Ok(0) => Err("a pool lets at least 1 in; to let nobody in: `menagerie slots freeze`".to_owned()),
+        Ok(max) => Ok(max),
+        Err(_) => Err(format!("write a whole number from 1 to {}", u32::MAX)),
+    }
+}
+
+/// What others wrote must do nothing to a terminal.
+pub fn told(text: Option<&str>) -> String {
+    text.filter(|text| !text.is_empty()).map_or("-".to_owned(), |text| text.escape_debug().to_string())
+}

@@ -1,0 +1,40 @@
+//! `menagerie slots rearm POOL [HOLDER]`
+
+use clap::Args;
+use menagerie_slots::disarm;
+use menagerie_znodes::Name;
+
+use super::{change, failed, who};
+use crate::client::ClientArgs;
+use crate::exit::CliError;
+
+/// Put the watchdog of a host that was repaired back into service.
+#[derive(Debug, Args)]
+pub struct Rearm {
+    /// Which pool.
+    pool: Name,
+    /// Whose watchdog [default: this host's; env: MENAGERIE_HOST].
+    holder: Option<Name>,
+}
+
+impl Rearm {
+    /// Puts it back.
+    pub fn run(self, client: ClientArgs) -> Result<(), CliError> {
+        let holder = match self.holder {
+            Some(holder) => holder,
+            None => Name::new(who::this_host()).map_err(|error| CliError::Usage {
+                what: format!("this host's name cannot be used: {error}"),
+                help: "name the holder".to_owned(),
+            })?,
+        };
+        change(client, async |session| {
+            let was_out = disarm::rearm(session, &self.pool, &holder).await;
+            if was_out.map_err(failed(format!("rearm {holder} in pool {}", self.pool)))? {
+                eprintln!("{holder} is armed again");
+            } else {
+                eprintln!("{holder} was armed already");
+            }
+            Ok(())
+        })
+    }
+}

@@ -1,0 +1,49 @@
+//! `menagerie slots release POOL HOLDER`
+
+use clap::Args;
+use menagerie_slots::{SlotsError, admin, poll};
+use menagerie_znodes::Name;
+
+use super::{change, failed, who};
+use crate::client::ClientArgs;
+use crate::exit::CliError;
+
+/// Give a slot back that `slots acquire` took; or, with --force, anybody's.
+#[derive(Debug, Args)]
+pub struct Release {
+    /// Which pool.
+    pool: Name,
+    /// Whose slot [default: this host's; env: MENAGERIE_HOST].
+    holder: Option<Name>,
+    /// Also if a command runs under it, or ran: say this only if you know that it is gone. It is recorded.
+    #[arg(long)]
+    force: bool,
+    /// Only the slot that was taken with this ticket.
+    #[arg(long, value_name = "TICKET", conflicts_with = "force")]
+    ticket: Option<String>,
+}
+
+impl Release {
+    /// Gives it back.
+    pub fn run(self, client: ClientArgs) -> Result<(), CliError> {
+        let holder = match &self.holder {
+            Some(holder) => holder.to_string(),
+            None => who::this_host(),
+        };
+        let doing = format!("release the slot of {holder} in pool {}", self.pool);
+        change(client, async |session| {
+            if self.force {
+                let slot = admin::force_release(session, &self.pool, &holder, &who::operator()).await;
+                let slot = slot.map_err(failed(doing))?;
+                eprintln!("slot {slot} of pool {} is free", self.pool);
+                return Ok(());
+            }
+            let had = poll::give_back(session, &self.pool, &holder, self.ticket.as_deref()).await;
+            if had.map_err(failed(doing.clone()))? {
+                return Ok(());
+            }
+            let source = SlotsError::NotHeld { pool: self.pool.to_string(), holder };
+            Err(CliError::Slots { doing, source })
+        })
+    }
+}

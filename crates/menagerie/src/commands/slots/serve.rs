@@ -1,0 +1,139 @@
+//! `menagerie slots serve`: FleetLock.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use clap::Args;
+use menagerie_kernel::Session;
+use menagerie_kernel::session::Role;
+use menagerie_slots::poll::{LAPSE, Sweeper};
+use prometheus_client::registry::Registry;
+use tracing::warn;
+
+pub use super::fleetlock::allow::this_machine;
+use super::fleetlock::allow::{self, Network};
+pub use super::fleetlock::metrics::Metrics;
+use super::fleetlock::{self, Service};
+use crate::client::{self, ClientArgs};
+use crate::exit::CliError;
+pub use crate::listener::Listener;
+use crate::listener::TlsArgs;
+use crate::observe::Observer;
+use crate::{durations, ports};
+
+/// Between two looks at who is still asking, and at what metrics tell.
+const SWEEP_EVERY: Duration = Duration::from_secs(5);
+
+/// Serve FleetLock, by which Zincati on Fedora CoreOS asks before it reboots: a group is a pool. Its clients send no
+/// token, so elsewhere than on this machine it takes TLS (or --insecure) and a list of addresses.
+#[derive(Debug, Args)]
+pub struct Serve {
+    /// Where to take requests; port 0 picks a free one.
+    #[arg(long, value_name = "HOST:PORT", value_parser = ports::address, default_value = "127.0.0.1:3333", env = "MENAGERIE_SLOTS_LISTEN")]
+    listen: SocketAddr,
+    /// Who may ask: addresses or networks, such as 10.2.0.0/16 [default: this machine].
+    #[arg(long, value_name = "CIDR", value_delimiter = ',', value_parser = allow::parse)]
+    allow: Vec<Network>,
+    #[command(flatten)]
+    tls: TlsArgs,
+    /// Allow plain connections from other machines.
+    #[arg(long)]
+    insecure: bool,
+    /// After how much silence a client loses its place in the queue: at most 10m, when others would end it.
+    #[arg(long, value_name = "DURATION", value_parser = lapse, default_value = "10m")]
+    lapse: Duration,
+    /// Serve /metrics and /healthz there.
+    #[arg(long, value_name = "HOST:PORT", value_parser = ports::address)]
+    metrics: Option<SocketAddr>,
+}
+
+fn lapse(text: &str) -> Result<Duration, String> {
+    match durations::parse(text)? {
+        Duration::ZERO => Err("nobody asks all the time: write at least 1s".to_owned()),
+        lapse if lapse > LAPSE => Err("at most 10m".to_owned()),
+        lapse => Ok(lapse),
+    }
+}
+
+impl Serve {
+    /// Serves until told to stop.
+    pub fn run(self, client: ClientArgs) -> Result<(), CliError> {
+        self.check()?;
+        let tls = self.tls.listener()?;
+        let socket = bind(self.listen, "--listen")?;
+        let observer = self.metrics.map(Observer::bind).transpose()?;
+        let mut registry = Registry::default();
+        let metrics = Metrics::new(&mut registry);
+        client::until_asked(client::run_within(client, Role::Owner, async move |client| {
+            let allow = if self.allow.is_empty() { allow::this_machine() } else { self.allow };
+            let (listener, address) = Listener::new(socket, tls, allow.clone(), fleetlock::LIMITS)
+                .map_err(CliError::io("set up the listener"))?;
+            println!("slots ready on {address}");
+            if let Some(observer) = observer {
+                println!("slots metrics on {}", observer.address());
+                observer.serve(registry)?;
+            }
+            let _ = sd_notify::notify(&[sd_notify::NotifyState::Ready]);
+            serve(client.session.clone(), listener, allow, metrics, self.lapse).await
+        }))
+    }
+
+    fn check(&self) -> Result<(), CliError> {
+        if !self.tls.is_given() {
+            ports::require_loopback(
+                self.listen,
+                self.insecure,
+                "--listen",
+                Some("give --tls-cert and --tls-key"),
+            )?;
+        }
+        if !self.listen.ip().is_loopback() && self.allow.is_empty() {
+            return Err(CliError::Usage {
+                what: format!("--listen {} without --allow would let anybody take slots", self.listen),
+                help: "say who may ask, such as --allow 10.2.0.0/16".to_owned(),
+            });
+        }
+        if let Some(address) = self.metrics {
+            ports::require_loopback(address, self.insecure, "--metrics", None)?;
+        }
+        Ok(())
+    }
+}
+
+/// Takes an address, before anything else starts.
+pub fn bind(address: SocketAddr, flag: &'static str) -> Result<std::net::TcpListener, CliError> {
+    std::net::TcpListener::bind(address).map_err(|source| match source.kind() {
+        std::io::ErrorKind::AddrInUse => CliError::Taken { address, owner: ports::owner(address), flag },
+        _ => CliError::Io { doing: format!("listen on {address}"), source },
+    })
+}
+
+/// Answers, and looks after those who have gone silent, until it is dropped.
+pub async fn serve(
+    session: Session,
+    listener: Listener,
+    allow: Vec<Network>,
+    metrics: Metrics,
+    lapse: Duration,
+) -> Result<(), CliError> {
+    let _member = client::listed(&session, "slots").await;
+    let service = Service::new(session.clone(), allow, metrics.clone());
+    tokio::select! {
+        served = fleetlock::serve(listener, service) => served.map_err(CliError::io("serve FleetLock")),
+        () = look_after(&session, lapse, &metrics) => Ok(()),
+    }
+}
+
+async fn look_after(session: &Session, lapse: Duration, metrics: &Metrics) {
+    let mut sweeper = Sweeper::default();
+    let mut ticks = tokio::time::interval(SWEEP_EVERY.min(lapse));
+    loop {
+        ticks.tick().await;
+        if let Err(error) = sweeper.sweep(session, lapse, std::time::Instant::now()).await {
+            warn!(%error, "cannot look who still asks");
+        }
+        if let Err(error) = metrics.sample(session).await {
+            warn!(%error, "cannot look at the pools");
+        }
+    }
+}

@@ -1,0 +1,35 @@
+//! `menagerie slots thaw POOL|--all`
+
+use clap::Args;
+use menagerie_slots::admin;
+use menagerie_znodes::Name;
+
+use super::{change, chosen, each, failed, who};
+use crate::client::ClientArgs;
+use crate::exit::CliError;
+
+/// End an emergency stop.
+#[derive(Debug, Args)]
+pub struct Thaw {
+    /// Which pool.
+    #[arg(value_name = "POOL|--all", required_unless_present = "all", conflicts_with = "all")]
+    pool: Option<Name>,
+    /// All pools that there are.
+    #[arg(long)]
+    all: bool,
+}
+
+impl Thaw {
+    /// Ends it.
+    pub fn run(self, client: ClientArgs) -> Result<(), CliError> {
+        change(client, async |session| {
+            each(chosen(session, self.pool.as_ref()).await?, async |pool| {
+                let done = admin::thaw(session, pool, &who::operator()).await;
+                done.map_err(failed(format!("thaw pool {pool}")))?;
+                eprintln!("pool {pool} is open");
+                Ok(())
+            })
+            .await
+        })
+    }
+}

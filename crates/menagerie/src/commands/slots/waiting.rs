@@ -1,0 +1,219 @@
+//! Waiting for a slot, and saying how that goes.
+
+use std::io::{self, IsTerminal as _, Write as _};
+use std::time::{Duration, Instant};
+
+use jiff::Zoned;
+use menagerie_kernel::Session;
+use menagerie_slots::view::{self, PoolView};
+use menagerie_slots::{Held, Request, Standing, acquire, try_acquire};
+use menagerie_znodes::Name;
+use menagerie_znodes::slots::Frozen;
+
+use super::window::Window;
+use super::{failed, told};
+use crate::exit::{CliError, NotNow};
+use crate::{clock, durations, output};
+
+/// So many holders are named on one line.
+const NAMED_MAX: usize = 5;
+
+/// A clock on the wall may be set, and a machine may sleep: look again now and then.
+const LOOK_AT_THE_CLOCK: Duration = Duration::from_secs(30);
+
+/// Says on stderr where somebody stands who waits: one line that is rewritten on a terminal, a line for every change
+/// elsewhere.
+pub struct Notice {
+    pool: Name,
+    terminal: bool,
+    drawn: bool,
+    last: String,
+}
+
+impl Notice {
+    /// Nothing is said before there is something to say.
+    pub fn new(pool: &Name) -> Self {
+        Self { pool: pool.clone(), terminal: io::stderr().is_terminal(), drawn: false, last: String::new() }
+    }
+
+    /// Shows where it stands.
+    pub fn show(&mut self, standing: &Standing) {
+        self.say(describe(&self.pool, standing));
+    }
+
+    /// Says something else.
+    pub fn say(&mut self, text: String) {
+        if text == self.last {
+            return;
+        }
+        // Talk that nobody can hear is not worth an error.
+        let mut err = io::stderr().lock();
+        let _ = if self.terminal {
+            self.drawn = true;
+            write!(err, "\r\x1b[K{text}").and_then(|()| err.flush())
+        } else {
+            writeln!(err, "{text}")
+        };
+        self.last = text;
+    }
+
+    /// It was not to be had in time.
+    pub fn not_obtained(&self, waited: Duration) -> CliError {
+        let standing = NotNow(self.last.clone());
+        CliError::NotObtained { pool: self.pool.to_string(), waited: durations::show(waited), standing }
+    }
+
+    /// It was not to be had at once, by whoever did not want to wait and so was told nothing yet.
+    pub async fn refused(&mut self, session: &Session, holder: &str) -> CliError {
+        let now_ms = u64::try_from(clock::now_ms()).unwrap_or(0);
+        match view::show(session, &self.pool, now_ms).await {
+            Ok(view) => self.last = in_the_way(&view, holder),
+            Err(error) => return failed(format!("look at pool {}", self.pool))(error),
+        }
+        self.not_obtained(Duration::ZERO)
+    }
+
+    /// Makes room for what comes next.
+    pub fn clear(&mut self) {
+        if self.drawn {
+            let _ = write!(io::stderr(), "\r\x1b[K");
+            self.drawn = false;
+        }
+    }
+}
+
+impl Drop for Notice {
+    fn drop(&mut self) {
+        self.clear();
+    }
+}
+
+fn describe(pool: &Name, standing: &Standing) -> String {
+    if let Some((slot, doubt)) = &standing.own {
+        return format!("waiting for slot {slot} of pool {pool}, which this holder has: {doubt}");
+    }
+    let place = match standing.ahead {
+        0 => "first in the queue".to_owned(),
+        1 => "1 ahead".to_owned(),
+        ahead => format!("{ahead} ahead"),
+    };
+    let mut text = format!("waiting for a slot of pool {pool}: {place}");
+    if let Some(frozen) = &standing.frozen {
+        text += &format!("; {}", frozen_by(frozen));
+    }
+    if !standing.holders.is_empty() {
+        text += &format!("; {}", held_by(&standing.holders));
+    }
+    text
+}
+
+/// What keeps this holder out now.
+fn in_the_way(view: &PoolView, holder: &str) -> String {
+    let holders: Vec<String> = view.holders.iter().map(|other| other.holder.holder.clone()).collect();
+    if let Some(own) = view.holders.iter().find(|other| other.holder.holder == holder) {
+        return format!("{} has slot {} already", told(Some(holder)), own.slot);
+    }
+    match &view.frozen {
+        Some(frozen) => format!("it is {}", frozen_by(frozen)),
+        None if view.used >= view.max as usize => format!("it is full; {}", held_by(&holders)),
+        None => format!("others are first: {}", output::count(view.waiters.len() as u64, "waiter")),
+    }
+}
+
+/// `frozen by root@host1 (bad update)`
+pub fn frozen_by(frozen: &Frozen) -> String {
+    let reason =
+        frozen.reason.as_deref().map_or(String::new(), |reason| format!(" ({})", told(Some(reason))));
+    format!("frozen by {}{reason}", told(Some(&frozen.by)))
+}
+
+/// `held by host1, host2 and 3 more`
+fn held_by(holders: &[String]) -> String {
+    let named: Vec<String> = holders.iter().take(NAMED_MAX).map(|name| told(Some(name))).collect();
+    let more = holders.len().saturating_sub(NAMED_MAX);
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    format!("held by {}{more}", named.join(", "))
+}
+
+/// How long, and when.
+#[derive(Debug, Clone, Copy)]
+pub struct Patience {
+    /// How long to wait, all in all.
+    pub wait: Option<Duration>,
+    /// When a slot may be taken.
+    pub window: Option<Window>,
+}
+
+/// Waits for a slot.
+pub async fn obtain(
+    session: &Session,
+    pool: &Name,
+    request: &Request,
+    patience: Patience,
+    notice: &mut Notice,
+) -> Result<Held, CliError> {
+    let doing = || failed(format!("take a slot of pool {pool}"));
+    let began = Instant::now();
+    loop {
+        let left = patience.wait.map(|wait| wait.saturating_sub(began.elapsed()));
+        let open = match patience.window {
+            None => None,
+            Some(window) => {
+                let now = Zoned::now();
+                match window.open_for(&now) {
+                    Some(open) => Some(open),
+                    None => {
+                        let opens = window.opens_in(&now);
+                        let rough = durations::age(opens);
+                        notice.say(format!("outside of the window for pool {pool}: it opens in {rough}"));
+                        if left == Some(Duration::ZERO) {
+                            return Err(notice.not_obtained(patience.wait.unwrap_or_default()));
+                        }
+                        let nap = opens.min(LOOK_AT_THE_CLOCK).min(left.unwrap_or(LOOK_AT_THE_CLOCK));
+                        tokio::time::sleep(nap).await;
+                        continue;
+                    }
+                }
+            }
+        };
+        if left == Some(Duration::ZERO) {
+            // Whoever does not want to wait gets what is free now, or nothing.
+            let held = try_acquire(session, pool, request).await.map_err(doing())?;
+            return match held {
+                Some(held) => Ok(held),
+                None if patience.wait == Some(Duration::ZERO) => {
+                    Err(notice.refused(session, &request.holder).await)
+                }
+                None => Err(notice.not_obtained(patience.wait.unwrap_or_default())),
+            };
+        }
+        let limit = [left, open].into_iter().flatten().min();
+        let acquiring = acquire(session, pool, request, |standing| notice.show(&standing));
+        match limit {
+            None => return acquiring.await.map_err(doing()),
+            // At the end of the window the place in the queue is given up: it would keep others out.
+            Some(limit) => {
+                if let Ok(held) = tokio::time::timeout(limit, acquiring).await {
+                    return held.map_err(doing());
+                }
+            }
+        }
+        if patience.wait.is_some_and(|wait| began.elapsed() >= wait) {
+            return Err(notice.not_obtained(patience.wait.unwrap_or_default()));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_others_wrote_does_nothing_to_a_terminal() {
+        let evil = "\u{1b}]0;evil\u{7}".to_owned();
+        let frozen = Frozen { by: evil.clone(), reason: Some(evil.clone()), tell: false };
+        let standing = Standing { ahead: 1, holders: vec![evil], frozen: Some(frozen), own: None };
+        let said = describe(&Name::new("pool").unwrap(), &standing);
+        assert!(!said.chars().any(char::is_control) && said.contains("frozen by"), "{said:?}");
+    }
+}

@@ -1,0 +1,170 @@
+//! `menagerie slots watch POOL --when CHECK -- COMMAND`
+
+use std::ffi::OsString;
+use std::time::Duration;
+
+use clap::Args;
+use menagerie_kernel::Session;
+use menagerie_kernel::guard::{self, Command, Deadline, Outcome, Stream};
+use menagerie_kernel::session::Role;
+use menagerie_slots::{SlotsError, disarm};
+use menagerie_znodes::Name;
+use rustix::process::Signal;
+use tokio::sync::{mpsc, watch};
+
+use super::failed;
+use super::work::{WorkArgs, work};
+use crate::client::{self, Client, ClientArgs};
+use crate::exit::CliError;
+use crate::{durations, signals};
+
+/// How long a check that takes too long may take to end.
+const CHECK_GRACE: Duration = Duration::from_secs(1);
+
+/// Check this host again and again; when the check fails often enough, run the command under a slot. After success the
+/// host is out of service: it does nothing more until `slots rearm`.
+#[derive(Debug, Args)]
+pub struct Watch {
+    #[command(flatten)]
+    work: WorkArgs,
+    /// The check, run by the shell: 0 is well, 126 and 127 mean that it could not be run, anything else is not well.
+    #[arg(long, value_name = "CHECK")]
+    when: OsString,
+    /// How often; a check that takes longer has failed.
+    #[arg(long, value_name = "DURATION", value_parser = interval)]
+    every: Duration,
+    /// Act when the check has failed that often, one time after the other.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    times: u32,
+}
+
+fn interval(text: &str) -> Result<Duration, String> {
+    match durations::parse(text)? {
+        Duration::ZERO => Err("checking all the time is too often: write at least 1s".to_owned()),
+        every => Ok(every),
+    }
+}
+
+impl Watch {
+    /// Watches until told to stop, or until the command fails.
+    pub fn run(self, client: ClientArgs) -> Result<(), CliError> {
+        self.work.check()?;
+        let holder = self.work.who.holder()?;
+        let settings = client.settings()?;
+        client::block_on(async move {
+            let mut signals = signals::passed_on()?;
+            let ending = signals::asked_to_end()?;
+            let client = tokio::select! {
+                client = Client::connect_within(settings, Role::Owner) => client?,
+                signal = asked(&ending) => return stopped(signal),
+            };
+            let watched = self.watch(&client.session, &holder, &mut signals, &ending).await;
+            client::close(client.session).await;
+            watched
+        })
+    }
+
+    async fn watch(
+        &self,
+        session: &Session,
+        holder: &Name,
+        signals: &mut mpsc::Receiver<Signal>,
+        ending: &Ending,
+    ) -> Result<(), CliError> {
+        let pool = &self.work.pool;
+        self.require_pool(session).await?;
+        let plan = self.work.plan(Some(holder.clone()));
+        loop {
+            tokio::select! {
+                // First, because it may have come while the command ran.
+                biased;
+                signal = asked(ending) => return stopped(signal),
+                armed = self.armed(session, holder) => armed?,
+            }
+            tokio::select! {
+                unwell = self.unwell() => unwell?,
+                signal = asked(ending) => return stopped(signal),
+            }
+            eprintln!("{holder} is not well: taking a slot of pool {pool}");
+            // What came before is not for the command.
+            while signals.try_recv().is_ok() {}
+            match work(session, &self.work, None, &plan, signals).await? {
+                0 => eprintln!("{holder} is done"),
+                code => return Err(CliError::Ended { code }),
+            }
+        }
+    }
+
+    /// Better told now than when it matters.
+    async fn require_pool(&self, session: &Session) -> Result<(), CliError> {
+        let pool = &self.work.pool;
+        menagerie_slots::Snapshot::read(&session.term(), pool)
+            .await
+            .map(drop)
+            .map_err(failed(format!("watch for pool {pool}")))
+    }
+
+    async fn armed(&self, session: &Session, holder: &Name) -> Result<(), CliError> {
+        let pool = &self.work.pool;
+        let armed: Result<(), SlotsError> = disarm::armed(session, pool, holder, |_| {
+            eprintln!("{holder} is out of service until `menagerie slots rearm {pool} {holder}`");
+        })
+        .await;
+        armed.map_err(failed(format!("watch for pool {pool}")))
+    }
+
+    /// Checks until it has failed often enough.
+    async fn unwell(&self) -> Result<(), CliError> {
+        let mut failures = 0;
+        let mut ticks = tokio::time::interval(self.every);
+        ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        loop {
+            ticks.tick().await;
+            let command = Command::new("/bin/sh", CHECK_GRACE)
+                .arg("-c")
+                .arg(&self.when)
+                .stdin(Stream::Null)
+                // It is asked to end so much before its deadline, and may take all of its time until then.
+                .deadline(Deadline::after(self.every.saturating_add(CHECK_GRACE)));
+            let started = guard::spawn(command, guard::this_program()).await;
+            let mut check = started.map_err(|source| CliError::NotStarted { source })?;
+            let how = match check.wait().await {
+                Outcome::Exited(0) => {
+                    failures = 0;
+                    continue;
+                }
+                // That says nothing of the host, and a check with a typo must not take a fleet out of service.
+                Outcome::Exited(126 | 127) | Outcome::GuardDied => {
+                    eprintln!("the check could not be run: {}", self.when.display());
+                    continue;
+                }
+                Outcome::Expired => format!("took longer than {} and ", durations::show(self.every)),
+                Outcome::Exited(_) | Outcome::Signaled(_) => String::new(),
+            };
+            failures += 1;
+            eprintln!("the check {how}has failed, {failures} of {} times", self.times);
+            if failures >= self.times {
+                return Ok(());
+            }
+        }
+    }
+}
+
+type Ending = watch::Receiver<Option<Signal>>;
+
+/// The signal that asks us to end, once it has come.
+async fn asked(ending: &Ending) -> Signal {
+    let mut ending = ending.clone();
+    match ending.wait_for(Option::is_some).await.map(|signal| *signal) {
+        Ok(Some(signal)) => signal,
+        Ok(None) | Err(_) => std::future::pending().await,
+    }
+}
+
+/// It went on until now, as it should.
+fn stopped(signal: Signal) -> Result<(), CliError> {
+    match signal {
+        Signal::INT | Signal::TERM => Ok(()),
+        other => Err(CliError::Interrupted { signal: other.as_raw() }),
+    }
+}

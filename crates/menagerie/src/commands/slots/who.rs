@@ -1,0 +1,98 @@
+//! Who asks: this user, this host, this process.
+
+use clap::Args;
+use menagerie_slots::core::Local;
+use menagerie_slots::{Request, identity};
+use menagerie_znodes::Name;
+
+use crate::exit::CliError;
+
+/// More is no reason but an essay, and stands in every list.
+const REASON_BYTES_MAX: usize = 1_000;
+
+/// Who asks for a slot, and why.
+#[derive(Debug, Clone, Args)]
+pub struct WhoArgs {
+    /// Why; shown to whoever looks at the pool.
+    #[arg(long, value_name = "TEXT", value_parser = reason)]
+    reason: Option<String>,
+    /// The name to hold by; one name never holds two slots [default: the host's].
+    #[arg(long, value_name = "NAME")]
+    holder: Option<Name>,
+    /// What this host is called, if not as the system says. A slot is taken over by a later run of its holder on the same
+    /// host only.
+    #[arg(long, value_name = "NAME", env = "MENAGERIE_HOST")]
+    host: Option<Name>,
+}
+
+fn reason(text: &str) -> Result<String, String> {
+    if text.len() > REASON_BYTES_MAX {
+        return Err(format!("a reason has at most {REASON_BYTES_MAX} bytes, and this one {}", text.len()));
+    }
+    Ok(text.to_owned())
+}
+
+impl WhoArgs {
+    /// The name to hold by.
+    pub fn holder(&self) -> Result<Name, CliError> {
+        match self.holder.clone().or_else(|| self.host.clone()) {
+            Some(name) => Ok(name),
+            None => Name::new(identity::host()).map_err(|error| CliError::Usage {
+                what: format!("this host's name cannot be used: {error}"),
+                help: "name the holder with --holder".to_owned(),
+            }),
+        }
+    }
+
+    /// What this host knows of itself.
+    pub fn local(&self) -> Local {
+        let local = identity::local();
+        match &self.host {
+            Some(host) => Local { host: host.to_string(), ..local },
+            None => local,
+        }
+    }
+
+    /// As somebody for whom no process of ours stands.
+    pub fn request(&self) -> Result<Request, CliError> {
+        Ok(Request {
+            holder: self.holder()?.to_string(),
+            priority: 0,
+            ephemeral: false,
+            who: Some(user()),
+            reason: self.reason.clone(),
+            command: Vec::new(),
+            local: self.local(),
+            process: None,
+            guard: None,
+        })
+    }
+}
+
+/// What this host is called when nobody is named: the same for whoever takes a slot and whoever gives it back.
+pub fn this_host() -> String {
+    let named = std::env::var("MENAGERIE_HOST").ok().filter(|name| !name.is_empty());
+    named.unwrap_or_else(identity::host)
+}
+
+/// Who types this: whoever became root by `sudo` is still the one who did it.
+pub fn user() -> String {
+    let named = ["SUDO_USER", "USER", "LOGNAME"].iter().find_map(|name| std::env::var(name).ok());
+    let uid = rustix::process::getuid().as_raw();
+    named.filter(|name| !name.is_empty()).or_else(|| known(uid)).unwrap_or_else(|| format!("uid {uid}"))
+}
+
+/// The name of a user, as this machine knows it.
+fn known(uid: u32) -> Option<String> {
+    let users = std::fs::read_to_string("/etc/passwd").ok()?;
+    users.lines().find_map(|line| {
+        let mut fields = line.split(':');
+        let (name, number) = (fields.next()?, fields.nth(1)?);
+        (number.parse() == Ok(uid)).then(|| name.to_owned())
+    })
+}
+
+/// Who does this to a pool.
+pub fn operator() -> String {
+    format!("{}@{}", user(), identity::host())
+}

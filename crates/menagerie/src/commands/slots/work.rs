@@ -1,0 +1,186 @@
+//! What `slots run` and `slots watch` have in common: a command that runs under a slot.
+
+use std::ffi::OsString;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use menagerie_kernel::Session;
+use menagerie_slots::run::{self as engine, Ended, OnFailure, Plan, RunError};
+use menagerie_slots::{Held, Request, identity};
+use menagerie_znodes::Name;
+use rustix::process::Signal;
+use tokio::sync::mpsc;
+
+use super::failed;
+use super::waiting::{Notice, Patience, obtain};
+use super::who::WhoArgs;
+use super::window::{self, Window};
+use crate::durations;
+use crate::exit::CliError;
+
+/// Which command, and how.
+#[derive(Debug, Args)]
+pub struct WorkArgs {
+    /// Which pool.
+    pub pool: Name,
+    #[command(flatten)]
+    pub who: WhoArgs,
+    /// The slot ends with our ZooKeeper session, and the command before it: also if we are stopped or cut off.
+    #[arg(long)]
+    ephemeral: bool,
+    /// Who is more important waits less: 0 to 999.
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u16).range(0..=999))]
+    priority: u16,
+    /// What becomes of the slot when the command fails [default: hold; release with --ephemeral].
+    #[arg(long, value_enum)]
+    on_failure: Option<OnFailureArg>,
+    /// Keep the slot that long after success.
+    #[arg(long, value_name = "DURATION", allow_negative_numbers = true, value_parser = durations::parse, default_value = "0")]
+    release_delay: Duration,
+    /// Take a slot only at that time of day, local time, such as 22:00-04:00.
+    #[arg(long, value_name = "FROM-TO", value_parser = window::parse)]
+    pub window: Option<Window>,
+    /// Between SIGTERM and SIGKILL, when the slot is lost or what the command left behind has to end; with --ephemeral at
+    /// most a quarter of the session time-out.
+    #[arg(long, value_name = "DURATION", allow_negative_numbers = true, value_parser = durations::parse, default_value = "10s")]
+    grace: Duration,
+    /// Run this by the shell when the slot is had, before the command; if it fails, the command does not run.
+    #[arg(long, value_name = "CMD")]
+    on_acquire: Option<OsString>,
+    /// Run this by the shell when the command has succeeded, before the slot is given back; if it fails, so has the command.
+    #[arg(long, value_name = "CMD")]
+    on_release: Option<OsString>,
+    /// The command and its arguments, behind `--`.
+    #[arg(last = true, required = true, value_name = "COMMAND")]
+    pub command: Vec<OsString>,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum OnFailureArg {
+    Hold,
+    Release,
+}
+
+impl WorkArgs {
+    /// Refuses what makes no sense together.
+    pub fn check(&self) -> Result<(), CliError> {
+        if self.ephemeral && matches!(self.on_failure, Some(OnFailureArg::Hold)) {
+            return Err(CliError::Usage {
+                what: "--ephemeral slots end with this process, so --on-failure hold cannot hold them"
+                    .to_owned(),
+                help: "leave out one of the two".to_owned(),
+            });
+        }
+        Ok(())
+    }
+
+    /// Who asks, and for what.
+    pub fn request(&self) -> Result<Request, CliError> {
+        Ok(Request {
+            priority: self.priority,
+            ephemeral: self.ephemeral,
+            command: self.command.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
+            process: Some(identity::this_process()),
+            ..self.who.request()?
+        })
+    }
+
+    /// What to do under the slot.
+    pub fn plan(&self, disarm: Option<Name>) -> Plan {
+        let on_failure = match self.on_failure {
+            Some(OnFailureArg::Release) => OnFailure::Release,
+            Some(OnFailureArg::Hold) | None => OnFailure::Hold,
+        };
+        Plan {
+            command: self.command.clone(),
+            on_acquire: self.on_acquire.clone(),
+            on_release: self.on_release.clone(),
+            disarm,
+            grace: self.grace,
+            on_failure,
+            release_delay: self.release_delay,
+            take_terminal: true,
+        }
+    }
+}
+
+/// Waits for a slot, runs the plan under it, and tells the exit code.
+pub async fn work(
+    session: &Session,
+    args: &WorkArgs,
+    wait: Option<Duration>,
+    plan: &Plan,
+    signals: &mut mpsc::Receiver<Signal>,
+) -> Result<u8, CliError> {
+    let request = args.request()?;
+    let patience = Patience { wait, window: args.window };
+    let mut notice = Notice::new(&args.pool);
+    let held = tokio::select! {
+        held = obtain(session, &args.pool, &request, patience, &mut notice) => held?,
+        signal = ends(signals) => return Err(CliError::Interrupted { signal: signal.as_raw() }),
+    };
+    notice.clear();
+    run_under(session, &args.pool, held, plan, signals).await
+}
+
+/// The next signal that asks us to end.
+pub async fn ends(signals: &mut mpsc::Receiver<Signal>) -> Signal {
+    loop {
+        match signals.recv().await {
+            Some(signal @ (Signal::HUP | Signal::INT | Signal::QUIT | Signal::TERM)) => return signal,
+            Some(_) => {}
+            None => std::future::pending().await,
+        }
+    }
+}
+
+async fn run_under(
+    session: &Session,
+    pool: &Name,
+    held: Held,
+    plan: &Plan,
+    signals: &mut mpsc::Receiver<Signal>,
+) -> Result<u8, CliError> {
+    let (slot, holder) = (held.number(), held.holder().holder.clone());
+    let left = if held.is_resumed() {
+        format!("an earlier run has begun, so {holder} keeps slot {slot} of pool {pool}")
+    } else {
+        format!("slot {slot} of pool {pool} is free again")
+    };
+    let kept = format!(
+        "so {holder} keeps slot {slot} of pool {pool}; run it again to go on, or free it with `menagerie slots release \
+         {pool} {holder} --force`"
+    );
+    let lost = || CliError::Lost { what: format!("slot {slot} of pool {pool}; what ran under it has ended") };
+    match engine::run(session, pool, held, plan, signals).await {
+        Ok(Ended::Released(outcome)) => Ok(outcome.exit_code()),
+        Ok(Ended::NotWanted(outcome)) => {
+            eprintln!("--on-acquire failed, so the command was not run; {left}");
+            Ok(outcome.exit_code())
+        }
+        Ok(Ended::Kept(outcome)) => {
+            eprintln!("the command failed, {kept}");
+            Ok(outcome.exit_code())
+        }
+        Ok(Ended::NotReleased(outcome)) => {
+            eprintln!("the command succeeded, but --on-release failed, {kept}");
+            Ok(outcome.exit_code())
+        }
+        Ok(Ended::OutOfService) => {
+            eprintln!(
+                "another run of {holder} has done it meanwhile; slot {slot} of pool {pool} is free again"
+            );
+            Ok(0)
+        }
+        Ok(Ended::Lost) => Err(lost()),
+        Err(RunError::NotStarted(source)) => {
+            eprintln!("{left}");
+            Err(CliError::NotStarted { source })
+        }
+        Err(RunError::StillHeld { slot, .. }) => {
+            Err(CliError::StillHeld { pool: pool.to_string(), slot, holder })
+        }
+        Err(RunError::Slots(menagerie_slots::SlotsError::Lost { .. })) => Err(lost()),
+        Err(RunError::Slots(source)) => Err(failed(format!("run under a slot of pool {pool}"))(source)),
+    }
+}

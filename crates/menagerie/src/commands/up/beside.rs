@@ -1,0 +1,65 @@
+//! A server inside `menagerie up`, on a thread of its own, with a session of its own.
+
+use std::net::SocketAddr;
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+use menagerie_kernel::{Config, Session};
+use tokio::sync::oneshot;
+use tracing::warn;
+
+use crate::client;
+use crate::exit::CliError;
+
+/// How long taking leave may take.
+const LEAVE: Duration = Duration::from_secs(2);
+
+/// A running server, until it is told to stop.
+pub struct Beside {
+    stop: oneshot::Sender<()>,
+    stopped: mpsc::Receiver<()>,
+}
+
+impl Beside {
+    /// Serves with what this keeper has.
+    pub fn start(
+        name: &'static str,
+        keeper: SocketAddr,
+        namespace: &str,
+        serve: impl AsyncFnOnce(Session) -> Result<(), CliError> + Send + 'static,
+    ) -> Result<Self, CliError> {
+        let config = Config::new(keeper.to_string(), namespace);
+        let (stop, stopping) = oneshot::channel();
+        let (done, stopped) = mpsc::channel();
+        let run = move || {
+            if let Err(error) = client::block_on(until(config, serve, stopping)) {
+                warn!(%error, role = name, "it is not served");
+            }
+            let _ = done.send(());
+        };
+        let spawned = thread::Builder::new().name(name.to_owned()).spawn(run);
+        spawned.map(|_| Self { stop, stopped }).map_err(CliError::io("start a thread"))
+    }
+
+    /// Takes leave of the keeper, which must still be there.
+    pub fn stop(self) {
+        let _ = self.stop.send(());
+        let _ = self.stopped.recv_timeout(LEAVE);
+    }
+}
+
+async fn until(
+    config: Config,
+    serve: impl AsyncFnOnce(Session) -> Result<(), CliError>,
+    stopping: oneshot::Receiver<()>,
+) -> Result<(), CliError> {
+    let origin = crate::config::Origin::Flag("--keeper-listen");
+    let session = Session::connect(config).await.map_err(|source| CliError::Connect { source, origin })?;
+    let result = tokio::select! {
+        result = serve(session.clone()) => result,
+        _ = stopping => Ok(()),
+    };
+    client::close(session).await;
+    result
+}

@@ -1,0 +1,93 @@
+//! Two workers share a queue.
+
+use std::fmt::Display;
+use std::sync::Arc;
+use std::time::Duration;
+
+use menagerie_journal::NewMessage;
+use menagerie_kernel::recipes::settle::Rule;
+use menagerie_kernel::{Config, Session, guard};
+use menagerie_queues::admin::{self, Place, Putter, show};
+use menagerie_queues::journals::{Access, Journals};
+use menagerie_queues::metrics::Metrics;
+use menagerie_queues::runner::exec::Exec;
+use menagerie_queues::runner::{Limits, Program, lease_grace};
+use menagerie_queues::worker::{self, Means, Options};
+use menagerie_znodes::Name;
+use menagerie_znodes::queues::QueueName;
+use prometheus_client::registry::Registry;
+use tokio::sync::mpsc;
+
+const QUEUE: &str = "mail";
+const PARTITIONS: u16 = 4;
+const MESSAGES: u32 = 40;
+const WORKERS: usize = 2;
+
+/// What is done with a message: long enough to look at it from another terminal.
+const TASK: &str = "sleep 0.3";
+
+/// The journal of this machine registers a moment after it has started.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// Between two looks at how far they are.
+const LOOK: Duration = Duration::from_millis(500);
+
+/// Runs it. The workers stay, for who wants to put more.
+pub async fn run(config: Config, hint: &str) -> Result<(), String> {
+    let session = Session::connect(config.clone()).await.map_err(said)?;
+    let journals = Journals::registered(&session, Access::default()).await.map_err(said)?;
+    let queue: QueueName = QUEUE.parse().map_err(said)?;
+    let names = journals.names(PATIENCE).await;
+    let journal = names.first().ok_or("there is no journal")?;
+    admin::create(&session, &journals, &queue, PARTITIONS, journal).await.map_err(said)?;
+    let mut putter = Putter::open(&session, &journals, &queue, 0).await.map_err(said)?;
+    let messages = (1..=MESSAGES).map(|number| (Place::Any, NewMessage::new(format!("letter {number}"))));
+    putter.put(messages.collect()).await.map_err(said)?;
+    println!(
+        "demo: queue {QUEUE} has {MESSAGES} messages in {PARTITIONS} partitions, and {WORKERS} workers handle them in order"
+    );
+    println!("demo: watch it with `menagerie queue show {QUEUE} --watch{hint}`");
+    println!("demo: put more with `menagerie queue put {QUEUE} hello{hint}`");
+    let workers: Vec<_> =
+        (1..=WORKERS).map(|number| tokio::spawn(work(config.clone(), queue.clone(), number))).collect();
+    loop {
+        tokio::time::sleep(LOOK).await;
+        let view = show::show(&session, &journals, &queue).await.map_err(said)?;
+        if view.lag() == 0 {
+            break;
+        }
+    }
+    println!(
+        "demo: all {MESSAGES} messages of queue {QUEUE} are handled; see `menagerie queue workers{hint}`"
+    );
+    for worker in workers {
+        worker.await.map_err(said)??;
+    }
+    Ok(())
+}
+
+async fn work(config: Config, queue: QueueName, number: usize) -> Result<(), String> {
+    let session = Session::connect(config).await.map_err(said)?;
+    let journals = Journals::registered(&session, Access::default()).await.map_err(said)?;
+    let grace = Duration::from_secs(1);
+    let program = Program {
+        command: ["/bin/sh", "-c", TASK].map(Into::into).to_vec(),
+        guard: guard::this_program().to_owned(),
+        grace,
+        lease_grace: lease_grace(grace, session.term().timeout()),
+        limits: Limits::default(),
+        user: None,
+    };
+    let name = Name::new(format!("demo-{number}")).map_err(said)?;
+    let quiet = Duration::from_secs(1);
+    let settle = Rule { quiet, cap: quiet * 10 };
+    let options = Options { settle, ..Options::new(name, vec![queue]) };
+    let metrics = Metrics::new(&mut Registry::default());
+    let means = Means { session, journals, task: Arc::new(Exec::new(program)), metrics };
+    // Kept: without it the worker would take itself for told to end.
+    let (_orders, received) = mpsc::channel(1);
+    worker::run(means, options, received).await.map(drop).map_err(said)
+}
+
+fn said(error: impl Display) -> String {
+    error.to_string()
+}

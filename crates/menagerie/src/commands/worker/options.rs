@@ -1,0 +1,121 @@
+//! How a worker works: what the command line says, else the file, else what most want.
+
+use std::num::NonZeroU32;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use menagerie_kernel::recipes::settle::Rule;
+use menagerie_queues::core::failure::{self, OnFailure};
+use menagerie_queues::core::ledger::{Ack, Commit};
+use menagerie_queues::core::turn;
+use menagerie_queues::worker::Options;
+use menagerie_znodes::Name;
+use menagerie_znodes::queues::QueueName;
+
+use crate::commands::slots::who::this_host;
+use crate::config::{Chosen, WorkerSettings, worker};
+use crate::durations;
+use crate::exit::CliError;
+
+/// Changes that do not stop are cut off after so many times the quiet that is waited for.
+const SETTLE_CAP: u32 = 10;
+
+/// How it works.
+#[derive(Debug, Clone, Args)]
+pub struct OptionArgs {
+    /// Appended to the worker's name, which is the host's and the process number.
+    #[arg(long, value_name = "NAME")]
+    name: Option<Name>,
+    /// Drain a queue before the next one is looked at [default: one message of each in turn].
+    #[arg(long)]
+    strict: bool,
+    /// Messages that are handled at once, each of another partition [default: 1].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    concurrency: Option<u16>,
+    /// Move partitions when nobody has come or gone for so long [default: 3s].
+    #[arg(long, value_name = "DURATION", value_parser = durations::parse_fine)]
+    settle: Option<Duration>,
+    /// When what is done is recorded: `each` message, every N messages, or after a time such as 50ms [default: each].
+    #[arg(long, value_name = "each|N|TIME", value_parser = worker::commit)]
+    commit: Option<Commit>,
+    /// Record a message when it is done, so that it may be handled twice, or before it begins, so that it may be lost.
+    #[arg(long, value_enum, default_value_t = AckArg::After)]
+    ack: AckArg,
+    /// Give a task up to N messages at once [default: 1].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    batch: Option<u16>,
+    /// What becomes of a message that has no attempts left: it is logged and passed over, it goes to QUEUE.failed, or the
+    /// worker stops [default: queue].
+    #[arg(long, value_name = "log|queue|stop", value_parser = worker::on_failure)]
+    on_failure: Option<OnFailure>,
+    /// How often a message is tried [default: 5].
+    #[arg(long, value_name = "N")]
+    attempts: Option<NonZeroU32>,
+    /// The pause before the second attempt; each is twice the one before [default: 1s].
+    #[arg(long, value_name = "DURATION", value_parser = durations::parse_fine)]
+    backoff: Option<Duration>,
+    /// No pause is longer [default: 60s].
+    #[arg(long, value_name = "DURATION", value_parser = durations::parse_fine)]
+    backoff_max: Option<Duration>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum AckArg {
+    After,
+    Before,
+}
+
+impl OptionArgs {
+    /// All told.
+    pub fn options(&self, queues: &[QueueName], file: &WorkerSettings) -> Result<Options, CliError> {
+        let usual = Options::new(self.worker_name()?, queues.to_vec());
+        let quiet = pick(self.settle, &file.settle, usual.settle.quiet);
+        let options = Options {
+            policy: match self.strict || pick(None, &file.strict, false) {
+                true => turn::Policy::Strict,
+                false => turn::Policy::InTurn,
+            },
+            concurrency: pick(self.concurrency.map(usize::from), &file.concurrency, usual.concurrency),
+            batch: pick(self.batch.map(usize::from), &file.batch, usual.batch),
+            commit: pick(self.commit, &file.commit, usual.commit),
+            ack: match self.ack {
+                AckArg::After => Ack::After,
+                AckArg::Before => Ack::Before,
+            },
+            failure: failure::Policy {
+                attempts: pick(self.attempts, &file.attempts, usual.failure.attempts),
+                backoff: pick(self.backoff, &file.backoff, usual.failure.backoff),
+                backoff_max: pick(self.backoff_max, &file.backoff_max, usual.failure.backoff_max),
+                on_failure: pick(self.on_failure, &file.on_failure, usual.failure.on_failure),
+            },
+            settle: Rule { quiet, cap: quiet.saturating_mul(SETTLE_CAP) },
+            ..usual
+        };
+        if options.ack == Ack::Before
+            && (options.batch > 1 || self.attempts.is_some_and(|many| many.get() > 1))
+        {
+            return Err(CliError::Usage {
+                what: "--ack before means one attempt, and one message at a time".to_owned(),
+                help: "leave out --attempts and --batch, or --ack before".to_owned(),
+            });
+        }
+        Ok(options)
+    }
+
+    /// As the seed has it: host and process, and a name behind them if there is one.
+    fn worker_name(&self) -> Result<Name, CliError> {
+        let process = format!("{}-{}", this_host(), std::process::id());
+        let name = match &self.name {
+            Some(name) => format!("{process}-{name}"),
+            None => process,
+        };
+        Name::new(name).map_err(|error| CliError::Usage {
+            what: format!("this worker cannot be named after its host: {error}"),
+            help: "name the host with MENAGERIE_HOST".to_owned(),
+        })
+    }
+}
+
+fn pick<T: Clone>(flag: Option<T>, file: &Option<Chosen<T>>, usual: T) -> T {
+    flag.or_else(|| file.as_ref().map(|chosen| chosen.value.clone())).unwrap_or(usual)
+}

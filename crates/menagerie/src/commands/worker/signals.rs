@@ -1,0 +1,148 @@
+//! What a worker is told by signals while it runs.
+
+use std::time::Duration;
+
+use menagerie_queues::worker::{Adjustment, Options, Order};
+use menagerie_znodes::queues::QueueName;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::{mpsc, oneshot};
+use tracing::{error, info, warn};
+
+use super::options::OptionArgs;
+use crate::client::ClientArgs;
+use crate::config::Settings;
+use crate::exit::CliError;
+use crate::logging;
+
+/// What is needed to obey them.
+pub struct Told {
+    pub orders: mpsc::Sender<Order>,
+    pub term_grace: Duration,
+    pub client: ClientArgs,
+    pub args: OptionArgs,
+    pub queues: Vec<QueueName>,
+    pub settings: Settings,
+}
+
+/// Listens from here on. Gives what comes true when it is told to end: for who has not begun yet.
+pub fn listen(told: Told) -> Result<impl Future<Output = ()>, CliError> {
+    let on = |kind: SignalKind| signal(kind).map_err(CliError::io("listen for signals"));
+    let (mut interrupts, mut terminations) = (on(SignalKind::interrupt())?, on(SignalKind::terminate())?);
+    let (mut hangups, mut reopens) = (on(SignalKind::hangup())?, on(SignalKind::user_defined1())?);
+    let mut dumps = on(SignalKind::user_defined2())?;
+    let (ending, ended) = oneshot::channel();
+    let mut ending = Some(ending);
+    // Ends with the runtime, as the process does.
+    tokio::spawn(async move {
+        let mut told = told;
+        let mut asked = false;
+        loop {
+            tokio::select! {
+                Some(()) = interrupts.recv() => {
+                    let order = if asked { Order::Abort } else { Order::Finish };
+                    info!(?order, "interrupted");
+                    let _ = told.orders.send(order).await;
+                    asked = true;
+                }
+                Some(()) = terminations.recv() => {
+                    told.terminate();
+                    asked = true;
+                }
+                Some(()) = hangups.recv() => told.reload().await,
+                Some(()) = reopens.recv() => reopen(),
+                Some(()) = dumps.recv() => told.dump().await,
+                else => return,
+            }
+            if asked && let Some(ending) = ending.take() {
+                let _ = sd_notify::notify(&[sd_notify::NotifyState::Stopping]);
+                let _ = ending.send(());
+            }
+        }
+    });
+    Ok(async {
+        if ended.await.is_err() {
+            std::future::pending().await
+        }
+    })
+}
+
+fn reopen() {
+    match logging::reopen() {
+        Ok(true) => info!("log file opened anew"),
+        Ok(false) => info!("there is no log file to open anew"),
+        Err(error) => error!(%error, "the log file cannot be opened anew; the old one is kept"),
+    }
+}
+
+impl Told {
+    /// Stops what runs, now or when it had its time.
+    fn terminate(&self) {
+        let (orders, grace) = (self.orders.clone(), self.term_grace);
+        info!(grace_s = grace.as_secs(), "terminated");
+        tokio::spawn(async move {
+            if !grace.is_zero() {
+                let _ = orders.send(Order::Finish).await;
+                tokio::time::sleep(grace).await;
+            }
+            let _ = orders.send(Order::Abort).await;
+        });
+    }
+
+    /// One line of JSON on standard error: standard output is the tasks'.
+    async fn dump(&self) {
+        let (answer, answered) = oneshot::channel();
+        if self.orders.send(Order::Show(answer)).await.is_err() {
+            return;
+        }
+        if let Ok(view) = answered.await
+            && let Ok(text) = serde_json::to_string(&view)
+        {
+            eprintln!("{text}");
+        }
+    }
+
+    /// Reads the configuration again. What can be changed is changed; the rest is told.
+    async fn reload(&mut self) {
+        let read = self.client.clone().settings().and_then(|settings| {
+            let before = self.args.options(&self.queues, &self.settings.worker)?;
+            let after = self.args.options(&self.queues, &settings.worker)?;
+            Ok((settings, before, after))
+        });
+        let (settings, before, after) = match read {
+            Ok(read) => read,
+            Err(error) => {
+                let because = std::error::Error::source(&error).map(ToString::to_string).unwrap_or_default();
+                return error!(%error, because, "the configuration cannot be read again; nothing is changed");
+            }
+        };
+        let needs_restart = restarts(&self.settings, &settings, &before, &after);
+        for key in needs_restart {
+            warn!(key, "this setting has changed, and needs a restart");
+        }
+        let Options { policy, concurrency, failure, .. } = after;
+        let adjustment = Adjustment { policy, concurrency, failure };
+        info!(?adjustment, "configuration read again");
+        let _ = self.orders.send(Order::Adjust(adjustment)).await;
+        self.settings.worker = settings.worker;
+    }
+}
+
+/// Settings that have changed and count only when a worker begins.
+fn restarts(was: &Settings, is: &Settings, before: &Options, after: &Options) -> Vec<&'static str> {
+    [
+        ("zookeeper.servers", was.servers.value != is.servers.value),
+        ("zookeeper.namespace", was.namespace.value != is.namespace.value),
+        ("zookeeper.session_timeout", was.session_timeout.value != is.session_timeout.value),
+        ("zookeeper.auth", was.auth != is.auth),
+        (
+            "zookeeper.tls",
+            (&was.tls_ca, &was.tls_cert, &was.tls_key) != (&is.tls_ca, &is.tls_cert, &is.tls_key),
+        ),
+        ("worker.settle", before.settle != after.settle),
+        ("worker.batch", before.batch != after.batch),
+        ("worker.commit", before.commit != after.commit),
+    ]
+    .into_iter()
+    .filter_map(|(key, changed)| changed.then_some(key))
+    .collect()
+}

@@ -1,0 +1,161 @@
+//! What is done with a message.
+
+use std::ffi::OsString;
+use std::sync::Arc;
+use std::time::Duration;
+
+use clap::Args;
+use menagerie_kernel::{Session, guard};
+use menagerie_queues::runner::exec::Exec;
+use menagerie_queues::runner::python::Python;
+use menagerie_queues::runner::serve::{Greeting, Serve, ServeError};
+use menagerie_queues::runner::{Limits, Program, Shape, lease_grace};
+use menagerie_queues::task::Task;
+use menagerie_queues::worker::Options;
+
+use super::{program, user};
+use crate::durations;
+use crate::exit::CliError;
+
+/// What is run, and within which limits.
+#[derive(Debug, Args)]
+pub struct TaskArgs {
+    /// COMMAND stays, and is fed lines of JSON.
+    #[arg(long, conflicts_with = "python")]
+    serve: bool,
+    /// Call this Python function: `f(message, context)`.
+    #[arg(long, value_name = "MODULE:FUNCTION", conflicts_with = "command")]
+    python: Option<String>,
+    /// Python, if not the one in the PATH.
+    #[arg(long, value_name = "PROGRAM", default_value = "python3", requires = "python")]
+    interpreter: OsString,
+    /// Before the first message: a command for the shell, which has to succeed; with --python, a function that returns the
+    /// context.
+    #[arg(long, value_name = "CMD|MODULE:FUNCTION")]
+    on_startup: Option<OsString>,
+    /// Call this Python function with the context in each fork, before the message is handled.
+    #[arg(long, value_name = "MODULE:FUNCTION", requires = "python")]
+    after_fork: Option<String>,
+    /// A message may take so long: SIGTERM then, SIGKILL after --grace, and it has failed.
+    #[arg(long, value_name = "DURATION", value_parser = limit)]
+    time_limit: Option<Duration>,
+    /// Address space of each process: bytes, or 512M, 2G.
+    #[arg(long, value_name = "BYTES", value_parser = bytes)]
+    memory_limit: Option<u64>,
+    /// Run tasks as this user; only root can.
+    #[arg(long, value_name = "NAME")]
+    user: Option<String>,
+    /// Between SIGTERM and SIGKILL, whenever a task has to end; at most a quarter of the session time-out when the
+    /// partition is lost.
+    #[arg(long, value_name = "DURATION", value_parser = durations::parse, default_value = "10s")]
+    grace: Duration,
+    /// The command and its arguments, behind `--`.
+    #[arg(last = true, value_name = "COMMAND")]
+    command: Vec<OsString>,
+}
+
+fn limit(text: &str) -> Result<Duration, String> {
+    match durations::parse_fine(text)? {
+        Duration::ZERO => Err("no message can be handled in no time".to_owned()),
+        limit => Ok(limit),
+    }
+}
+
+/// `1048576`, `512K`, `64M`, `2G`.
+fn bytes(text: &str) -> Result<u64, String> {
+    let wrong = || format!("{text:?} is no size: write bytes, or 512K, 64M, 2G");
+    let (number, unit) = match text.char_indices().last() {
+        Some((at, 'k' | 'K')) => (&text[..at], 1 << 10),
+        Some((at, 'm' | 'M')) => (&text[..at], 1 << 20),
+        Some((at, 'g' | 'G')) => (&text[..at], 1 << 30),
+        _ => (text, 1),
+    };
+    let number: u64 = number.parse().map_err(|_| wrong())?;
+    number.checked_mul(unit).filter(|bytes| *bytes > 0).ok_or_else(wrong)
+}
+
+impl TaskArgs {
+    /// Refuses what makes no sense together.
+    pub fn check(&self, options: &Options) -> Result<(), CliError> {
+        if self.python.is_none() && self.command.is_empty() {
+            return Err(CliError::Usage {
+                what: "nothing is said about what to do with messages".to_owned(),
+                help: "name a command behind `--`, or a Python function with --python".to_owned(),
+            });
+        }
+        if options.batch > 1 && self.python.is_none() && !self.serve {
+            return Err(CliError::Usage {
+                what: "a command gets one message at a time, so --batch means nothing to it".to_owned(),
+                help: "feed a program with --serve, or use --python".to_owned(),
+            });
+        }
+        self.command.first().map_or(Ok(()), |program| program::find(program))
+    }
+
+    fn program(&self, command: Vec<OsString>, session: &Session) -> Result<Program, CliError> {
+        Ok(Program {
+            command,
+            guard: guard::this_program().to_owned(),
+            grace: self.grace,
+            lease_grace: lease_grace(self.grace, session.term().timeout()),
+            limits: Limits { time: self.time_limit, memory_bytes: self.memory_limit },
+            user: self.user.as_deref().map(user::named).transpose()?,
+        })
+    }
+
+    /// Starts what has to be there before the first message.
+    pub async fn start(&self, options: &Options, session: &Session) -> Result<Arc<dyn Task>, CliError> {
+        let shape = if options.batch > 1 { Shape::List } else { Shape::One };
+        if let Some(function) = &self.python {
+            let python = Python {
+                interpreter: self.interpreter.clone(),
+                function: function.clone(),
+                on_startup: self.on_startup.as_ref().map(|name| name.to_string_lossy().into_owned()),
+                after_fork: self.after_fork.clone(),
+            };
+            let serve = Serve::new(self.program(python.command(shape), session)?, shape, Greeting::Ready);
+            serve.warm_up().await.map_err(|error| not_ready(function, error))?;
+            return Ok(Arc::new(serve));
+        }
+        if let Some(script) = &self.on_startup {
+            let shell = self.program(vec!["/bin/sh".into(), "-c".into(), script.clone()], session)?;
+            shell.run_once().await.map_err(|why| CliError::Refused {
+                what: format!("--on-startup failed: {why}"),
+                help: "no message was touched; see to it, and start the worker again".to_owned(),
+            })?;
+        }
+        let program = self.program(self.command.clone(), session)?;
+        if !self.serve {
+            return Ok(Arc::new(Exec::new(program)));
+        }
+        let serve = Serve::new(program, shape, Greeting::None);
+        let name = self.command.first().map_or(String::new(), |name| name.to_string_lossy().into_owned());
+        serve.warm_up().await.map_err(|error| not_ready(&name, error))?;
+        Ok(Arc::new(serve))
+    }
+}
+
+fn not_ready(name: &str, error: ServeError) -> CliError {
+    match error {
+        ServeError::Guard(source) => CliError::NotStarted { source },
+        ServeError::NotReady(why) => CliError::Refused {
+            what: format!("{name} cannot handle messages: {why}"),
+            help: "no message was touched; see to it, and start the worker again".to_owned(),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_have_units() {
+        for (text, size) in [("100", 100), ("4k", 4096), ("64M", 64 << 20), ("2G", 2 << 30)] {
+            assert_eq!(bytes(text), Ok(size));
+        }
+        for text in ["", "M", "0", "1T", "-1", "99999999999G"] {
+            assert!(bytes(text).is_err(), "{text}");
+        }
+    }
+}

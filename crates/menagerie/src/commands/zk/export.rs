@@ -1,0 +1,144 @@
+//! `menagerie zk export FILE`
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, BufWriter, Write};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use menagerie_kernel::Term;
+use menagerie_kernel::transfer::format::Line;
+use menagerie_kernel::transfer::{self, ExportError, Exported, Progress, WhenChanged};
+
+use crate::client::{self, ClientArgs};
+use crate::exit::CliError;
+use crate::output;
+use crate::progress::Meter;
+
+/// Write all persistent znodes of the namespace to a file, for `menagerie zk import` into another ensemble. Stop the
+/// engines first.
+#[derive(Debug, Args)]
+pub struct Export {
+    /// Where to; `-` is stdout. An existing file is replaced only when the export is complete.
+    file: PathBuf,
+    /// Accept that the namespace changes meanwhile, and parts of the export may be of different times.
+    #[arg(long)]
+    live: bool,
+}
+
+impl Export {
+    /// Reads the namespace and writes the file.
+    pub fn run(self, client: ClientArgs) -> Result<(), CliError> {
+        client::run(client, async |client| {
+            let (term, namespace) = (client.term(), client.namespace());
+            if namespace == "/" {
+                return Err(CliError::Usage {
+                    what: "the whole tree is no namespace".to_owned(),
+                    help: "name one with --namespace".to_owned(),
+                });
+            }
+            let exported = if self.file == Path::new("-") {
+                let exported = self.write(&term, namespace, io::stdout().lock()).await;
+                exported.map_err(from_stdout)?
+            } else {
+                self.write_file(&term, namespace).await?
+            };
+            self.report(namespace, exported)
+        })
+    }
+
+    async fn write(&self, term: &Term, namespace: &str, out: impl Write) -> Result<Exported, CliError> {
+        let when_changed = if self.live { WhenChanged::Tell } else { WhenChanged::Fail };
+        let mut out = BufWriter::new(out);
+        let mut meter = Meter::new();
+        let mut put = |line: &Line| {
+            serde_json::to_writer(&mut out, line)?;
+            out.write_all(b"\n")
+        };
+        let mut progress = |at: Progress| meter.show(at.step, at.done, at.total);
+        let exported = transfer::export(term, namespace, when_changed, &mut put, &mut progress).await?;
+        out.flush().map_err(ExportError::Write)?;
+        Ok(exported)
+    }
+
+    /// The file that is meant, behind links. Whatever is there and is no file stays: it would be replaced.
+    fn target(&self) -> Result<PathBuf, CliError> {
+        match fs::canonicalize(&self.file) {
+            Ok(target) if target.is_file() => Ok(target),
+            Ok(_) => Err(CliError::Usage {
+                what: format!("{} is there and is no file", self.file.display()),
+                help: "name a file; `-` is stdout".to_owned(),
+            }),
+            Err(_) => Ok(self.file.clone()),
+        }
+    }
+
+    /// Under another name until it is whole.
+    async fn write_file(&self, term: &Term, namespace: &str) -> Result<Exported, CliError> {
+        let target = self.target()?;
+        let mut partial = target.clone().into_os_string();
+        partial.push(".partial");
+        let partial = PathBuf::from(partial);
+        let file = create(&partial).map_err(CliError::io(format!("write {}", partial.display())))?;
+        let exported = self.write(term, namespace, &file).await;
+        let kept = match exported {
+            Ok(exported) => keep(&file, &partial, &target)
+                .map(|()| exported)
+                .map_err(CliError::io(format!("write {}", self.file.display()))),
+            Err(error) => Err(error),
+        };
+        if kept.is_err() {
+            let _ = fs::remove_file(&partial);
+        }
+        kept
+    }
+
+    fn report(&self, namespace: &str, exported: Exported) -> Result<(), CliError> {
+        let Exported { znodes, ephemerals, changed, lived_in } = exported;
+        if !lived_in {
+            eprintln!(
+                "{namespace} has no generation: no engine has lived there yet. It is exported as it is"
+            );
+        }
+        if ephemerals > 0 {
+            eprintln!(
+                "{} left out: somebody is at work in {namespace}, and what they write from now on is not in the \
+                 export",
+                output::count(ephemerals, "ephemeral")
+            );
+        }
+        if changed {
+            eprintln!("{namespace} changed meanwhile: parts of the export may be of different times");
+        }
+        let text = format!("{}: {} of {namespace}\n", self.file.display(), output::count(znodes, "znode"));
+        if self.file == Path::new("-") {
+            eprint!("{text}");
+            return Ok(());
+        }
+        output::write(&text)
+    }
+}
+
+fn from_stdout(error: CliError) -> CliError {
+    match error {
+        CliError::Export(ExportError::Write(source)) => output::from_stdout(source),
+        error => error,
+    }
+}
+
+/// For its owner alone: it holds whatever the namespace holds. Made anew, so that nobody's file or link of that name is
+/// written through.
+fn create(partial: &Path) -> io::Result<File> {
+    match fs::remove_file(partial) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    OpenOptions::new().write(true).create_new(true).mode(0o600).open(partial)
+}
+
+fn keep(file: &File, partial: &Path, target: &Path) -> io::Result<()> {
+    file.sync_all()?;
+    fs::rename(partial, target)?;
+    let folder = target.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    File::open(folder)?.sync_all()
+}

@@ -1,0 +1,95 @@
+//! `menagerie zk ls PATH`
+
+use clap::Args;
+use menagerie_kernel::session::Stat;
+use menagerie_kernel::subtree::{self, Seen};
+use serde::Serialize;
+
+use super::marks::Marks;
+use super::path::{self, failed};
+use crate::client::{self, Client, ClientArgs};
+use crate::exit::CliError;
+use crate::output::{OutputArgs, Show, Table};
+use crate::{clock, durations};
+
+/// List the children of a znode, with what they are.
+#[derive(Debug, Args)]
+pub struct Ls {
+    /// Whose children.
+    #[arg(value_parser = path::parse, default_value = "/")]
+    path: String,
+    /// List everything below it, not only its children.
+    #[arg(short = 'R', long)]
+    recursive: bool,
+    /// Only the names.
+    #[arg(short, long)]
+    names: bool,
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+#[derive(Debug, Serialize)]
+struct Listing {
+    path: String,
+    children: Vec<Child>,
+    #[serde(skip)]
+    names: bool,
+}
+
+#[derive(Debug, Serialize)]
+struct Child {
+    name: String,
+    path: String,
+    kind: Marks,
+    stat: Stat,
+}
+
+impl Ls {
+    /// Looks and prints.
+    pub fn run(self, client: ClientArgs) -> Result<(), CliError> {
+        client::run(client, async |client| self.output.print(async || self.look(client).await).await)
+    }
+
+    async fn look(&self, client: &Client) -> Result<Listing, CliError> {
+        let depth = if self.recursive { usize::MAX } else { 1 };
+        let levels = subtree::levels(&client.term(), &self.path, depth).await;
+        let levels = levels.map_err(failed("list", &self.path))?;
+        let mut children: Vec<Child> =
+            levels.into_iter().skip(1).flatten().map(|seen| self.child(seen)).collect();
+        children.sort_by(|a, b| a.name.cmp(&b.name));
+        Ok(Listing { path: self.path.clone(), children, names: self.names })
+    }
+
+    fn child(&self, Seen { path, stat }: Seen) -> Child {
+        let name = path.strip_prefix(&self.path).unwrap_or(&path).trim_start_matches('/').to_owned();
+        Child { name, kind: Marks::of(&path, &stat), path, stat }
+    }
+}
+
+impl Show for Listing {
+    fn show(&self) -> String {
+        if self.names {
+            return self.children.iter().map(|child| format!("{}\n", child.name)).collect();
+        }
+        let mut table = Table::new(["NAME", "CHILDREN", "BYTES", "VERSION", "CHANGED", "KIND"]);
+        for Child { name, kind, stat, .. } in &self.children {
+            table.row([
+                name.clone(),
+                stat.children.to_string(),
+                stat.data_length.to_string(),
+                stat.version.to_string(),
+                changed(stat),
+                kind.words().to_owned(),
+            ]);
+        }
+        table.text()
+    }
+}
+
+/// The server's own znodes are of no time.
+fn changed(stat: &Stat) -> String {
+    match stat.mtime_ms {
+        0 => "-".to_owned(),
+        time => format!("{} ago", durations::age(clock::since(time))),
+    }
+}

@@ -1,0 +1,55 @@
+//! `menagerie zk set PATH DATA`
+
+use clap::Args;
+use serde::Serialize;
+
+use super::path::{self, failed};
+use super::payload::PayloadArgs;
+use crate::client::{self, ClientArgs};
+use crate::exit::CliError;
+use crate::output::{FormatArg, Show};
+
+/// Write the data of a znode, and print its new version.
+#[derive(Debug, Args)]
+pub struct Set {
+    /// Which one.
+    #[arg(value_parser = path::parse)]
+    path: String,
+    #[command(flatten)]
+    payload: PayloadArgs,
+    /// Only if it still has this version.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(i32).range(0..))]
+    version: Option<i32>,
+    #[command(flatten)]
+    format: FormatArg,
+}
+
+#[derive(Debug, Serialize)]
+struct Written {
+    path: String,
+    version: i32,
+}
+
+impl Set {
+    /// Writes.
+    pub fn run(self, client: ClientArgs) -> Result<(), CliError> {
+        let Some(data) = self.payload.read()? else {
+            return Err(CliError::Usage {
+                what: "there is no data to write".to_owned(),
+                help: "give it behind the path, with --file, or as - to read stdin; '' empties the znode"
+                    .to_owned(),
+            });
+        };
+        let (path, version) = (self.path, self.version);
+        client::run(client, async |client| {
+            let stat = client.term().set(&path, &data, version).await.map_err(failed("write", &path))?;
+            self.format.print(&Written { path, version: stat.version })
+        })
+    }
+}
+
+impl Show for Written {
+    fn show(&self) -> String {
+        format!("{}\n", self.version)
+    }
+}

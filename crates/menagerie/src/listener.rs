@@ -1,0 +1,222 @@
+//! Connections, plain or TLS. Handshakes happen beside each other: a slow client keeps nobody waiting.
+
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use clap::Args;
+use menagerie_keeper::{TlsFiles, TlsListener};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio::time::{Instant, Sleep};
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
+use tracing::{debug, warn};
+
+use crate::commands::slots::fleetlock::allow::Network;
+use crate::exit::CliError;
+
+/// How connections are encrypted.
+#[derive(Debug, Args)]
+pub struct TlsArgs {
+    /// Our certificate chain, PEM; with it, TLS is spoken and nothing else. Read again when it changes.
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    tls_cert: Option<PathBuf>,
+    /// Our private key, PEM.
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    tls_key: Option<PathBuf>,
+    /// Require clients to show a certificate signed by this authority, PEM.
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    tls_ca: Option<PathBuf>,
+}
+
+impl TlsArgs {
+    /// Whether they are at all.
+    pub fn is_given(&self) -> bool {
+        self.tls_cert.is_some()
+    }
+
+    /// Looks at the files, before anything else starts.
+    pub fn listener(&self) -> Result<Option<TlsListener>, CliError> {
+        let (Some(cert), Some(key)) = (self.tls_cert.clone(), self.tls_key.clone()) else { return Ok(None) };
+        let files = TlsFiles { cert, key, ca: self.tls_ca.clone() };
+        TlsListener::new(files).map(Some).map_err(|error| CliError::Usage {
+            what: format!("TLS cannot be offered: {error}"),
+            help: "check the files of --tls-cert, --tls-key and --tls-ca: PEM".to_owned(),
+        })
+    }
+}
+
+/// What a listener puts up with.
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    /// Connections at once; each costs a few kilobytes.
+    pub connections: usize,
+    /// From a connection, or from the answer before, to the answer. Whoever takes longer only wants to keep others out.
+    pub exchange: Duration,
+}
+
+/// Those who are not on the list only need to be told so.
+const STRANGERS_MAX: usize = 16;
+
+/// A client that takes longer for its handshake does not want to talk.
+const HANDSHAKE_MAX: Duration = Duration::from_secs(10);
+
+/// When there is nothing left to accept with, such as file descriptors.
+const BREATHER: Duration = Duration::from_millis(100);
+
+/// Where connections come from.
+pub struct Listener {
+    address: SocketAddr,
+    ready: mpsc::Receiver<(Connection, SocketAddr)>,
+}
+
+/// One connection, plain or not.
+pub struct Connection {
+    stream: Stream,
+    deadline: Pin<Box<Sleep>>,
+    exchange: Duration,
+    _permit: OwnedSemaphorePermit,
+}
+
+enum Stream {
+    Plain(TcpStream),
+    Tls(Box<TlsStream<TcpStream>>),
+}
+
+impl Listener {
+    /// Takes connections from here on; most of them from who is on the list.
+    pub fn new(
+        socket: std::net::TcpListener,
+        tls: Option<TlsListener>,
+        allow: Vec<Network>,
+        limits: Limits,
+    ) -> io::Result<(Self, SocketAddr)> {
+        socket.set_nonblocking(true)?;
+        let socket = TcpListener::from_std(socket)?;
+        let address = socket.local_addr()?;
+        let (sender, ready) = mpsc::channel(1);
+        // Ends when nobody takes connections any more.
+        tokio::spawn(accept(socket, tls, allow, limits, sender));
+        Ok((Self { address, ready }, address))
+    }
+}
+
+async fn accept(
+    socket: TcpListener,
+    mut tls: Option<TlsListener>,
+    allow: Vec<Network>,
+    limits: Limits,
+    ready: mpsc::Sender<(Connection, SocketAddr)>,
+) {
+    let permits = Arc::new(Semaphore::new(limits.connections));
+    let strangers = Arc::new(Semaphore::new(STRANGERS_MAX));
+    loop {
+        let accepted = tokio::select! {
+            accepted = socket.accept() => accepted,
+            () = ready.closed() => return,
+        };
+        let (stream, peer) = match accepted {
+            Ok(accepted) => accepted,
+            Err(error) => {
+                warn!(%error, "cannot accept a connection");
+                tokio::time::sleep(BREATHER).await;
+                continue;
+            }
+        };
+        let permit = if allow.iter().any(|network| network.contains(peer.ip())) {
+            permits.clone().acquire_owned().await.expect("the permits are never closed")
+        } else {
+            let Ok(permit) = strangers.clone().try_acquire_owned() else { continue };
+            permit
+        };
+        // An answer must not wait for more of them.
+        let _ = stream.set_nodelay(true);
+        let config = tls.as_mut().map(TlsListener::config);
+        let ready = ready.clone();
+        tokio::spawn(async move {
+            let stream = match config {
+                None => Stream::Plain(stream),
+                Some(config) => {
+                    let handshake = TlsAcceptor::from(config).accept(stream);
+                    match tokio::time::timeout(HANDSHAKE_MAX, handshake).await {
+                        Ok(Ok(stream)) => Stream::Tls(Box::new(stream)),
+                        Ok(Err(error)) => return debug!(%peer, %error, "no TLS with this client"),
+                        Err(_) => return debug!(%peer, "the handshake took too long"),
+                    }
+                }
+            };
+            let exchange = limits.exchange;
+            let deadline = Box::pin(tokio::time::sleep(exchange));
+            let _ = ready.send((Connection { stream, deadline, exchange, _permit: permit }, peer)).await;
+        });
+    }
+}
+
+impl axum::serve::Listener for Listener {
+    type Io = Connection;
+    type Addr = SocketAddr;
+
+    async fn accept(&mut self) -> (Connection, SocketAddr) {
+        match self.ready.recv().await {
+            Some(accepted) => accepted,
+            // The task that accepts lives as long as we do.
+            None => std::future::pending().await,
+        }
+    }
+
+    fn local_addr(&self) -> io::Result<SocketAddr> {
+        Ok(self.address)
+    }
+}
+
+impl AsyncRead for Connection {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let read = match &mut self.stream {
+            Stream::Plain(stream) => Pin::new(stream).poll_read(context, buffer),
+            Stream::Tls(stream) => Pin::new(stream).poll_read(context, buffer),
+        };
+        if read.is_pending() && self.deadline.as_mut().poll(context).is_ready() {
+            return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
+        }
+        read
+    }
+}
+
+impl AsyncWrite for Connection {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let end = Instant::now() + self.exchange;
+        self.deadline.as_mut().reset(end);
+        match &mut self.stream {
+            Stream::Plain(stream) => Pin::new(stream).poll_write(context, bytes),
+            Stream::Tls(stream) => Pin::new(stream).poll_write(context, bytes),
+        }
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match &mut self.stream {
+            Stream::Plain(stream) => Pin::new(stream).poll_flush(context),
+            Stream::Tls(stream) => Pin::new(stream).poll_flush(context),
+        }
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match &mut self.stream {
+            Stream::Plain(stream) => Pin::new(stream).poll_shutdown(context),
+            Stream::Tls(stream) => Pin::new(stream).poll_shutdown(context),
+        }
+    }
+}

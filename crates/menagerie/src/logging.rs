@@ -1,0 +1,121 @@
+//! Logs: to stderr, so that stdout stays data; as text for people or JSON for programs.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, IsTerminal as _, Write};
+use std::path::PathBuf;
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+use clap::{Args, ValueEnum};
+use tracing_appender::non_blocking::{NonBlockingBuilder, WorkerGuard};
+use tracing_subscriber::EnvFilter;
+
+use crate::exit::CliError;
+
+/// Lines that may wait to be written; more are dropped rather than waited for. Room for all of them is made at the start of
+/// every command, so it must not be much: sixteen times as many took two milliseconds.
+const LINES_MAX: usize = 8_192;
+
+/// How to log.
+#[derive(Debug, Args)]
+pub struct LogArgs {
+    /// How log lines look.
+    #[arg(long, global = true, help_heading = "Logging", value_enum, default_value_t = Format::Text, env = "MENAGERIE_LOG_FORMAT")]
+    log: Format,
+    /// Append log lines to this file instead of stderr.
+    #[arg(long, global = true, help_heading = "Logging", value_name = "FILE", env = "MENAGERIE_LOG_FILE")]
+    log_file: Option<PathBuf>,
+    /// What to log: error, warn, info, debug or trace, for all or by module (`info,menagerie_keeper=debug`)
+    /// [default: info for what serves, warn for the rest].
+    #[arg(long, global = true, help_heading = "Logging", value_name = "FILTER", env = "MENAGERIE_LOG")]
+    log_level: Option<String>,
+}
+
+/// What is logged unless the user says otherwise.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Talk {
+    /// A server: its life is worth a line.
+    Server,
+    /// A server that shows something to somebody: that must not drown.
+    Demo,
+    /// A command: it says what it has to say itself.
+    Command,
+    /// A monitoring plugin: it says one line.
+    Plugin,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Format {
+    Text,
+    Json,
+}
+
+/// The file that is logged to, if there is one.
+static LOG_FILE: OnceLock<LogFile> = OnceLock::new();
+
+/// A file that somebody may move away.
+struct LogFile {
+    path: PathBuf,
+    file: Mutex<File>,
+}
+
+impl Write for &LogFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.file.lock().unwrap_or_else(PoisonError::into_inner).write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.lock().unwrap_or_else(PoisonError::into_inner).flush()
+    }
+}
+
+/// Opens the log file anew, because it was moved away. False if there is none.
+pub fn reopen() -> io::Result<bool> {
+    let Some(log) = LOG_FILE.get() else { return Ok(false) };
+    let file = append_to(&log.path)?;
+    *log.file.lock().unwrap_or_else(PoisonError::into_inner) = file;
+    Ok(true)
+}
+
+fn append_to(path: &std::path::Path) -> io::Result<File> {
+    OpenOptions::new().create(true).append(true).open(path)
+}
+
+impl LogArgs {
+    /// Installs the logger for the whole process. What is logged is written by a thread of its own, and dropped when that
+    /// cannot keep up: whoever reads our stderr must never be able to stop us by not reading. The rest is written when
+    /// the guard is dropped.
+    pub fn install(&self, talk: Talk) -> Result<WorkerGuard, CliError> {
+        let level = self.log_level.as_deref().unwrap_or(match talk {
+            // What the client library tells of each session, our own line says.
+            Talk::Server => "info,zookeeper_client=warn",
+            Talk::Demo => "warn,zookeeper_client=error",
+            // What the client library tells of a connection that fails, we tell ourselves.
+            Talk::Command => "warn,zookeeper_client=error",
+            Talk::Plugin => "off",
+        });
+        let filter = EnvFilter::try_new(level).map_err(|error| CliError::Usage {
+            what: format!("--log-level {level:?} is not a filter: {error}"),
+            help: "try `info`, `debug`, or `warn,menagerie_keeper=debug`".to_owned(),
+        })?;
+        let buffered = NonBlockingBuilder::default().buffered_lines_limit(LINES_MAX);
+        let ((writer, guard), ansi) = match &self.log_file {
+            None => (buffered.finish(std::io::stderr()), std::io::stderr().is_terminal()),
+            Some(path) => {
+                let file = append_to(path);
+                let file = file.map_err(CliError::io(format!("open the log file {}", path.display())))?;
+                let log = LOG_FILE.get_or_init(|| LogFile { path: path.clone(), file: Mutex::new(file) });
+                (buffered.finish(log), false)
+            }
+        };
+        let builder = tracing_subscriber::fmt()
+            .with_env_filter(filter)
+            .with_writer(writer)
+            .with_ansi(ansi)
+            .with_target(false);
+        match self.log {
+            Format::Text => builder.init(),
+            Format::Json => builder.json().init(),
+        }
+        Ok(guard)
+    }
+}

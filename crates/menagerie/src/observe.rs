@@ -1,0 +1,76 @@
+//! `/metrics` and `/healthz`, for every role that serves.
+
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+use std::thread;
+
+use axum::Router;
+use axum::http::header::CONTENT_TYPE;
+use axum::routing::get;
+use prometheus_client::encoding::text::encode;
+use prometheus_client::registry::Registry;
+
+use crate::exit::CliError;
+use crate::ports;
+
+const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// An address for metrics that is ours, before anything else starts.
+pub struct Observer {
+    listener: std::net::TcpListener,
+    address: SocketAddr,
+}
+
+impl Observer {
+    /// Takes the address.
+    pub fn bind(address: SocketAddr) -> Result<Self, CliError> {
+        let listener = std::net::TcpListener::bind(address).map_err(|source| match source.kind() {
+            std::io::ErrorKind::AddrInUse => {
+                CliError::Taken { address, owner: ports::owner(address), flag: "--metrics" }
+            }
+            _ => CliError::Io { doing: format!("listen on {address}"), source },
+        })?;
+        let address = listener.local_addr().map_err(CliError::io("look at the listener"))?;
+        Ok(Self { listener, address })
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Serves the registry, on a thread of its own.
+    pub fn serve(self, registry: Registry) -> Result<(), CliError> {
+        self.listener.set_nonblocking(true).map_err(CliError::io("set up the listener"))?;
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(CliError::io("start the metrics runtime"))?;
+        let run = move || {
+            let served = runtime.block_on(async {
+                axum::serve(tokio::net::TcpListener::from_std(self.listener)?, router(registry)).await
+            });
+            if let Err(error) = served {
+                tracing::warn!(%error, "metrics are not served");
+            }
+        };
+        let spawned = thread::Builder::new().name("metrics".to_owned()).spawn(run);
+        spawned.map(drop).map_err(CliError::io("start a thread"))
+    }
+}
+
+fn router(registry: Registry) -> Router {
+    let registry = Arc::new(Mutex::new(registry));
+    let metrics = move || {
+        let registry = registry.clone();
+        async move {
+            let mut text = String::new();
+            let encoded = registry.lock().map(|registry| encode(&mut text, &registry));
+            match encoded {
+                Ok(Ok(())) => Ok(([(CONTENT_TYPE, OPEN_METRICS)], text)),
+                _ => Err(axum::http::StatusCode::INTERNAL_SERVER_ERROR),
+            }
+        }
+    };
+    Router::new().route("/metrics", get(metrics)).route("/healthz", get(async || "ok\n"))
+}

@@ -1,0 +1,180 @@
+//! What goes to stdout: tables for people, JSON for programs, both from one value.
+
+use std::io::{self, IsTerminal as _, Write as _};
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use serde::Serialize;
+
+use crate::exit::CliError;
+
+/// Between two looks with `--watch`.
+const WATCH_INTERVAL: Duration = Duration::from_secs(2);
+
+/// Moves the cursor to the top and clears the screen.
+const CLEAR: &str = "\x1b[H\x1b[2J";
+
+/// How results look.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// For people.
+    Table,
+    /// For programs.
+    Json,
+}
+
+/// `-o`, for whatever prints.
+#[derive(Debug, Clone, Copy, Args)]
+pub struct FormatArg {
+    /// How results look.
+    #[arg(short, long, value_enum, default_value_t = Format::Table, value_name = "FORMAT")]
+    pub output: Format,
+}
+
+/// `-o` and `--watch`, for lists and shows.
+#[derive(Debug, Clone, Copy, Args)]
+pub struct OutputArgs {
+    #[command(flatten)]
+    format: FormatArg,
+    /// Look again every two seconds, and show what has changed (JSON: a line each time), until Ctrl-C.
+    #[arg(long)]
+    watch: bool,
+}
+
+/// What people see of a value.
+pub trait Show: Serialize {
+    /// As text, ending with a line break unless there is nothing to show.
+    fn show(&self) -> String;
+}
+
+impl FormatArg {
+    /// Prints a value.
+    pub fn print(self, value: &impl Show) -> Result<(), CliError> {
+        match self.output {
+            Format::Table => write(&value.show()),
+            Format::Json => write(&json(value, serde_json::to_string_pretty)?),
+        }
+    }
+
+    /// Prints a value of many: JSON on one line.
+    pub fn print_line(self, value: &impl Show) -> Result<(), CliError> {
+        match self.output {
+            Format::Table => write(&value.show()),
+            Format::Json => write(&json(value, serde_json::to_string)?),
+        }
+    }
+}
+
+impl OutputArgs {
+    /// Prints what `look` finds: once, or again whenever it has changed.
+    pub async fn print<T: Show>(
+        self,
+        mut look: impl AsyncFnMut() -> Result<T, CliError>,
+    ) -> Result<(), CliError> {
+        if !self.watch {
+            return self.format.print(&look().await?);
+        }
+        let clear = self.format.output == Format::Table && io::stdout().is_terminal();
+        let mut last = String::new();
+        loop {
+            let value = look().await?;
+            let text = match self.format.output {
+                Format::Table => value.show(),
+                Format::Json => json(&value, serde_json::to_string)?,
+            };
+            if text != last {
+                write(&if clear { format!("{CLEAR}{text}") } else { text.clone() })?;
+                last = text;
+            }
+            tokio::time::sleep(WATCH_INTERVAL).await;
+            if nobody_reads() {
+                return Err(CliError::NobodyReads);
+            }
+        }
+    }
+}
+
+fn json<T: Serialize>(value: &T, write: fn(&T) -> serde_json::Result<String>) -> Result<String, CliError> {
+    write(value)
+        .map(|text| text + "\n")
+        .map_err(|error| CliError::Io { doing: "write JSON".to_owned(), source: error.into() })
+}
+
+/// `1 znode`, `2 znodes`.
+pub fn count(number: u64, thing: &str) -> String {
+    format!("{number} {thing}{}", if number == 1 { "" } else { "s" })
+}
+
+/// Writes to stdout.
+pub fn write(text: &str) -> Result<(), CliError> {
+    write_bytes(text.as_bytes())
+}
+
+/// The same for what may be no text.
+pub fn write_bytes(bytes: &[u8]) -> Result<(), CliError> {
+    let mut out = io::stdout().lock();
+    out.write_all(bytes).and_then(|()| out.flush()).map_err(from_stdout)
+}
+
+/// Whether the reader of a pipe has gone. Writing would tell too, but who watches what does not change writes nothing.
+fn nobody_reads() -> bool {
+    let stdout = io::stdout();
+    let mut asked = [PollFd::new(&stdout, PollFlags::empty())];
+    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+    poll(&mut asked, Some(&now)).is_ok() && asked[0].revents().contains(PollFlags::ERR)
+}
+
+/// A reader that has gone is no failure of ours.
+pub fn from_stdout(source: io::Error) -> CliError {
+    match source.kind() {
+        io::ErrorKind::BrokenPipe => CliError::NobodyReads,
+        _ => CliError::Io { doing: "write to stdout".to_owned(), source },
+    }
+}
+
+/// Rows of text in aligned columns.
+#[derive(Debug, Default)]
+pub struct Table {
+    rows: Vec<Vec<String>>,
+}
+
+impl Table {
+    /// One with these heads.
+    pub fn new<'a>(heads: impl IntoIterator<Item = &'a str>) -> Self {
+        Self { rows: vec![heads.into_iter().map(str::to_owned).collect()] }
+    }
+
+    /// Adds a row.
+    pub fn row(&mut self, cells: impl IntoIterator<Item = String>) {
+        self.rows.push(cells.into_iter().collect());
+    }
+
+    /// As text.
+    pub fn text(&self) -> String {
+        let columns = self.rows.iter().map(Vec::len).max().unwrap_or(0);
+        let width = |column: usize| {
+            self.rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max()
+        };
+        let widths: Vec<usize> = (0..columns).map(|column| width(column).unwrap_or(0)).collect();
+        let line = |row: &Vec<String>| {
+            let cells: String =
+                row.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}  ")).collect();
+            cells.trim_end().to_owned() + "\n"
+        };
+        self.rows.iter().map(line).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_are_as_wide_as_their_widest_cell() {
+        let mut table = Table::new(["NAME", "BYTES"]);
+        table.row(["a".to_owned(), "12".to_owned()]);
+        table.row(["längere".to_owned(), String::new()]);
+        assert_eq!(table.text(), "NAME     BYTES\na        12\nlängere\n");
+    }
+}

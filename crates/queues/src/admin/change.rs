@@ -1,0 +1,84 @@
+//! Changing a queue that is there.
+
+use menagerie_kernel::{CallError, Session, retry};
+use menagerie_znodes::Payload as _;
+use menagerie_znodes::queues::{self, Consistency, QueueName, Settings, Visibility};
+
+use super::create::{create_cursors, create_topics};
+use super::named;
+use crate::coordination::catalogue;
+use crate::error::QueueError;
+use crate::journals::Journals;
+
+/// What is to be different; what is not said stays.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Change {
+    /// How many partitions; never fewer than there are.
+    pub partitions: Option<u16>,
+    /// Who may read.
+    pub visibility: Option<Visibility>,
+    /// Kept for whoever asks.
+    pub consistency: Option<Consistency>,
+    /// Who may read and delete.
+    pub principles: Option<Vec<String>>,
+}
+
+/// What came of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Changed {
+    /// It is like this now.
+    To(Settings),
+    /// It has more partitions than that, and keeps them: messages are in them.
+    Fewer(Settings),
+    /// There is no such queue.
+    Missing,
+}
+
+impl Change {
+    fn apply(&self, settings: &Settings) -> Settings {
+        let mut next = settings.clone();
+        next.partitions = self.partitions.unwrap_or(next.partitions);
+        next.visibility = self.visibility.unwrap_or(next.visibility);
+        next.consistency = self.consistency.unwrap_or(next.consistency);
+        if let Some(principles) = &self.principles {
+            next.principles = principles.clone();
+        }
+        next
+    }
+}
+
+/// Changes a queue. What a crash had left half done is completed by doing it again.
+pub async fn change(
+    session: &Session,
+    journals: &Journals,
+    queue: &QueueName,
+    change: &Change,
+) -> Result<Changed, QueueError> {
+    let (term, znode) = (session.term(), queues::settings(queue));
+    loop {
+        term.sync(znode.path()).await?;
+        let Some((settings, version)) = catalogue::settings(&term, queue).await? else {
+            return Ok(Changed::Missing);
+        };
+        let next = change.apply(&settings);
+        if next.partitions < settings.partitions {
+            return Ok(Changed::Fewer(settings));
+        }
+        if change.partitions.is_some() {
+            let store = named(journals, queue, &settings.journal)?;
+            create_topics(&*store, queue, next.partitions).await?;
+        }
+        if next != settings {
+            match retry::set(&term, znode.path(), &next.encode(), version).await {
+                // Somebody else was faster: what counts is what they have made of it. Ours may be in it.
+                Err(CallError::BadVersion { .. } | CallError::Unknown { .. }) => continue,
+                Err(CallError::NoZnode { .. }) => return Ok(Changed::Missing),
+                outcome => outcome?,
+            };
+        }
+        if change.partitions.is_some() {
+            create_cursors(&term, queue, next.partitions).await?;
+        }
+        return Ok(Changed::To(next));
+    }
+}

@@ -1,0 +1,133 @@
+//! Making a queue.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use menagerie_journal::{Created as TopicCreated, Journal, TopicConfig};
+use menagerie_kernel::session::IfLate;
+use menagerie_kernel::{CallError, Session, Term, retry};
+use menagerie_znodes::queues::{self, Consistency, Cursor, PARTITIONS_MAX, QueueName, Settings, Visibility};
+use menagerie_znodes::{Kind, Payload as _};
+
+use super::named;
+use crate::coordination::catalogue;
+use crate::coordination::claim::topic;
+use crate::error::QueueError;
+use crate::journals::Journals;
+
+/// For how long a message that was given up is not put among the failed ones again: longer than any outage in which a
+/// worker may have put it there without being able to say so.
+pub(crate) const FAILED_DEDUP_WINDOW: Duration = Duration::from_secs(7 * 24 * 3600);
+
+/// What came of creating a queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Created {
+    /// It is new.
+    Fresh,
+    /// There was one like it.
+    Existed,
+}
+
+/// Makes a queue, with a place for its failed messages. What a crash had left half made is completed.
+pub async fn create(
+    session: &Session,
+    journals: &Journals,
+    queue: &QueueName,
+    partitions: u16,
+    journal: &str,
+) -> Result<Created, QueueError> {
+    create_as(session, journals, queue, &plain(partitions, journal)).await
+}
+
+/// A queue that nobody has said more about.
+pub fn plain(partitions: u16, journal: &str) -> Settings {
+    Settings {
+        partitions,
+        journal: journal.to_owned(),
+        visibility: Visibility::default(),
+        consistency: Consistency::default(),
+        principles: Vec::new(),
+        created_ms: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64),
+    }
+}
+
+/// The same for a queue that is more than its partitions. One that is there stays as it is.
+pub async fn create_as(
+    session: &Session,
+    journals: &Journals,
+    queue: &QueueName,
+    settings: &Settings,
+) -> Result<Created, QueueError> {
+    let (partitions, journal) = (settings.partitions, settings.journal.as_str());
+    if !(1..=PARTITIONS_MAX).contains(&partitions) {
+        return Err(QueueError::Partitions { partitions });
+    }
+    if queue.failures_of().is_some() {
+        return Err(QueueError::Reserved { queue: queue.clone() });
+    }
+    let term = session.term();
+    let store = named(journals, queue, journal)?;
+    if let Some((found, _)) = catalogue::settings(&term, queue).await?
+        && (found.partitions, found.journal.as_str()) != (partitions, journal)
+    {
+        return Err(QueueError::Exists { queue: queue.clone(), partitions: found.partitions });
+    }
+    // Messages first: whoever sees the queue can use it.
+    create_topics(&*store, queue, partitions).await?;
+    let created = write_settings(&term, queue, settings).await?;
+    create_cursors(&term, queue, partitions).await?;
+    Ok(created)
+}
+
+/// Each partition can be handled from now on.
+pub(super) async fn create_cursors(
+    term: &Term,
+    queue: &QueueName,
+    partitions: u16,
+) -> Result<(), QueueError> {
+    for number in 1..=partitions {
+        let cursor = queues::cursor(&queue.partition(number));
+        retry::ensure(term, cursor.path(), &Cursor::default().encode()).await?;
+    }
+    Ok(())
+}
+
+pub(super) async fn create_topics(
+    store: &dyn Journal,
+    queue: &QueueName,
+    partitions: u16,
+) -> Result<(), QueueError> {
+    let config = TopicConfig::partitions(u32::from(partitions));
+    if let TopicCreated::Existed(found) = store.create_topic(&topic(queue)?, config).await?
+        && found.partitions < u32::from(partitions)
+    {
+        let wider = TopicConfig { partitions: u32::from(partitions), ..found };
+        store.alter_topic(&topic(queue)?, wider).await?;
+    }
+    if let Some(failed) = queue.failed() {
+        let config = TopicConfig { dedup_window: FAILED_DEDUP_WINDOW, ..TopicConfig::partitions(1) };
+        store.create_topic(&topic(&failed)?, config).await?;
+    }
+    Ok(())
+}
+
+async fn write_settings(term: &Term, queue: &QueueName, settings: &Settings) -> Result<Created, QueueError> {
+    let znode = queues::settings(queue);
+    retry::ensure(term, queues::all_settings().path(), b"").await?;
+    match term.create(znode.path(), &settings.encode(), Kind::Persistent, IfLate::Report).await {
+        Ok(_) => return Ok(Created::Fresh),
+        Err(CallError::Exists { .. } | CallError::Unknown { .. }) => {}
+        Err(error) => return Err(error.into()),
+    }
+    // Whether it is ours or another's of the same moment: what counts is what it says.
+    term.sync(znode.path()).await?;
+    match catalogue::settings(term, queue).await? {
+        Some((found, _)) if found == *settings => Ok(Created::Fresh),
+        Some((found, _))
+            if (found.partitions, &found.journal) == (settings.partitions, &settings.journal) =>
+        {
+            Ok(Created::Existed)
+        }
+        Some((found, _)) => Err(QueueError::Exists { queue: queue.clone(), partitions: found.partitions }),
+        None => Err(CallError::Unknown { path: znode.path().to_owned() }.into()),
+    }
+}

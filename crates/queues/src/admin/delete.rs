@@ -1,0 +1,62 @@
+//! Taking a queue away, or what is in it.
+
+use menagerie_kernel::{CallError, Session, Term, retry};
+use menagerie_znodes::queues::{self, QueueName};
+
+use super::{found, named};
+use crate::coordination::claim::{partition_id, topic};
+use crate::error::QueueError;
+use crate::journals::Journals;
+
+/// Takes a queue away, with all its messages and those that failed. Its workers lose its partitions. What a crash had left
+/// half done is completed by doing it again: the settings go last.
+pub async fn delete(session: &Session, journals: &Journals, queue: &QueueName) -> Result<(), QueueError> {
+    let term = session.term();
+    let settings = found(&term, queue).await?;
+    let store = named(journals, queue, &settings.journal)?;
+    for number in 1..=settings.partitions {
+        let partition = queue.partition(number);
+        // Without a cursor nothing can be recorded any more; then the lock, so that nobody works on.
+        retry::delete(&term, queues::cursor(&partition).path()).await?;
+        clear(&term, queues::lock(&partition).path()).await?;
+    }
+    retry::delete(&term, queues::pause_of_queue(queue).path()).await?;
+    if let Some(failed) = queue.failed() {
+        store.delete_topic(&topic(&failed)?).await?;
+    }
+    store.delete_topic(&topic(queue)?).await?;
+    Ok(retry::delete(&term, queues::settings(queue).path()).await?)
+}
+
+/// Removes a directory of contenders, those who are in it too.
+async fn clear(term: &Term, dir: &str) -> Result<(), CallError> {
+    loop {
+        match retry::delete(term, dir).await {
+            Err(CallError::NotEmpty { .. }) => {}
+            outcome => return outcome,
+        }
+        match term.children(dir).await {
+            Ok(names) => {
+                for name in names {
+                    retry::delete(term, &format!("{dir}/{name}")).await?;
+                }
+            }
+            Err(CallError::NoZnode { .. }) => return Ok(()),
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// Forgets every message of a queue, handled or not; how many there were. Some that a worker has read ahead may still be
+/// handled.
+pub async fn purge(session: &Session, journals: &Journals, queue: &QueueName) -> Result<u64, QueueError> {
+    let settings = found(&session.term(), queue).await?;
+    let store = named(journals, queue, &settings.journal)?;
+    let mut messages = 0;
+    for stats in store.stats(&topic(queue)?).await? {
+        let Ok(number) = u16::try_from(stats.partition) else { continue };
+        store.trim(&partition_id(&queue.partition(number))?, stats.last).await?;
+        messages += stats.messages;
+    }
+    Ok(messages)
+}

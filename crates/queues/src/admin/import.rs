@@ -1,0 +1,158 @@
+//! How far qdo had come, taken over.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use menagerie_kernel::{CallError, Session, Term, retry};
+use menagerie_znodes::Payload as _;
+use menagerie_znodes::queues::{self, Cursor, PARTITIONS_MAX, PartitionName, QueueName};
+use serde::Serialize;
+
+use super::create;
+use crate::error::QueueError;
+use crate::journals::Journals;
+
+/// Folders below qdo's root that hold its cursors: of the design notes, and of the version that was used.
+const FOLDERS: [&str; 2] = ["queues", "partitions"];
+/// Queues that qdo keeps for itself.
+const OWN: [&str; 2] = ["qdo_error", "qdo_status"];
+
+/// A partition of qdo.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OldCursor {
+    /// What its znode is called.
+    pub znode: String,
+    /// Which partition of ours that is; nothing if it cannot be one.
+    pub partition: Option<PartitionName>,
+    /// What it says.
+    pub text: String,
+    /// What that means: at or before what was processed last. Nothing, if it means nothing.
+    pub cursor: Option<Cursor>,
+}
+
+/// What became of one.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Imported {
+    /// Where it was.
+    pub from: String,
+    /// Where it is now.
+    pub partition: Option<PartitionName>,
+    /// What qdo had written.
+    pub old: String,
+    /// What stands there now.
+    pub new: Option<String>,
+    /// In a few words.
+    pub what: &'static str,
+}
+
+/// Finds qdo's cursors below its root, in a term that sees the ensemble from its own.
+pub async fn find(term: &Term, root: &str) -> Result<Vec<OldCursor>, CallError> {
+    let mut found = Vec::new();
+    for folder in FOLDERS {
+        let folder = format!("{}/{folder}", root.trim_end_matches('/'));
+        let mut names = match term.children(&folder).await {
+            Err(CallError::NoZnode { .. }) => continue,
+            names => names?,
+        };
+        names.sort();
+        for name in names {
+            let znode = format!("{folder}/{name}");
+            let Ok((data, _)) = term.get(&znode).await else { continue };
+            found.push(read(znode, &name, &data));
+        }
+    }
+    Ok(found)
+}
+
+fn read(znode: String, name: &str, data: &[u8]) -> OldCursor {
+    let text = String::from_utf8_lossy(data).trim().to_owned();
+    let partition =
+        PartitionName::of_znode(name).filter(|partition| !OWN.contains(&partition.queue().name()));
+    // What qdo had made and never written to is at its beginning.
+    let cursor = if text.is_empty() { Some(Cursor::default()) } else { Cursor::of_double(&text) };
+    OldCursor { znode, partition, text, cursor }
+}
+
+/// Makes the queues, each with as many partitions as qdo had, and sets their cursors, unless they have moved already.
+/// Doing it again changes nothing.
+pub async fn import(
+    session: &Session,
+    journals: &Journals,
+    journal: &str,
+    old: &[OldCursor],
+) -> Result<Vec<Imported>, QueueError> {
+    let term = session.term();
+    let mut done = Vec::new();
+    let mut highest: BTreeMap<&QueueName, u16> = BTreeMap::new();
+    let mut taken = BTreeSet::new();
+    for old in old {
+        let usable = old.partition.as_ref().zip(old.cursor).filter(|(partition, _)| taken.insert(*partition));
+        let Some((partition, cursor)) = usable else {
+            done.push(outcome(old, None, "passed over: it is no cursor of a queue"));
+            continue;
+        };
+        let number = highest.entry(partition.queue()).or_default();
+        *number = partition.number().max(*number);
+        // Before the queue is there, so that nobody begins from the start.
+        let (stored, what) = set(&term, partition, cursor).await?;
+        done.push(outcome(old, Some(stored), what));
+    }
+    for (queue, partitions) in highest {
+        match create::create(session, journals, queue, partitions.min(PARTITIONS_MAX), journal).await {
+            // It was made by hand, with as many as somebody wanted.
+            Ok(_) | Err(QueueError::Exists { .. }) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(done)
+}
+
+async fn set(
+    term: &Term,
+    partition: &PartitionName,
+    cursor: Cursor,
+) -> Result<(Cursor, &'static str), QueueError> {
+    let znode = queues::cursor(partition);
+    let fresh = term.stat(znode.path()).await?.is_none();
+    retry::ensure(term, znode.path(), &cursor.encode()).await?;
+    let (data, stat) = term.get(znode.path()).await?;
+    let stored = Cursor::decode(&data).unwrap_or_default();
+    if stored == cursor {
+        return Ok((stored, if fresh { "imported" } else { "was there already" }));
+    }
+    if stored != Cursor::default() {
+        return Ok((stored, "left alone: it has moved since"));
+    }
+    match term.set(znode.path(), &cursor.encode(), Some(stat.version)).await {
+        Ok(_) => Ok((cursor, "imported")),
+        Err(CallError::BadVersion { .. }) => Ok((stored, "left alone: it has moved since")),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn outcome(old: &OldCursor, stored: Option<Cursor>, what: &'static str) -> Imported {
+    Imported {
+        from: old.znode.clone(),
+        partition: old.partition.clone(),
+        old: old.text.clone(),
+        new: stored.map(|stored| stored.to_string()),
+        what,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cursors_of_qdo_are_understood_and_its_own_queues_are_not_ours() {
+        let old = read("/q/queues/mail-out-2".to_owned(), "mail-out-2", b"1330365230.03807");
+        assert_eq!(old.partition, Some("mail-out-2".parse().unwrap()));
+        // At or before the message that it stands for.
+        assert_eq!(old.cursor.unwrap().to_string(), "1330365230.0380647");
+        assert_eq!(read(String::new(), "a-1", b"0.0").cursor, Some(Cursor::default()));
+        assert_eq!(read(String::new(), "a-1", b"").cursor, Some(Cursor::default()));
+        assert_eq!(read(String::new(), "a-1", b"soon").cursor, None);
+        assert_eq!(read(String::new(), "qdo_status-3", b"1.0").partition, None);
+        assert_eq!(read(String::new(), "nothing", b"1.0").partition, None);
+    }
+}

@@ -1,0 +1,43 @@
+//! Keys of applications: added, listed, revoked. What is stored is their hash.
+
+use menagerie_kernel::{CallError, Session, retry};
+use menagerie_znodes::Payload as _;
+use menagerie_znodes::queues::{self, ApplicationKey, KeyId};
+
+use crate::error::QueueError;
+
+/// Adds a key; it counts from now on, everywhere. One that is there stays as it is: false.
+pub async fn add(session: &Session, key: &ApplicationKey) -> Result<bool, QueueError> {
+    let id = KeyId::of_hash(&key.sha256).map_err(|error| QueueError::Key(error.to_string()))?;
+    let (term, znode) = (session.term(), queues::key(&id));
+    retry::ensure(&term, znode.path(), &key.encode()).await?;
+    term.sync(znode.path()).await?;
+    let (stored, _) = term.get(znode.path()).await?;
+    Ok(ApplicationKey::decode(&stored).is_ok_and(|stored| stored == *key))
+}
+
+/// All of them, by name.
+pub async fn list(session: &Session) -> Result<Vec<(KeyId, ApplicationKey)>, QueueError> {
+    let term = session.term();
+    let root = queues::keys();
+    term.sync("/").await?;
+    let names = match term.children(root.path()).await {
+        Err(CallError::NoZnode { .. }) => return Ok(Vec::new()),
+        names => names?,
+    };
+    let mut ids: Vec<KeyId> = names.iter().filter_map(|name| name.parse().ok()).collect();
+    ids.sort();
+    let paths: Vec<String> = ids.iter().map(|id| queues::key(id).path().to_owned()).collect();
+    let found = term.get_many(&paths).await?;
+    let key =
+        |(id, found): (KeyId, Option<(Vec<u8>, _)>)| Some((id, ApplicationKey::decode(&found?.0).ok()?));
+    Ok(ids.into_iter().zip(found).filter_map(key).collect())
+}
+
+/// Takes a key away: from now on nobody is let in by it. False if there is none of that name.
+pub async fn revoke(session: &Session, id: &KeyId) -> Result<bool, QueueError> {
+    match retry::remove(&session.term(), queues::key(id).path()).await {
+        Err(CallError::NoZnode { .. }) => Ok(false),
+        outcome => Ok(outcome?),
+    }
+}

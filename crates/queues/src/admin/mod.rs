@@ -1,0 +1,50 @@
+//! What operators do with queues, and programs that put messages.
+//!
+//! - `create`, `change`, `delete`: queues. `keys`: who may use them over HTTP. `put`: messages; `browse`:
+//!   looking at them. `pause`: nobody takes messages for a while. `show`: how queues are doing. `failed`: messages that were given up, and how they come back. `import`: how far qdo had come.
+
+pub mod browse;
+mod change;
+mod create;
+mod delete;
+pub mod failed;
+pub mod import;
+pub mod keys;
+mod pause;
+mod put;
+pub mod show;
+
+use std::sync::Arc;
+
+use menagerie_journal::Journal;
+use menagerie_kernel::Term;
+use menagerie_znodes::queues::{QueueName, Settings};
+
+use crate::coordination::catalogue;
+use crate::error::QueueError;
+use crate::journals::Journals;
+
+pub use change::{Change, Changed, change};
+pub use create::{Created, create, create_as, plain};
+pub use delete::{delete, purge};
+pub use pause::{Scope, pause, resume};
+pub use put::{Place, Putter};
+
+pub(crate) use create::FAILED_DEDUP_WINDOW;
+
+/// What a queue is that has to be there.
+pub(crate) async fn found(term: &Term, queue: &QueueName) -> Result<Settings, QueueError> {
+    let settings = catalogue::settings(term, queue).await?;
+    settings.map(|(settings, _)| settings).ok_or_else(|| QueueError::NoQueue { queue: queue.clone() })
+}
+
+/// The journal with this name.
+pub(crate) fn named(
+    journals: &Journals,
+    queue: &QueueName,
+    journal: &str,
+) -> Result<Arc<dyn Journal>, QueueError> {
+    journals
+        .get(journal)
+        .ok_or_else(|| QueueError::NoJournal { queue: queue.clone(), journal: journal.to_owned() })
+}

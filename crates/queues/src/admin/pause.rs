@@ -1,0 +1,67 @@
+//! Nobody takes messages of a queue, or a worker none, until somebody says so. Nothing moves: locks and membership stay.
+
+use menagerie_kernel::{CallError, Session, retry};
+use menagerie_znodes::queues::{self, Pause, QueueName};
+use menagerie_znodes::{Name, Payload as _, Znode};
+
+use super::found;
+use crate::error::QueueError;
+
+/// What is paused.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Scope {
+    /// A queue, for all its workers.
+    Queue(QueueName),
+    /// A worker, with all its queues. It stays paused when it goes and comes back under the same name.
+    Worker(Name),
+}
+
+impl Scope {
+    fn znode(&self) -> Znode<Pause> {
+        match self {
+            Self::Queue(queue) => queues::pause_of_queue(queue),
+            Self::Worker(worker) => queues::pause_of_worker(worker),
+        }
+    }
+}
+
+/// Pauses it. What is paused already stays so, with what was said then, unless there is something new to say.
+pub async fn pause(session: &Session, scope: &Scope, pause: &Pause) -> Result<(), QueueError> {
+    let term = session.term();
+    match scope {
+        Scope::Queue(queue) => drop(found(&term, queue).await?),
+        Scope::Worker(worker) => {
+            let listed = queues::worker(worker);
+            term.sync(listed.path()).await?;
+            if term.stat(listed.path()).await?.is_none() {
+                return Err(QueueError::NoWorker { worker: worker.clone() });
+            }
+        }
+    }
+    let (znode, said) = (scope.znode(), pause.encode());
+    retry::ensure(&term, znode.path(), &said).await?;
+    if pause.reason.is_none() {
+        return Ok(());
+    }
+    let (before, stat) = match term.get(znode.path()).await {
+        // Resumed meanwhile.
+        Err(CallError::NoZnode { .. }) => return Ok(()),
+        found => found?,
+    };
+    if before == said {
+        return Ok(());
+    }
+    match retry::set(&term, znode.path(), &said, stat.version).await {
+        // Somebody else had something to say, or has resumed it.
+        Err(CallError::NoZnode { .. } | CallError::BadVersion { .. }) => Ok(()),
+        outcome => Ok(outcome.map(|_| ())?),
+    }
+}
+
+/// Lets it go on. False if it was not paused.
+pub async fn resume(session: &Session, scope: &Scope) -> Result<bool, QueueError> {
+    match retry::remove(&session.term(), scope.znode().path()).await {
+        Err(CallError::NoZnode { .. }) => Ok(false),
+        outcome => Ok(outcome?),
+    }
+}

@@ -1,0 +1,200 @@
+//! How queues are doing: are we behind, and do we need more workers?
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use menagerie_journal::{Read, Ticks};
+use menagerie_kernel::{CallError, Session, Term};
+use menagerie_znodes::queues::{self, PartitionName, Pause, QueueName, Worker};
+use menagerie_znodes::quote::unquote;
+use menagerie_znodes::{Name, Payload as _};
+use serde::Serialize;
+
+use super::{found, named};
+use crate::coordination::claim::{behind, partition_id, topic};
+use crate::coordination::cursor::CursorAt;
+use crate::error::QueueError;
+use crate::journals::Journals;
+
+/// A worker that is listed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct WorkerEntry {
+    /// What it is called.
+    pub worker: Name,
+    /// What it handles.
+    pub partitions: Vec<PartitionName>,
+    /// What it would handle; nothing is said by who takes any.
+    pub serves: Option<Vec<QueueName>>,
+    /// It takes nothing until it is told to.
+    pub paused: bool,
+}
+
+/// One partition.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct PartitionView {
+    /// Which one.
+    pub partition: PartitionName,
+    /// Who says that it handles it.
+    pub owner: Option<Name>,
+    /// How far it was processed.
+    pub cursor: String,
+    /// Messages in it, handled ones too.
+    pub messages: u64,
+    /// Messages that wait.
+    pub lag: u64,
+    /// How long the oldest of them has waited.
+    pub oldest_ms: Option<u64>,
+    /// Messages that are not due yet.
+    pub delayed: u64,
+}
+
+/// A queue.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct QueueView {
+    /// Which one.
+    pub queue: QueueName,
+    /// The journal that its messages are in.
+    pub journal: String,
+    /// Why it is paused, if it is.
+    pub paused: Option<Pause>,
+    /// Messages that were given up.
+    pub failed: u64,
+    /// All partitions.
+    pub partitions: Vec<PartitionView>,
+}
+
+impl QueueView {
+    /// Messages that wait.
+    pub fn lag(&self) -> u64 {
+        self.partitions.iter().map(|partition| partition.lag).sum()
+    }
+
+    /// How long the oldest message has waited.
+    pub fn oldest_ms(&self) -> Option<u64> {
+        self.partitions.iter().filter_map(|partition| partition.oldest_ms).max()
+    }
+
+    /// Messages in it, handled ones too.
+    pub fn messages(&self) -> u64 {
+        self.partitions.iter().map(|partition| partition.messages).sum()
+    }
+}
+
+/// Messages per second, between two looks.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Rate {
+    /// That were put.
+    pub put: f64,
+    /// That were handled.
+    pub handled: f64,
+}
+
+impl Rate {
+    /// What was put and handled from one look to a later one. What was dropped meanwhile counts as neither.
+    pub fn between(before: &QueueView, after: &QueueView, time: Duration) -> Self {
+        Self::new((before.messages(), before.lag()), (after.messages(), after.lag()), time)
+    }
+
+    /// The same for one partition.
+    pub fn of_partition(before: &PartitionView, after: &PartitionView, time: Duration) -> Self {
+        Self::new((before.messages, before.lag), (after.messages, after.lag), time)
+    }
+
+    /// From messages that are there and messages that wait.
+    fn new(before: (u64, u64), after: (u64, u64), time: Duration) -> Self {
+        let seconds = time.as_secs_f64().max(0.001);
+        let put = after.0.saturating_sub(before.0);
+        let handled = (before.1 + put).saturating_sub(after.1);
+        Self { put: put as f64 / seconds, handled: handled as f64 / seconds }
+    }
+}
+
+/// All queues, by name.
+pub async fn list(session: &Session) -> Result<BTreeSet<QueueName>, QueueError> {
+    let names = children(&session.term(), queues::all_settings().path()).await?;
+    Ok(names.iter().filter_map(|name| unquote(name)?.parse().ok()).collect())
+}
+
+/// All workers, by name.
+pub async fn workers(session: &Session) -> Result<Vec<WorkerEntry>, QueueError> {
+    let term = session.term();
+    term.sync(queues::workers().path()).await?;
+    let names = children(&term, queues::workers().path()).await?;
+    let mut names: Vec<Name> = names.iter().filter_map(|name| Name::new(unquote(name)?).ok()).collect();
+    names.sort();
+    let paths: Vec<String> = names.iter().map(|name| queues::worker(name).path().to_owned()).collect();
+    let found = term.get_many(&paths).await?;
+    let entry = |(worker, found): (Name, Option<(Vec<u8>, _)>)| {
+        let told = Worker::decode(&found?.0).ok()?;
+        Some(WorkerEntry { worker, partitions: told.queues, serves: told.serves, paused: told.paused })
+    };
+    Ok(names.into_iter().zip(found).filter_map(entry).collect())
+}
+
+/// One queue, with all its partitions.
+pub async fn show(
+    session: &Session,
+    journals: &Journals,
+    queue: &QueueName,
+) -> Result<QueueView, QueueError> {
+    let term = session.term();
+    let settings = found(&term, queue).await?;
+    let store = named(journals, queue, &settings.journal)?;
+    let owners: BTreeMap<PartitionName, Name> = workers(session)
+        .await?
+        .into_iter()
+        .flat_map(|entry| {
+            entry.partitions.into_iter().map(move |partition| (partition, entry.worker.clone()))
+        })
+        .collect();
+    let stats = store.stats(&topic(queue)?).await?;
+    let mut partitions = Vec::new();
+    for number in 1..=settings.partitions {
+        let partition = queue.partition(number);
+        let Some(cursor) = CursorAt::read(&term, &partition).await? else { continue };
+        let stats = stats.iter().find(|stats| stats.partition == u32::from(number));
+        let read = Read::after(partition_id(&partition)?, cursor.position()).limit(1);
+        let oldest = store.read(read).await?.messages.pop();
+        let waited = oldest.as_ref().map(|oldest| Ticks::now().since(oldest.id.0));
+        partitions.push(PartitionView {
+            owner: owners.get(&partition).cloned(),
+            cursor: cursor.position().seconds(),
+            messages: stats.map_or(0, |stats| stats.messages),
+            // What the journal was told may be a second old; whether anything waits is known exactly.
+            lag: if oldest.is_some() { stats.map_or(1, behind).max(1) } else { 0 },
+            oldest_ms: waited.map(|waited| u64::try_from(waited.as_millis()).unwrap_or(u64::MAX)),
+            delayed: stats.map_or(0, |stats| stats.delayed),
+            partition,
+        });
+    }
+    let failed = match queue.failed() {
+        Some(failed) => store.stats(&topic(&failed)?).await.unwrap_or_default(),
+        None => Vec::new(),
+    };
+    Ok(QueueView {
+        queue: queue.clone(),
+        journal: settings.journal,
+        paused: paused(&term, queue).await?,
+        failed: failed.iter().map(|stats| stats.messages).sum(),
+        partitions,
+    })
+}
+
+async fn paused(term: &Term, queue: &QueueName) -> Result<Option<Pause>, CallError> {
+    match term.get(queues::pause_of_queue(queue).path()).await {
+        // Whoever made it by hand has said less.
+        Ok((data, _)) => {
+            let unsaid = || Pause { by: "somebody".to_owned(), reason: None };
+            Ok(Some(Pause::decode(&data).unwrap_or_else(|_| unsaid())))
+        }
+        Err(CallError::NoZnode { .. }) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+async fn children(term: &Term, path: &str) -> Result<Vec<String>, CallError> {
+    match term.children(path).await {
+        Err(CallError::NoZnode { .. }) => Ok(Vec::new()),
+        names => names,
+    }
+}

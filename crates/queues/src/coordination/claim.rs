@@ -1,0 +1,236 @@
+//! Taking a partition and giving it back.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use menagerie_journal::{
+    Commit, Consumer, Fence, Journal, JournalError, MessageId, Move, PartitionId, PartitionStats, Remedy,
+    StateWrite, Topic,
+};
+use menagerie_kernel::Session;
+use menagerie_kernel::recipes::grant::Grant;
+use menagerie_kernel::recipes::lock::{Held, Lock};
+use menagerie_kernel::session::Change;
+use menagerie_znodes::Name;
+use menagerie_znodes::queues::{self, PartitionName, QueueName};
+use tracing::{debug, warn};
+
+use super::catalogue;
+use super::cursor::CursorAt;
+use crate::core::failure::{Attempts, Before};
+use crate::error::QueueError;
+use crate::journals::Journals;
+
+/// Under this name workers have their state in the journal.
+const CONSUMER: &str = "workers";
+/// Its state: who has the partition, as a fence. Removed by who gives it back; who finds it follows somebody who did not.
+const HELD: &[u8] = b"held";
+/// Its state: [`Attempts`].
+const ATTEMPTS: &[u8] = b"attempts";
+
+/// Pauses between attempts to reach a journal that is down. It may be away for an upgrade: nobody leaves for that.
+const JOURNAL_PAUSE: Duration = Duration::from_millis(100);
+const JOURNAL_PAUSE_MAX: Duration = Duration::from_secs(5);
+
+/// The topic that holds a queue's messages.
+pub fn topic(queue: &QueueName) -> Result<Topic, QueueError> {
+    let name = queue.to_string();
+    Topic::new(&name).map_err(|source| QueueError::Topic { name, source })
+}
+
+/// The same partition, as journals call it.
+pub fn partition_id(partition: &PartitionName) -> Result<PartitionId, QueueError> {
+    Ok(PartitionId::new(topic(partition.queue())?, u32::from(partition.number())))
+}
+
+/// Messages of a partition that wait, as far as its journal was told.
+pub(crate) fn behind(stats: &PartitionStats) -> u64 {
+    let ours = stats.consumers.iter().find(|consumer| consumer.consumer.as_str() == CONSUMER);
+    ours.map_or(stats.messages, |consumer| consumer.lag)
+}
+
+/// A partition that is ours: its lock is held, its cursor read, and the journal knows our fence.
+pub struct Claimed {
+    /// Which one.
+    pub partition: PartitionName,
+    /// By this.
+    pub held: Held,
+    /// How far it was processed.
+    pub cursor: CursorAt,
+    /// Where its messages are.
+    pub books: Books,
+    /// How often its first message was tried.
+    pub attempts: Option<Attempts>,
+    /// How the owner before us left.
+    pub before: Before,
+}
+
+/// What came of a claim.
+pub enum Claim {
+    /// It is ours.
+    Ours(Box<Claimed>),
+    /// There is no such partition any more.
+    Gone,
+}
+
+/// Takes a partition: waits for its lock, as long as that takes, and for its journal. Dropped, it leaves nothing behind.
+pub async fn claim(
+    session: &Session,
+    journals: &Journals,
+    worker: &Name,
+    partition: &PartitionName,
+) -> Result<Claim, QueueError> {
+    let lock = Lock::new(session, queues::lock(partition)).identified_by(worker.as_str());
+    loop {
+        let held = lock.acquire().await?;
+        let lost = held.lost();
+        tokio::select! {
+            // It was ours and is not any more: contend again.
+            loss = lost => debug!(%partition, ?loss, "lost before it was opened"),
+            opened = open(held, journals, partition) => match opened {
+                Err(error) if error.ends_term() => {}
+                // Somebody has opened it with a newer fence, so the lock is or will be another's.
+                Err(error) if error.remedy() == menagerie_kernel::Remedy::Reacquire => {
+                    warn!(%partition, %error, "the journal knows a newer owner");
+                    tokio::time::sleep(JOURNAL_PAUSE_MAX).await;
+                }
+                outcome => return outcome,
+            },
+        }
+    }
+}
+
+async fn open(held: Held, journals: &Journals, partition: &PartitionName) -> Result<Claim, QueueError> {
+    let term = held.term().patient();
+    let Some(cursor) = CursorAt::read(&term, partition).await? else { return Ok(Claim::Gone) };
+    let queue = partition.queue();
+    let name = match catalogue::settings(&term, queue).await? {
+        Some((settings, _)) => settings.journal,
+        None => String::new(),
+    };
+    let journal =
+        journals.get(&name).ok_or_else(|| QueueError::NoJournal { queue: queue.clone(), journal: name })?;
+    let fence = Fence::new(held.fence().generation, held.fence().zxid);
+    let consumer = Consumer::new(CONSUMER).expect("it is a name");
+    let mut books =
+        Books { journal, partition: partition_id(partition)?, consumer, fence, known: MessageId::ZERO };
+    let opened =
+        patiently(partition, || books.journal.open(&books.partition, &books.consumer, fence)).await?;
+    books.known = opened.position;
+    let state = |key: &[u8]| opened.state.iter().find(|(found, _)| found == key).map(|(_, value)| value);
+    let attempts = state(ATTEMPTS).and_then(|value| serde_json::from_slice(value).ok());
+    let before = if state(HELD).is_some() { Before::Vanished } else { Before::Released };
+    patiently(partition, || books.write(HELD, Some(fence.to_string().into_bytes()))).await?;
+    let partition = partition.clone();
+    Ok(Claim::Ours(Box::new(Claimed { partition, held, cursor, books, attempts, before })))
+}
+
+/// Asks a journal until it answers.
+pub(crate) async fn patiently<T, F: Future<Output = Result<T, JournalError>>>(
+    partition: &PartitionName,
+    mut ask: impl FnMut() -> F,
+) -> Result<T, JournalError> {
+    let mut pause = JOURNAL_PAUSE;
+    loop {
+        match ask().await {
+            // Opening again with the same fence, and writing the same again, changes nothing.
+            Err(error) if error.remedy() == Remedy::Retry || matches!(error, JournalError::Unknown(_)) => {
+                if pause == JOURNAL_PAUSE {
+                    warn!(%partition, %error, "the journal does not answer; waiting for it");
+                }
+                tokio::time::sleep(pause).await;
+                pause = (pause * 2).min(JOURNAL_PAUSE_MAX);
+            }
+            outcome => return outcome,
+        }
+    }
+}
+
+/// What a partition's owner keeps in the journal, under its fence.
+#[derive(Clone)]
+pub struct Books {
+    /// Which journal.
+    pub journal: Arc<dyn Journal>,
+    /// Which partition.
+    pub partition: PartitionId,
+    consumer: Consumer,
+    /// With which it was opened.
+    pub fence: Fence,
+    /// How far the journal knew us to have come when it was opened.
+    known: MessageId,
+}
+
+impl Books {
+    async fn write(&self, key: &[u8], value: Option<Vec<u8>>) -> Result<(), JournalError> {
+        let commit = Commit { states: vec![self.state(key, value)], ..Commit::default() };
+        self.journal.commit(commit).await.map(drop)
+    }
+
+    fn state(&self, key: &[u8], value: Option<Vec<u8>>) -> StateWrite {
+        StateWrite {
+            partition: self.partition.clone(),
+            consumer: self.consumer.clone(),
+            fence: self.fence,
+            key: Bytes::copy_from_slice(key),
+            value: value.map(Bytes::from),
+        }
+    }
+
+    /// That a message was tried so often, as part of a commit.
+    pub fn attempts(&self, attempts: &Attempts) -> StateWrite {
+        let value = serde_json::to_vec(attempts).expect("numbers can be written");
+        self.state(ATTEMPTS, Some(value))
+    }
+
+    /// That all up to here is done, as part of a commit. Nothing, if the journal has been told more: somebody has set the
+    /// cursor back since, and the journal's positions do not go back.
+    pub fn position(&self, position: MessageId) -> Option<Move> {
+        let (partition, consumer) = (self.partition.clone(), self.consumer.clone());
+        (position >= self.known).then_some(Move { partition, consumer, fence: self.fence, position })
+    }
+
+    /// Says in the journal that the partition is given back: whoever takes it next need not suspect anything.
+    async fn close(&self, position: MessageId) -> Result<(), JournalError> {
+        let (states, moves) = (vec![self.state(HELD, None)], self.position(position).into_iter().collect());
+        self.journal.commit(Commit { states, moves, ..Commit::default() }).await.map(drop)
+    }
+}
+
+/// Gives a partition back. Nothing may run any more, and what is done, all up to `position`, must be recorded.
+pub async fn release(held: Held, books: &Books, position: MessageId) -> Result<(), QueueError> {
+    // If the journal is away, the next owner is careful without need; the lock must not wait for that.
+    if let Ok(Err(error)) = tokio::time::timeout(JOURNAL_PAUSE_MAX, books.close(position)).await {
+        debug!(partition = %books.partition, %error, "given back without a word in the journal");
+    }
+    Ok(held.release().await?)
+}
+
+/// Waits until somebody has removed our ticket, or the session is over. Not for the lease clock: that is the same for all
+/// partitions, and one who looks at it is enough; see [`lapsed`].
+pub async fn removed(grant: Grant) {
+    let term = grant.term().patient();
+    loop {
+        // Not a watch for existence: on a znode that is gone it would stay with the server for ever.
+        match term.get_watched(grant.ticket()).await {
+            Ok((_, _, watch)) => {
+                if watch.changed().await == Change::Ended {
+                    return;
+                }
+            }
+            Err(error) if error.is_no_znode() || error.ends_term() => return,
+            // The lease clock will tell.
+            Err(_) => std::future::pending().await,
+        }
+    }
+}
+
+/// Waits until what is held in a term may be another's, and tells which term that is. `None`: there is no session any more.
+pub async fn lapsed(session: &Session) -> Option<u64> {
+    let mut term = session.term();
+    while term.trusted().await.is_err() {
+        term = session.term_after(&term).await.ok()?;
+    }
+    term.lapsed().await;
+    Some(term.number())
+}

@@ -1,0 +1,167 @@
+//! What becomes of a message whose task failed.
+//!
+//! Attempts are counted in the journal, as state of the partition: written when one has failed, and before a message
+//! begins that may have ended the owner before us. A message that kills its worker is so counted too.
+
+use std::num::NonZeroU32;
+use std::time::Duration;
+
+use menagerie_journal::MessageId;
+use serde::{Deserialize, Serialize};
+
+/// How an attempt ended without success.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Failure {
+    /// It may succeed another time.
+    Retry,
+    /// It never will.
+    ForGood,
+    /// It was stopped by us, for a reason that is not its own: it was no attempt.
+    Stopped,
+}
+
+/// What happens when there are no attempts left.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum OnFailure {
+    /// It is logged, and passed over.
+    Log,
+    /// It goes to the queue of failed messages.
+    #[default]
+    Queue,
+    /// The worker stops, and the message stays.
+    Stop,
+}
+
+/// How often and how soon to try again, and what then.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Policy {
+    /// So many attempts in all.
+    pub attempts: NonZeroU32,
+    /// The pause after the first one. Each is twice the one before.
+    pub backoff: Duration,
+    /// No pause is longer.
+    pub backoff_max: Duration,
+    /// When there are none left.
+    pub on_failure: OnFailure,
+}
+
+impl Default for Policy {
+    fn default() -> Self {
+        Self {
+            attempts: NonZeroU32::new(5).expect("five is not zero"),
+            backoff: Duration::from_secs(1),
+            backoff_max: Duration::from_secs(60),
+            on_failure: OnFailure::Queue,
+        }
+    }
+}
+
+/// What to do with a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    /// Try again after this time; its partition waits.
+    Retry(Duration),
+    /// Try again at once, as if nothing had been.
+    Again,
+    /// Give it up, in this way.
+    GiveUp(OnFailure),
+}
+
+impl Policy {
+    /// What becomes of a message that has failed for the `attempts`-th time.
+    pub fn judge(&self, attempts: u32, failure: Failure) -> Verdict {
+        match failure {
+            Failure::Stopped => Verdict::Again,
+            Failure::ForGood => Verdict::GiveUp(self.on_failure),
+            Failure::Retry if attempts >= self.attempts.get() => Verdict::GiveUp(self.on_failure),
+            Failure::Retry => {
+                let doublings = attempts.saturating_sub(1).min(31);
+                Verdict::Retry(self.backoff.saturating_mul(1 << doublings).min(self.backoff_max))
+            }
+        }
+    }
+}
+
+/// How often the first message behind the cursor was tried, as it is stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Attempts {
+    /// Which message.
+    pub message: MessageId,
+    /// How often it was begun, as far as anybody knows.
+    pub attempts: u32,
+    /// It was given up, and is to be passed over: what had to be done about it is done.
+    #[serde(default)]
+    pub given_up: bool,
+}
+
+/// Whether the owner before us gave the partition away.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Before {
+    /// It released, or there was none.
+    Released,
+    /// It died, or lost the partition: it may have begun a message and more.
+    Vanished,
+}
+
+/// What is known about the attempts of the message that comes first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Tally {
+    stored: Option<Attempts>,
+    before: Before,
+}
+
+/// How a message begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Begin {
+    /// As its `attempt`-th attempt.
+    Run {
+        /// Counted from 1.
+        attempt: u32,
+        /// To be stored before it begins: if it ends us too, whoever comes next must know.
+        store: Option<Attempts>,
+    },
+    /// It was tried often enough, and ended its worker each time: it is given up without another attempt.
+    Poison {
+        /// So often.
+        attempts: u32,
+    },
+    /// It was given up before; only the record is missing.
+    Pass,
+}
+
+impl Tally {
+    /// What was found when the partition was taken.
+    pub fn new(stored: Option<Attempts>, before: Before) -> Self {
+        Self { stored, before }
+    }
+
+    /// How this message begins. It is the first behind the cursor, or the one after that while its record is on its way.
+    pub fn begin(&mut self, message: MessageId, policy: &Policy) -> Begin {
+        let stored = self.stored.filter(|stored| stored.message == message);
+        if stored.is_some_and(|stored| stored.given_up) {
+            return Begin::Pass;
+        }
+        let made = stored.map_or(0, |stored| stored.attempts);
+        // Only the first one after a takeover can be the one that was running.
+        let before = std::mem::replace(&mut self.before, Before::Released);
+        match before {
+            Before::Released => Begin::Run { attempt: made + 1, store: None },
+            Before::Vanished if made >= policy.attempts.get() => Begin::Poison { attempts: made },
+            Before::Vanished => {
+                // Nobody had counted it: it is taken for the first attempt.
+                let attempts = made.max(1) + 1;
+                let attempts = Attempts { message, attempts, given_up: false };
+                self.stored = Some(attempts);
+                Begin::Run { attempt: attempts.attempts, store: Some(attempts) }
+            }
+        }
+    }
+
+    /// Its `attempt`-th attempt failed, or it was given up: this is to be stored.
+    pub fn failed(&mut self, message: MessageId, attempt: u32, verdict: Verdict) -> Attempts {
+        let given_up = matches!(verdict, Verdict::GiveUp(OnFailure::Log | OnFailure::Queue));
+        let attempts = Attempts { message, attempts: attempt, given_up };
+        self.stored = Some(attempts);
+        attempts
+    }
+}

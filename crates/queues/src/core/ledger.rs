@@ -1,0 +1,298 @@
+//! What of a partition is begun, done and recorded; and when the next record is due.
+//!
+//! A record moves the cursor. One is on its way at a time, and work goes on meanwhile until the next one is due: so what a
+//! crash repeats is bounded by two records' worth, which is two messages when each is recorded by itself.
+
+use std::num::NonZeroU32;
+use std::time::{Duration, Instant};
+
+use menagerie_journal::MessageId;
+
+/// How many messages are recorded one by one after an owner that did not release, when its own rule was by time.
+const CAREFUL_BY_TIME: u32 = 1_000;
+
+/// When to record what is done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Commit {
+    /// After so many messages, or when there is nothing more to do. One: each by itself.
+    Count(NonZeroU32),
+    /// So long after the first message that is not recorded.
+    Every(Duration),
+}
+
+impl Commit {
+    /// Each message by itself.
+    pub const EACH: Self = Self::Count(NonZeroU32::MIN);
+
+    /// How many messages an owner that died may have begun without a record.
+    fn window(self) -> u32 {
+        match self {
+            Self::Count(count) => count.get().saturating_mul(2),
+            Self::Every(_) => CAREFUL_BY_TIME,
+        }
+    }
+}
+
+/// Whether a message is recorded when it is done, or before it begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Ack {
+    /// It may be handled twice, and is never lost.
+    #[default]
+    After,
+    /// It may be lost, and is never handled twice.
+    Before,
+}
+
+/// What came of a record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Recorded {
+    /// It is stored.
+    Confirmed,
+    /// The partition is not ours any more.
+    Refused,
+    /// Nobody can tell. Somebody must look: see [`Ledger::resolved`].
+    Unknown,
+}
+
+/// What is to be done about the message that is being handled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[must_use]
+pub enum Then {
+    /// Nothing.
+    GoOn,
+    /// It must be stopped: it may be another's by now.
+    Stop,
+}
+
+/// Whether records can be made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Standing {
+    /// The cursor is what we think.
+    Sure,
+    /// A record may have happened or not.
+    Doubtful,
+    /// The partition is another's.
+    Lost,
+}
+
+/// The books of one partition, from when it was taken to when it is released.
+#[derive(Debug, Clone)]
+pub struct Ledger {
+    commit: Commit,
+    ack: Ack,
+    standing: Standing,
+    /// All up to here is recorded.
+    confirmed: MessageId,
+    /// All up to here is done.
+    done: MessageId,
+    /// Messages that are done and in no record yet, and since when.
+    unrecorded: u32,
+    since: Option<Instant>,
+    /// The record that is on its way.
+    recording: Option<MessageId>,
+    /// What is being handled, in order.
+    running: Vec<MessageId>,
+    /// So many messages are handled and recorded one by one: one of them may have ended the owner before us.
+    careful: u32,
+    closing: bool,
+}
+
+impl Ledger {
+    /// The books as the cursor has them.
+    pub fn new(position: MessageId, commit: Commit, ack: Ack) -> Self {
+        Self {
+            commit,
+            ack,
+            standing: Standing::Sure,
+            confirmed: position,
+            done: position,
+            unrecorded: 0,
+            since: None,
+            recording: None,
+            running: Vec::new(),
+            careful: 0,
+            closing: false,
+        }
+    }
+
+    /// The same after an owner that did not release: what it may have begun is handled and recorded one by one, so that a
+    /// message that kills its worker is soon the first behind the cursor, where its attempts are counted.
+    #[must_use]
+    pub fn carefully(self) -> Self {
+        Self { careful: self.commit.window(), ..self }
+    }
+
+    /// All up to here is recorded.
+    pub fn confirmed(&self) -> MessageId {
+        self.confirmed
+    }
+
+    /// All up to here is done, recorded or not.
+    pub fn done(&self) -> MessageId {
+        self.done
+    }
+
+    /// What is being handled.
+    pub fn running(&self) -> &[MessageId] {
+        &self.running
+    }
+
+    /// How many of the messages that wait can begin now, at most `batch`.
+    pub fn may_begin(&self, waiting: impl Iterator<Item = MessageId>, batch: usize, now: Instant) -> usize {
+        if self.standing != Standing::Sure || !self.running.is_empty() {
+            return 0;
+        }
+        match self.ack {
+            // What was recorded must be handled, also when we are about to leave: nobody else would.
+            Ack::Before => waiting.take(batch).take_while(|id| *id <= self.confirmed).count(),
+            Ack::After if self.closing => 0,
+            Ack::After if self.careful > 0 && self.done != self.confirmed => 0,
+            Ack::After if self.careful > 0 => waiting.take(batch.min(1)).count(),
+            // The record that is due comes first; if one is on its way, it waits for that.
+            Ack::After if self.full(now) => 0,
+            Ack::After => waiting.take(batch).count(),
+        }
+    }
+
+    /// Whether more can begin as soon as a record is stored.
+    pub fn waits_for_record(&self) -> bool {
+        let (sure, idle) = (self.standing == Standing::Sure, self.running.is_empty());
+        sure && idle && !self.closing && (self.recording.is_some() || self.unrecorded > 0)
+    }
+
+    /// These begin.
+    ///
+    /// # Panics
+    /// If they are not what follows: a message would be passed over.
+    pub fn begin(&mut self, messages: impl IntoIterator<Item = MessageId>) {
+        assert!(self.running.is_empty(), "one at a time");
+        self.running.extend(messages);
+        assert!(
+            self.running.first().is_some_and(|first| *first > self.done),
+            "what is done does not begin again"
+        );
+        assert!(self.running.is_sorted(), "in order");
+    }
+
+    /// The first so many of what was running are done; the others come again.
+    pub fn finish(&mut self, done: usize, now: Instant) {
+        let running = std::mem::take(&mut self.running);
+        let Some(last) = running[..done].last() else { return };
+        self.done = *last;
+        if self.ack == Ack::Before {
+            return;
+        }
+        let done = u32::try_from(done).unwrap_or(u32::MAX);
+        self.unrecorded = self.unrecorded.saturating_add(done);
+        self.since = self.since.or(Some(now));
+        self.careful = self.careful.saturating_sub(done);
+    }
+
+    /// The record to make now, if there is one: all up to this message.
+    pub fn record_due(&self, waiting: impl Iterator<Item = MessageId>, now: Instant) -> Option<MessageId> {
+        if self.standing != Standing::Sure || self.recording.is_some() {
+            return None;
+        }
+        match self.ack {
+            Ack::Before => self.claim(waiting),
+            Ack::After => {
+                let mut waiting = waiting;
+                let idle = self.running.is_empty() && waiting.next().is_none();
+                let idle = idle && matches!(self.commit, Commit::Count(_));
+                let due = self.full(now) || idle || self.closing || self.careful > 0;
+                Some(self.done).filter(|_| self.unrecorded > 0 && due)
+            }
+        }
+    }
+
+    /// When a record will be due, if nothing else happens.
+    pub fn record_at(&self) -> Option<Instant> {
+        match self.commit {
+            Commit::Count(_) => None,
+            Commit::Every(time) => self.since.map(|since| since + time),
+        }
+    }
+
+    /// A record is on its way.
+    pub fn recording(&mut self, position: MessageId) {
+        self.recording = Some(position);
+        self.unrecorded = 0;
+        self.since = None;
+    }
+
+    /// A record has come back.
+    pub fn recorded(&mut self, outcome: Recorded) -> Then {
+        let record = self.recording.take();
+        match outcome {
+            Recorded::Confirmed => {
+                self.confirmed = record.unwrap_or(self.confirmed);
+                Then::GoOn
+            }
+            Recorded::Refused => self.lost(),
+            Recorded::Unknown => {
+                self.standing = Standing::Doubtful;
+                Then::Stop
+            }
+        }
+    }
+
+    /// Somebody has looked: the cursor stands here, and is ours to move.
+    pub fn resolved(&mut self, position: MessageId, now: Instant) {
+        self.standing = Standing::Sure;
+        self.recording = None;
+        self.confirmed = position;
+        self.done = self.done.max(position);
+        if self.ack == Ack::After && self.done > self.confirmed {
+            // Whatever the rule says, it was due before.
+            self.unrecorded = u32::MAX;
+            self.since = Some(now);
+            self.careful = self.careful.max(1);
+        }
+    }
+
+    /// The partition is another's.
+    pub fn lost(&mut self) -> Then {
+        self.standing = Standing::Lost;
+        self.recording = None;
+        Then::Stop
+    }
+
+    /// No other message is to begin.
+    pub fn close(&mut self) {
+        self.closing = true;
+    }
+
+    /// It is to go on after all.
+    pub fn reopen(&mut self) {
+        self.closing = false;
+    }
+
+    /// Whether the partition can be given away: nothing runs, and nothing that is done is unrecorded.
+    pub fn may_release(&self) -> bool {
+        let recorded = match self.ack {
+            Ack::After => self.done == self.confirmed,
+            Ack::Before => self.confirmed <= self.done,
+        };
+        self.running.is_empty() && (self.standing == Standing::Lost || recorded && self.recording.is_none())
+    }
+
+    /// As much as one record takes is done.
+    fn full(&self, now: Instant) -> bool {
+        match self.commit {
+            Commit::Count(count) => self.unrecorded >= count.get(),
+            Commit::Every(_) => self.record_at().is_some_and(|due| due <= now),
+        }
+    }
+
+    /// What to record before it begins.
+    fn claim(&self, waiting: impl Iterator<Item = MessageId>) -> Option<MessageId> {
+        if self.closing || self.confirmed > self.done || !self.running.is_empty() {
+            return None;
+        }
+        let count = match self.commit {
+            Commit::Count(count) => count.get() as usize,
+            Commit::Every(_) => 1,
+        };
+        waiting.take(count).last()
+    }
+}

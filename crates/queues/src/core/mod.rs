@@ -1,0 +1,12 @@
+//! What is decided without a clock, a socket or a random number.
+
+pub mod assignment;
+pub mod failure;
+pub mod ledger;
+pub mod partitioning;
+pub mod rebalance;
+pub mod turn;
+pub mod whereabouts;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,287 @@
+use std::num::NonZeroU32;
+use std::time::{Duration, Instant};
+
+use menagerie_journal::{MessageId, Ticks};
+use proptest::prelude::*;
+
+use crate::core::ledger::{Ack, Commit, Ledger, Recorded, Then};
+
+fn id(ticks: u64) -> MessageId {
+    MessageId(Ticks(ticks))
+}
+
+fn ids(range: std::ops::RangeInclusive<u64>) -> impl Iterator<Item = MessageId> + Clone {
+    range.map(id)
+}
+
+fn nothing() -> impl Iterator<Item = MessageId> + Clone {
+    std::iter::empty()
+}
+
+fn count(count: u32) -> Commit {
+    Commit::Count(NonZeroU32::new(count).unwrap())
+}
+
+fn ledger(commit: Commit) -> Ledger {
+    Ledger::new(id(0), commit, Ack::After)
+}
+
+#[test]
+fn the_next_message_may_run_while_a_record_is_on_its_way_and_no_more_than_one() {
+    let now = Instant::now();
+    let mut ledger = ledger(Commit::EACH);
+    ledger.begin([id(1)]);
+    ledger.finish(1, now);
+    assert_eq!(ledger.record_due(ids(2..=9), now), Some(id(1)));
+    ledger.recording(id(1));
+    assert_eq!(ledger.may_begin(ids(2..=9), 1, now), 1);
+    ledger.begin([id(2)]);
+    ledger.finish(1, now);
+    assert_eq!((ledger.may_begin(ids(3..=9), 1, now), ledger.record_due(ids(3..=9), now)), (0, None));
+    assert_eq!(ledger.recorded(Recorded::Confirmed), Then::GoOn);
+    assert_eq!((ledger.confirmed(), ledger.record_due(ids(3..=9), now)), (id(1), Some(id(2))));
+    assert_eq!(ledger.may_begin(ids(3..=9), 1, now), 0, "the record that is due comes first");
+    ledger.recording(id(2));
+    assert_eq!(ledger.may_begin(ids(3..=9), 1, now), 1);
+}
+
+#[test]
+fn a_refused_record_stops_the_one_ahead_and_nothing_begins_any_more() {
+    let now = Instant::now();
+    let mut ledger = ledger(Commit::EACH);
+    ledger.begin([id(1)]);
+    ledger.finish(1, now);
+    ledger.recording(id(1));
+    ledger.begin([id(2)]);
+    assert_eq!(ledger.recorded(Recorded::Refused), Then::Stop);
+    assert!(!ledger.may_release(), "it still runs");
+    ledger.finish(0, now);
+    assert!(ledger.may_release());
+    assert_eq!((ledger.may_begin(ids(2..=9), 1, now), ledger.record_due(ids(2..=9), now)), (0, None));
+}
+
+#[test]
+fn an_unknown_record_stops_the_one_ahead_until_somebody_has_looked() {
+    let now = Instant::now();
+    for happened in [id(0), id(1)] {
+        let mut ledger = ledger(count(5));
+        ledger.begin([id(1)]);
+        ledger.finish(1, now);
+        ledger.recording(id(1));
+        ledger.begin([id(2)]);
+        assert_eq!(ledger.recorded(Recorded::Unknown), Then::Stop);
+        ledger.finish(0, now);
+        assert_eq!(ledger.may_begin(ids(2..=9), 1, now), 0);
+        assert!(!ledger.may_release());
+        ledger.resolved(happened, now);
+        let again = Some(id(1)).filter(|_| happened < id(1));
+        assert_eq!(ledger.record_due(ids(2..=9), now), again, "what was due before is due now");
+        if again.is_some() {
+            ledger.recording(id(1));
+            assert_eq!(ledger.recorded(Recorded::Confirmed), Then::GoOn);
+        }
+        assert_eq!(ledger.may_begin(ids(2..=9), 1, now), 1);
+    }
+}
+
+#[test]
+fn a_release_waits_for_the_record_and_makes_it_due() {
+    let now = Instant::now();
+    for commit in [count(100), Commit::Every(Duration::from_secs(60))] {
+        let mut ledger = ledger(commit);
+        ledger.begin([id(1)]);
+        ledger.close();
+        assert!(!ledger.may_release());
+        ledger.finish(1, now);
+        assert!(!ledger.may_release());
+        assert_eq!(ledger.may_begin(ids(2..=9), 1, now), 0);
+        assert_eq!(ledger.record_due(ids(2..=9), now), Some(id(1)));
+        ledger.recording(id(1));
+        assert!(!ledger.may_release());
+        assert_eq!(ledger.recorded(Recorded::Confirmed), Then::GoOn);
+        assert!(ledger.may_release());
+    }
+}
+
+#[test]
+fn records_by_number_come_when_it_is_reached_or_nothing_more_is_there() {
+    let now = Instant::now();
+    let mut ledger = ledger(count(3));
+    for message in 1..=2 {
+        ledger.begin([id(message)]);
+        ledger.finish(1, now);
+    }
+    assert_eq!(ledger.record_due(ids(3..=9), now), None);
+    assert_eq!(ledger.record_due(nothing(), now), Some(id(2)), "it is idle");
+    ledger.begin([id(3)]);
+    assert_eq!(ledger.record_due(nothing(), now), None, "it is not idle while one runs");
+    ledger.finish(1, now);
+    assert_eq!(ledger.record_due(ids(4..=9), now), Some(id(3)));
+}
+
+#[test]
+fn records_by_time_come_so_long_after_the_first_that_is_not_recorded() {
+    let now = Instant::now();
+    let later = now + Duration::from_millis(50);
+    let mut ledger = ledger(Commit::Every(Duration::from_millis(50)));
+    ledger.begin([id(1)]);
+    ledger.finish(1, now);
+    ledger.begin([id(2)]);
+    ledger.finish(1, now + Duration::from_millis(30));
+    assert_eq!((ledger.record_due(nothing(), now), ledger.record_at()), (None, Some(later)));
+    assert_eq!(ledger.record_due(nothing(), later), Some(id(2)));
+}
+
+#[test]
+fn of_a_batch_the_longest_done_beginning_is_recorded() {
+    let now = Instant::now();
+    let mut ledger = ledger(Commit::EACH);
+    assert_eq!(ledger.may_begin(ids(1..=9), 4, now), 4);
+    ledger.begin(ids(1..=4));
+    ledger.finish(2, now);
+    assert_eq!(ledger.record_due(ids(3..=9), now), Some(id(2)));
+    assert_eq!(ledger.done(), id(2));
+    ledger.recording(id(2));
+    assert_eq!(ledger.may_begin(ids(3..=9), 4, now), 4);
+}
+
+#[test]
+fn before_it_is_recorded_nothing_begins_when_a_message_may_be_handled_once_at_most() {
+    let now = Instant::now();
+    let mut ledger = Ledger::new(id(0), count(2), Ack::Before);
+    assert_eq!(ledger.may_begin(ids(1..=9), 1, now), 0);
+    assert_eq!(ledger.record_due(ids(1..=9), now), Some(id(2)));
+    ledger.recording(id(2));
+    assert_eq!(ledger.may_begin(ids(1..=9), 1, now), 0);
+    assert_eq!(ledger.recorded(Recorded::Confirmed), Then::GoOn);
+    ledger.begin([id(1)]);
+    ledger.close();
+    ledger.finish(1, now);
+    assert!(!ledger.may_release(), "what was recorded has to be handled: nobody else would");
+    assert_eq!((ledger.may_begin(ids(2..=9), 5, now), ledger.record_due(ids(2..=9), now)), (1, None));
+    ledger.begin([id(2)]);
+    ledger.finish(1, now);
+    assert!(ledger.may_release());
+}
+
+#[test]
+fn after_an_owner_that_did_not_release_all_is_recorded_one_by_one_for_a_while() {
+    let now = Instant::now();
+    let mut ledger = ledger(count(2)).carefully();
+    for message in 1..=4 {
+        assert_eq!(ledger.may_begin(ids(message..=9), 3, now), 1);
+        ledger.begin([id(message)]);
+        ledger.finish(1, now);
+        if message < 4 {
+            assert_eq!(ledger.may_begin(ids(message + 1..=9), 3, now), 0, "not ahead of its record");
+            assert_eq!(ledger.record_due(ids(message + 1..=9), now), Some(id(message)));
+            ledger.recording(id(message));
+            assert_eq!(ledger.recorded(Recorded::Confirmed), Then::GoOn);
+        }
+    }
+    assert_eq!(ledger.may_begin(ids(5..=9), 3, now), 3, "as before");
+}
+
+/// One step of a worker with its partition.
+#[derive(Debug, Clone)]
+enum Step {
+    Begin(usize),
+    Finish(usize),
+    Record,
+    Confirm,
+    Doubt(bool),
+    Arrive(u64),
+    Wait(u64),
+    Close,
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let step = prop_oneof![
+        4 => (1_usize..4).prop_map(Step::Begin),
+        4 => (0_usize..4).prop_map(Step::Finish),
+        3 => Just(Step::Record),
+        3 => Just(Step::Confirm),
+        1 => any::<bool>().prop_map(Step::Doubt),
+        2 => (1_u64..5).prop_map(Step::Arrive),
+        1 => (1_u64..40).prop_map(Step::Wait),
+        1 => Just(Step::Close),
+    ];
+    prop::collection::vec(step, 0..200)
+}
+
+fn rules() -> impl Strategy<Value = Commit> {
+    prop_oneof![
+        Just(Commit::EACH),
+        (1_u32..6).prop_map(count),
+        (1_u64..50).prop_map(|ms| Commit::Every(Duration::from_millis(ms))),
+    ]
+}
+
+proptest! {
+    /// Whatever happens in whatever order: the cursor only moves forward and never beyond what is done; messages are begun
+    /// in order; and by number, what a crash repeats is bounded by two records' worth of batches.
+    #[test]
+    fn nothing_is_passed_over_and_little_is_repeated(
+        steps in steps(), commit in rules(), before in any::<bool>(), careful in any::<bool>(), batch in 1_usize..4,
+    ) {
+        let ack = if before { Ack::Before } else { Ack::After };
+        let mut ledger = Ledger::new(id(0), commit, ack);
+        if careful {
+            ledger = ledger.carefully();
+        }
+        let (mut now, mut last, mut cursor) = (Instant::now(), 0_u64, 0_u64);
+        let mut on_its_way = None;
+        for step in steps {
+            let behind = ledger.done().0.0;
+            let waiting = ids(behind + 1..=last);
+            match step {
+                Step::Arrive(more) => last += more,
+                Step::Wait(ms) => now += Duration::from_millis(ms),
+                Step::Close => ledger.close(),
+                Step::Begin(wish) => {
+                    let room = ledger.may_begin(waiting.clone(), wish.min(batch), now);
+                    if room > 0 {
+                        ledger.begin(waiting.take(room));
+                    }
+                }
+                Step::Finish(done) => {
+                    let done = done.min(ledger.running().len());
+                    ledger.finish(done, now);
+                }
+                Step::Record => {
+                    let waiting = waiting.filter(|id| !ledger.running().contains(id));
+                    if let Some(position) = ledger.record_due(waiting, now) {
+                        prop_assert!(on_its_way.is_none(), "one at a time");
+                        prop_assert!(position.0.0 > cursor, "forward");
+                        ledger.recording(position);
+                        on_its_way = Some(position.0.0);
+                    }
+                }
+                Step::Confirm => if let Some(position) = on_its_way.take() {
+                    cursor = position;
+                    prop_assert_eq!(ledger.recorded(Recorded::Confirmed), Then::GoOn);
+                }
+                Step::Doubt(happened) => if let Some(position) = on_its_way.take() {
+                    cursor = if happened { position } else { cursor };
+                    prop_assert_eq!(ledger.recorded(Recorded::Unknown), Then::Stop);
+                    ledger.finish(0, now);
+                    ledger.resolved(id(cursor), now);
+                }
+            }
+            let begun = ledger.running().last().map_or(ledger.done().0.0, |id| id.0.0);
+            match ack {
+                Ack::After => prop_assert!(cursor <= ledger.done().0.0),
+                // At most once: whatever has begun is behind the cursor.
+                Ack::Before => prop_assert!(begun <= cursor),
+            }
+            if let (Ack::After, Commit::Count(count)) = (ack, commit) {
+                let most = 2 * (u64::from(count.get()) - 1 + batch as u64);
+                prop_assert!(begun.saturating_sub(cursor) <= most, "{begun} begun, cursor at {cursor}");
+            }
+            if ledger.may_release() {
+                prop_assert!(on_its_way.is_none() && ledger.running().is_empty());
+                prop_assert_eq!(cursor.max(ledger.done().0.0), ledger.done().0.0);
+            }
+        }
+    }
+}

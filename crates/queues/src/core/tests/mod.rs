@@ -1,0 +1,4 @@
+mod assignment;
+mod failure;
+mod ledger;
+mod turn;

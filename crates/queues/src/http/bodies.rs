@@ -1,0 +1,162 @@
+//! Messages as they are posted: one as the body itself, or several as JSON.
+
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use serde_json::Value;
+
+use super::form::{Findings, Reasons, TTL_SECONDS_DEFAULT, TTL_SECONDS_MAX, whole};
+
+/// So many in one request: what a journal makes of them must fit into one frame.
+pub const MESSAGES_MAX: usize = 10_000;
+
+/// A message to be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Posted {
+    /// What.
+    pub body: Bytes,
+    /// Where to; any, if it does not say.
+    pub partition: Option<u16>,
+    /// How long it lives.
+    pub ttl: Duration,
+}
+
+/// The media type of several messages in one request, whatever parameters follow it.
+pub fn is_json(content_type: Option<&str>) -> bool {
+    let media = content_type.and_then(|text| text.split(';').next()).unwrap_or_default();
+    media.trim().eq_ignore_ascii_case("application/json")
+}
+
+/// One message: the body as it is, the rest in headers.
+pub fn single(
+    body: Bytes,
+    partition: Option<&str>,
+    ttl: Option<&str>,
+    partitions: u16,
+) -> Result<Posted, Reasons> {
+    let mut findings = Findings::default();
+    if body.is_empty() {
+        findings.take::<()>("body", Err("Required".to_owned()));
+    }
+    let partition = partition.and_then(|text| findings.take("partition", partition_number(text, partitions)));
+    let ttl = self::ttl(&mut findings, "ttl", ttl);
+    findings.give(Some(Posted { body, partition, ttl }))
+}
+
+/// The body and life of a message that is put under an id that it has.
+pub fn replacement(body: Bytes, ttl: Option<&str>) -> Result<Posted, Reasons> {
+    single(body, None, ttl, 1)
+}
+
+/// Several messages: all of them or none.
+pub fn several(json: &[u8], partitions: u16) -> Result<Vec<Posted>, Reasons> {
+    let unreadable = || {
+        let reason = "Unable to properly deserialize JSON body.".to_owned();
+        Reasons::from([("InvalidParameter".to_owned(), reason)])
+    };
+    let value: Value = serde_json::from_slice(json).map_err(|_| unreadable())?;
+    let messages = value.get("messages").and_then(Value::as_array).ok_or_else(unreadable)?;
+    let mut findings = Findings::default();
+    if messages.len() > MESSAGES_MAX {
+        findings.take::<()>("messages", Err(format!("{} are more than {MESSAGES_MAX}", messages.len())));
+        return findings.give(None);
+    }
+    let posted =
+        messages.iter().enumerate().map(|(index, one)| message(&mut findings, index, one, partitions));
+    let posted: Vec<_> = posted.collect();
+    findings.give(posted.into_iter().collect())
+}
+
+fn message(findings: &mut Findings, index: usize, one: &Value, partitions: u16) -> Option<Posted> {
+    let field = |name: &str| format!("{index}.{name}");
+    let body = findings.take(&field("body"), body(one));
+    // A number may come as one, or as text.
+    let text = |name: &str| match one.get(name) {
+        None | Some(Value::Null) => None,
+        Some(Value::String(text)) => Some(text.clone()),
+        Some(other) => Some(other.to_string()),
+    };
+    let partition = text("partition")
+        .and_then(|text| findings.take(&field("partition"), partition_number(&text, partitions)));
+    let ttl = ttl(findings, &field("ttl"), text("ttl").as_deref());
+    Some(Posted { body: body?, partition, ttl })
+}
+
+fn body(one: &Value) -> Result<Bytes, String> {
+    let bytes = match (one.get("body"), one.get("body_base64")) {
+        (Some(Value::String(text)), None) => Bytes::from(text.clone().into_bytes()),
+        (None, Some(Value::String(text))) => {
+            STANDARD.decode(text).map(Bytes::from).map_err(|error| format!("body_base64: {error}"))?
+        }
+        (Some(_), Some(_)) => return Err("body and body_base64 exclude each other".to_owned()),
+        (None | Some(Value::Null), None) => return Err("Required".to_owned()),
+        (Some(other), None) => return Err(format!("{other} is not a string")),
+        (None, Some(other)) => return Err(format!("{other} is not a string")),
+    };
+    if bytes.is_empty() { Err("Required".to_owned()) } else { Ok(bytes) }
+}
+
+fn partition_number(text: &str, partitions: u16) -> Result<u16, String> {
+    let number = whole(text, 1, partitions.into())?;
+    u16::try_from(number).map_err(|error| error.to_string())
+}
+
+fn ttl(findings: &mut Findings, field: &str, text: Option<&str>) -> Duration {
+    let seconds = text.and_then(|text| findings.take(field, whole(text, 1, TTL_SECONDS_MAX)));
+    Duration::from_secs(seconds.unwrap_or(TTL_SECONDS_DEFAULT))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn reason(result: Result<impl std::fmt::Debug, Reasons>) -> (String, String) {
+        result.unwrap_err().into_iter().next().unwrap()
+    }
+
+    #[test]
+    fn one_message_is_its_body() {
+        let posted = single(Bytes::from_static(b"\xff\x00"), Some("2"), Some("60"), 3).unwrap();
+        assert_eq!((posted.partition, posted.ttl), (Some(2), Duration::from_secs(60)));
+        assert_eq!(
+            single(Bytes::from_static(b"x"), None, None, 1).unwrap().ttl,
+            Duration::from_secs(259_200)
+        );
+        assert_eq!(reason(single(Bytes::new(), None, None, 1)), ("body".into(), "Required".into()));
+        assert_eq!(
+            reason(single(Bytes::from_static(b"x"), Some("4"), None, 1)),
+            ("partition".into(), "4 is greater than maximum value 1".into())
+        );
+        assert_eq!(
+            reason(single(Bytes::from_static(b"x"), None, Some("fred"), 1)),
+            ("ttl".into(), "\"fred\" is not a number".into())
+        );
+    }
+
+    #[test]
+    fn several_are_json_and_all_or_none() {
+        let posted =
+            several(br#"{"messages":[{"body":"a","partition":2},{"body_base64":"/w==","ttl":"7"}]}"#, 2)
+                .unwrap();
+        assert_eq!(posted[0].partition, Some(2));
+        assert_eq!((&posted[1].body[..], posted[1].ttl), (&[0xff][..], Duration::from_secs(7)));
+        assert_eq!(several(br#"{"messages":[]}"#, 1), Ok(Vec::new()));
+        let wrong = several(br#"{"messages":[{"body":"a"},{"body":5,"ttl":0},7]}"#, 1).unwrap_err();
+        assert_eq!(wrong.keys().map(String::as_str).collect::<Vec<_>>(), ["1.body", "1.ttl", "2.body"]);
+    }
+
+    #[test]
+    fn what_is_no_json_is_named_so() {
+        for text in [&b"{"[..], b"[]", b"{\"messages\":1}", b"\xff"] {
+            assert_eq!(reason(several(text, 1)).0, "InvalidParameter");
+        }
+    }
+
+    #[test]
+    fn json_may_name_its_characters() {
+        assert!(is_json(Some("application/json; charset=utf-8")) && is_json(Some("Application/JSON")));
+        assert!(!is_json(Some("text/plain")) && !is_json(None));
+    }
+}

@@ -1,0 +1,329 @@
+//! Parameters: of a query, a form or headers.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use menagerie_journal::{MessageId, Order};
+use menagerie_znodes::queues::{Consistency, PARTITIONS_MAX, Visibility};
+use percent_encoding::percent_decode;
+
+/// Longest life of a message: 2^25 seconds.
+pub const TTL_SECONDS_MAX: u64 = 1 << 25;
+/// Life of a message unless it says otherwise: three days.
+pub const TTL_SECONDS_DEFAULT: u64 = 259_200;
+/// Messages of one partition in one answer.
+pub const LIMIT_MAX: u64 = 1_000;
+/// Longest a reader may wait; what is longer is taken for a mistake.
+pub const WAIT_SECONDS_MAX: f64 = 60.0;
+
+/// Why a request is refused: reasons by field, in the words of the original.
+pub type Reasons = BTreeMap<String, String>;
+
+/// Parameters by name. Of several with one name, the last counts.
+#[derive(Debug, Clone, Default)]
+pub struct Form(BTreeMap<String, String>);
+
+impl Form {
+    /// Reads `a=1&b=2`. What is no text is refused: a name with something else in its place would be another name.
+    pub fn parse(text: &[u8]) -> Result<Self, Reasons> {
+        for part in text.split(|byte| *byte == b'&') {
+            if percent_decode(part).decode_utf8().is_err() {
+                let name = part.split(|byte| *byte == b'=').next().unwrap_or_default();
+                let name = percent_decode(name).decode_utf8_lossy().into_owned();
+                return Err(Reasons::from([(name, "it is not UTF-8".to_owned())]));
+            }
+        }
+        Ok(Self(form_urlencoded::parse(text).into_owned().collect()))
+    }
+
+    /// What was given; an empty one counts as not given.
+    fn given(&self, name: &str) -> Option<&str> {
+        self.0.get(name).map(String::as_str).filter(|value| !value.is_empty())
+    }
+
+    /// Any word but `false` and `0` is true.
+    fn flag(&self, name: &str) -> bool {
+        self.given(name).is_some_and(|word| !matches!(word.to_ascii_lowercase().as_str(), "false" | "0"))
+    }
+}
+
+/// A whole number within limits.
+pub fn whole(text: &str, min: u64, max: u64) -> Result<u64, String> {
+    let text = text.trim();
+    let number: i128 = text.parse().map_err(|_| format!("\"{text}\" is not a number"))?;
+    match u64::try_from(number) {
+        Ok(number) if (min..=max).contains(&number) => Ok(number),
+        Ok(number) if number > max => Err(format!("{number} is greater than maximum value {max}")),
+        _ if number > i128::from(max) => Err(format!("{number} is greater than maximum value {max}")),
+        _ => Err(format!("{number} is less than minimum value {min}")),
+    }
+}
+
+/// Collects what is wrong, so that all of it is told at once.
+#[derive(Debug, Default)]
+pub struct Findings(Reasons);
+
+impl Findings {
+    /// The value, or what is wrong with it is noted.
+    pub fn take<T>(&mut self, field: &str, value: Result<T, String>) -> Option<T> {
+        value.map_err(|reason| self.0.insert(field.to_owned(), reason)).ok()
+    }
+
+    /// The result, if nothing was wrong.
+    pub fn give<T>(self, value: Option<T>) -> Result<T, Reasons> {
+        match value {
+            Some(value) if self.0.is_empty() => Ok(value),
+            _ => Err(self.0),
+        }
+    }
+
+    fn optional<T>(
+        &mut self,
+        form: &Form,
+        field: &str,
+        parse: impl FnOnce(&str) -> Result<T, String>,
+    ) -> Option<T> {
+        form.given(field).and_then(|text| self.take(field, parse(text)))
+    }
+}
+
+/// What a queue is to be; what is not given is left alone.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct QueueForm {
+    /// Its name; one is made up if there is none.
+    pub name: Option<String>,
+    /// How many partitions.
+    pub partitions: Option<u16>,
+    /// Who may read.
+    pub visibility: Option<Visibility>,
+    /// Kept for whoever asks for it.
+    pub consistency: Option<Consistency>,
+    /// Who may read and delete, as it was given.
+    pub principles: Option<String>,
+}
+
+impl QueueForm {
+    /// Reads a form.
+    pub fn parse(form: &Form) -> Result<Self, Reasons> {
+        let mut findings = Findings::default();
+        let parsed = Self {
+            name: form.given("queue_name").map(str::to_owned),
+            partitions: findings.optional(form, "partitions", |text| {
+                whole(text, 1, PARTITIONS_MAX.into())
+                    .and_then(|n| u16::try_from(n).map_err(|e| e.to_string()))
+            }),
+            visibility: findings.optional(form, "type", |text| match text {
+                "user" => Ok(Visibility::User),
+                "public" => Ok(Visibility::Public),
+                _ => Err(format!("\"{text}\" is not one of user, public")),
+            }),
+            consistency: findings.optional(form, "consistency", |text| match text {
+                "weak" => Ok(Consistency::Weak),
+                "strong" => Ok(Consistency::Strong),
+                "very_strong" => Ok(Consistency::VeryStrong),
+                _ => Err(format!("\"{text}\" is not one of weak, strong, very_strong")),
+            }),
+            principles: findings
+                .optional(form, "principles", |text| principles(text).map(|_| text.to_owned())),
+        };
+        findings.give(Some(parsed))
+    }
+}
+
+/// A comma list of `app:<name>` and `bid:<address>`.
+pub fn principles(text: &str) -> Result<Vec<String>, String> {
+    let wrong = |one: &str| format!("\"{one}\" is not a principle, such as app:notes or bid:who@example.org");
+    let word =
+        |text: &str| !text.is_empty() && text.chars().all(|c| c.is_alphanumeric() || "_-.+".contains(c));
+    let parse = |one: &str| {
+        let valid = match one.split_once(':') {
+            Some(("app", name)) => word(name),
+            Some(("bid", address)) => address
+                .split_once('@')
+                .is_some_and(|(who, host)| word(who) && word(host) && host.contains('.')),
+            _ => false,
+        };
+        if valid { Ok(one.to_owned()) } else { Err(wrong(one)) }
+    };
+    text.split(',').map(str::trim).filter(|one| !one.is_empty()).map(parse).collect()
+}
+
+/// Which queues to list.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ListForm {
+    /// At most so many.
+    pub limit: Option<u64>,
+    /// The first name.
+    pub offset: Option<String>,
+    /// With what they are.
+    pub details: bool,
+    /// With the number of messages; includes the details.
+    pub include_count: bool,
+}
+
+impl ListForm {
+    /// Reads a query.
+    pub fn parse(form: &Form) -> Result<Self, Reasons> {
+        let mut findings = Findings::default();
+        let parsed = Self {
+            limit: findings.optional(form, "limit", |text| whole(text, 0, u64::MAX)),
+            offset: form.given("offset").map(str::to_owned),
+            details: form.flag("details") || form.flag("include_count"),
+            include_count: form.flag("include_count"),
+        };
+        findings.give(Some(parsed))
+    }
+}
+
+/// Which messages to read.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ReadForm {
+    /// Only those behind this one.
+    pub after: Option<MessageId>,
+    /// From this one on.
+    pub since: Option<MessageId>,
+    /// At most so many of each partition.
+    pub limit: Option<u64>,
+    /// Which way.
+    pub order: Order,
+    /// Of which partitions, in this order.
+    pub partitions: Vec<u64>,
+    /// When there are none, wait so long.
+    pub wait: Duration,
+}
+
+impl ReadForm {
+    /// Reads a query.
+    pub fn parse(form: &Form) -> Result<Self, Reasons> {
+        let mut findings = Findings::default();
+        let id = |text: &str| text.parse::<MessageId>().map_err(|error| error.to_string());
+        let parsed = Self {
+            after: findings.optional(form, "after", id),
+            since: findings.optional(form, "since", id),
+            limit: findings.optional(form, "limit", |text| whole(text, 1, LIMIT_MAX)),
+            order: findings.optional(form, "order", order).unwrap_or_default(),
+            partitions: findings.optional(form, "partitions", partitions).unwrap_or_else(|| vec![1]),
+            wait: findings.optional(form, "wait", wait).unwrap_or_default(),
+        };
+        if parsed.after.is_some() && parsed.since.is_some() {
+            let reason = "after and since exclude each other: since includes its message, after does not";
+            findings.take::<()>("after", Err(reason.to_owned()));
+        }
+        findings.give(Some(parsed))
+    }
+}
+
+fn order(text: &str) -> Result<Order, String> {
+    match text {
+        "ascending" => Ok(Order::Ascending),
+        "descending" => Ok(Order::Descending),
+        _ => Err(format!("\"{text}\" is not one of ascending, descending")),
+    }
+}
+
+fn partitions(text: &str) -> Result<Vec<u64>, String> {
+    let number = |one: &str| match one.bytes().all(|byte| byte.is_ascii_digit()) {
+        // More digits than a number has name a partition that no queue has, and unknown ones give nothing.
+        true => Ok(one.parse().unwrap_or(u64::MAX)),
+        false => Err(format!("\"{one}\" is not a number")),
+    };
+    let mut numbers = Vec::new();
+    for one in text.split(',').map(str::trim).filter(|one| !one.is_empty()) {
+        let number = number(one)?;
+        // Who asks twice gets it once, and cannot make us read for ever.
+        if !numbers.contains(&number) {
+            numbers.push(number);
+        }
+        if numbers.len() > usize::from(PARTITIONS_MAX) {
+            return Err(format!("more than {PARTITIONS_MAX} partitions"));
+        }
+    }
+    Ok(numbers)
+}
+
+fn wait(text: &str) -> Result<Duration, String> {
+    let seconds: f64 = text.parse().map_err(|_| format!("\"{text}\" is not a number"))?;
+    if seconds > WAIT_SECONDS_MAX {
+        return Err(format!("{text} is greater than maximum value {WAIT_SECONDS_MAX}"));
+    }
+    Duration::try_from_secs_f64(seconds).map_err(|_| format!("{text} is less than minimum value 0"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn form(text: &str) -> Form {
+        Form::parse(text.as_bytes()).unwrap()
+    }
+
+    fn reasons<T: std::fmt::Debug>(result: Result<T, Reasons>) -> Vec<(String, String)> {
+        result.unwrap_err().into_iter().collect()
+    }
+
+    #[test]
+    fn numbers_are_refused_in_the_words_of_the_original() {
+        assert_eq!(whole("fred", 1, 1), Err("\"fred\" is not a number".into()));
+        assert_eq!(whole("4", 1, 1), Err("4 is greater than maximum value 1".into()));
+        assert_eq!(whole("0", 1, 1), Err("0 is less than minimum value 1".into()));
+        assert_eq!(whole("-1", 0, 1), Err("-1 is less than minimum value 0".into()));
+        assert_eq!(
+            whole("99999999999999999999", 0, 9),
+            Err("99999999999999999999 is greater than maximum value 9".into())
+        );
+    }
+
+    #[test]
+    fn what_is_no_text_is_refused_by_its_name() {
+        for text in [&b"a=1&queue_name=%FF"[..], b"queue_name=\xff", b"queue_name=%e2%98&b=%83"] {
+            assert_eq!(reasons(Form::parse(text)), [("queue_name".into(), "it is not UTF-8".into())]);
+        }
+        assert_eq!(form("queue_name=%e2%98%83").given("queue_name"), Some("\u{2603}"));
+    }
+
+    #[test]
+    fn a_queue_says_only_what_it_says() {
+        assert_eq!(QueueForm::parse(&form("")), Ok(QueueForm::default()));
+        assert_eq!(QueueForm::parse(&form("queue_name=&partitions=")), Ok(QueueForm::default()));
+        let all = QueueForm::parse(&form(
+            "queue_name=a&partitions=200&type=public&consistency=weak&principles=app%3Anotes,bid:a.b@x.org",
+        ))
+        .unwrap();
+        assert_eq!((all.partitions, all.visibility), (Some(200), Some(Visibility::Public)));
+        assert_eq!(all.principles.as_deref(), Some("app:notes,bid:a.b@x.org"));
+    }
+
+    #[test]
+    fn everything_that_is_wrong_is_told_at_once() {
+        let told = reasons(QueueForm::parse(&form("partitions=201&type=x&principles=queen")));
+        assert_eq!(
+            told.iter().map(|(field, _)| field.as_str()).collect::<Vec<_>>(),
+            ["partitions", "principles", "type"]
+        );
+    }
+
+    #[test]
+    fn lists_begin_at_a_name_and_words_are_true() {
+        let list = ListForm::parse(&form("limit=0&offset=m&details=yes")).unwrap();
+        assert_eq!((list.limit, list.details, list.include_count), (Some(0), true, false));
+        assert!(ListForm::parse(&form("include_count=1")).unwrap().details);
+        assert!(!ListForm::parse(&form("details=False")).unwrap().details);
+        assert!(ListForm::parse(&form("limit=-1")).is_err());
+    }
+
+    #[test]
+    fn reading_takes_ids_or_times_and_partitions_in_order() {
+        let read =
+            ReadForm::parse(&form("since=1330365230.03807&partitions=3,%201&order=descending&wait=1.5"))
+                .unwrap();
+        assert_eq!(read.partitions, [3, 1]);
+        assert_eq!((read.order, read.wait), (Order::Descending, Duration::from_millis(1_500)));
+        assert_eq!(ReadForm::parse(&form("since=")).unwrap().since, None);
+        for wrong in
+            ["since=x", "limit=0", "limit=1001", "partitions=a", "wait=-1", "wait=61", "wait=nan", "order=up"]
+        {
+            assert!(ReadForm::parse(&form(wrong)).is_err(), "{wrong}");
+        }
+        assert!(ReadForm::parse(&form("since=1.0&after=2.0")).is_err());
+    }
+}

@@ -1,0 +1,189 @@
+//! Queues: made, listed, changed, deleted.
+
+use std::time::Duration;
+
+use menagerie_znodes::queues::{QueueName, Settings};
+
+use super::access::{Caller, Wish};
+use super::bodies::is_json;
+use super::form::{Form, ListForm, QueueForm, principles};
+use super::reply::{Listed, Reply};
+use super::service::{Request, Service, failed, unreachable};
+use crate::QueueError;
+use crate::admin::{self, Change, Changed};
+use crate::coordination::claim::topic;
+use crate::http::keys;
+
+/// A journal that was started a moment ago is waited for.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Digits of a name that is made up.
+const NAME_DIGITS: usize = 32;
+
+impl Service {
+    /// `POST /v1/{application}`
+    pub(super) async fn make(
+        &self,
+        request: &Request,
+        caller: &Caller,
+        application: &str,
+    ) -> Result<Reply, Reply> {
+        if !caller.may(Wish::Manage, application, None) {
+            return Err(Reply::denied());
+        }
+        let form = queue_form(request)?;
+        let name = match &form.name {
+            Some(name) => name.clone(),
+            None => made_up()?,
+        };
+        let bad = |why: &str| Reply::error(400, "queue_name", why);
+        let queue = QueueName::new(application, &name).map_err(|error| bad(&error.to_string()))?;
+        if queue.failures_of().is_some() {
+            return Err(bad("names that end with .failed are for messages that were given up"));
+        }
+        let change = change_of(&form);
+        loop {
+            match self.try_change(&queue, &change).await? {
+                Changed::To(settings) => {
+                    return Ok(Reply::created(&queue, &settings, form.principles.as_deref()));
+                }
+                Changed::Fewer(_) => return Err(Reply::fewer_partitions(409)),
+                Changed::Missing => {}
+            }
+            let settings = self.settings_of(&form).await?;
+            match admin::create_as(&self.session, &self.journals, &queue, &settings).await {
+                Ok(admin::Created::Fresh) => {
+                    return Ok(Reply::created(&queue, &settings, form.principles.as_deref()));
+                }
+                // Somebody was faster: then it is changed.
+                Ok(admin::Created::Existed) | Err(QueueError::Exists { .. }) => {}
+                Err(error) => return Err(refusal(error)),
+            }
+        }
+    }
+
+    async fn settings_of(&self, form: &QueueForm) -> Result<Settings, Reply> {
+        let journal = match &self.options.journal {
+            Some(journal) => journal.clone(),
+            None => match self.journals.names(PATIENCE).await.as_slice() {
+                [only] => only.clone(),
+                [] => return Err(Reply::storage_down("no journal is registered")),
+                _ => {
+                    return Err(Reply::storage_down(
+                        "several journals are registered: choose with --journal",
+                    ));
+                }
+            },
+        };
+        let mut settings = admin::plain(form.partitions.unwrap_or(1), &journal);
+        let change = change_of(form);
+        settings.visibility = change.visibility.unwrap_or_default();
+        settings.consistency = change.consistency.unwrap_or_default();
+        settings.principles = change.principles.unwrap_or_default();
+        Ok(settings)
+    }
+
+    /// `GET /v1/{application}`
+    pub(super) async fn list(
+        &self,
+        request: &Request,
+        caller: &Caller,
+        application: &str,
+    ) -> Result<Reply, Reply> {
+        if !caller.may(Wish::List, application, None) {
+            return Err(Reply::denied());
+        }
+        let form = Form::parse(request.query.as_bytes())
+            .and_then(|form| ListForm::parse(&form))
+            .map_err(|reasons| Reply::refused(400, &reasons))?;
+        let found = self.shelf.of(application).await.map_err(|error| unreachable(error.into()))?;
+        let offset = form.offset.as_deref().unwrap_or_default();
+        let limit = form.limit.map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(usize::MAX));
+        let mut listed = Vec::new();
+        for (queue, settings) in found.iter().filter(|(queue, _)| queue.name() >= offset).take(limit) {
+            let count = match form.include_count {
+                true => Some(self.count(queue, settings).await?),
+                false => None,
+            };
+            listed.push(Listed::new(queue, form.details.then_some(settings), count));
+        }
+        Ok(Reply::queues(listed))
+    }
+
+    async fn count(&self, queue: &QueueName, settings: &Settings) -> Result<u64, Reply> {
+        let store = admin::named(&self.journals, queue, &settings.journal).map_err(unreachable)?;
+        match store.stats(&topic(queue).map_err(unreachable)?).await {
+            Ok(stats) => Ok(stats.iter().map(|stats| stats.messages).sum()),
+            // Deleted a moment ago.
+            Err(menagerie_journal::JournalError::NoTopic { .. }) => Ok(0),
+            Err(error) => Err(failed(error)),
+        }
+    }
+
+    /// `PUT /v1/{application}/{queue}`
+    pub(super) async fn change(
+        &self,
+        request: &Request,
+        caller: &Caller,
+        place: (&str, &str),
+    ) -> Result<Reply, Reply> {
+        let (queue, _) = self.queue(caller, Wish::Manage, place).await?;
+        let form = queue_form(request)?;
+        match self.try_change(&queue, &change_of(&form)).await? {
+            Changed::To(settings) => Ok(Reply::updated(&queue, &settings)),
+            Changed::Fewer(_) => Err(Reply::fewer_partitions(400)),
+            Changed::Missing => Err(Reply::no_queue()),
+        }
+    }
+
+    async fn try_change(&self, queue: &QueueName, change: &Change) -> Result<Changed, Reply> {
+        admin::change(&self.session, &self.journals, queue, change).await.map_err(refusal)
+    }
+
+    /// `DELETE /v1/{application}/{queue}`
+    pub(super) async fn remove(&self, caller: &Caller, place: (&str, &str)) -> Result<Reply, Reply> {
+        let (queue, _) = self.queue(caller, Wish::Manage, place).await?;
+        // Another server may have been faster, or have changed it meanwhile.
+        self.refreshed(&queue).await?;
+        match admin::delete(&self.session, &self.journals, &queue).await {
+            Ok(()) => Ok(Reply::done()),
+            Err(error) => Err(refusal(error)),
+        }
+    }
+}
+
+/// A JSON body is not read: Queuey's clients send forms.
+fn queue_form(request: &Request) -> Result<QueueForm, Reply> {
+    let form = match is_json(request.headers.content_type.as_deref()) {
+        true => Ok(Form::default()),
+        false => Form::parse(&request.body),
+    };
+    form.and_then(|form| QueueForm::parse(&form)).map_err(|reasons| Reply::refused(400, &reasons))
+}
+
+fn change_of(form: &QueueForm) -> Change {
+    Change {
+        partitions: form.partitions,
+        visibility: form.visibility,
+        consistency: form.consistency,
+        principles: form.principles.as_deref().and_then(|text| principles(text).ok()),
+    }
+}
+
+/// As Queuey does: a UUID of version 4, without dashes.
+fn made_up() -> Result<String, Reply> {
+    let drawn = keys::draw().map_err(|error| Reply::storage_down(&error.to_string()))?;
+    let mut name: String = drawn.chars().take(NAME_DIGITS).collect();
+    name.replace_range(12..13, "4");
+    name.replace_range(16..17, "a");
+    Ok(name)
+}
+
+fn refusal(error: QueueError) -> Reply {
+    match error {
+        QueueError::NoQueue { .. } => Reply::no_queue(),
+        QueueError::Topic { source, .. } => Reply::error(400, "queue_name", &source.to_string()),
+        QueueError::Journal(error) => failed(error),
+        error => unreachable(error),
+    }
+}

@@ -1,0 +1,397 @@
+//! What goes back, with exactly the keys that clients know.
+
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use menagerie_journal::{Message, MessageId};
+use menagerie_znodes::queues::{Consistency, QueueName, Settings, Visibility};
+use serde::{Serialize, Serializer};
+
+use super::form::Reasons;
+use crate::failed::Meta;
+
+/// An answer: its code, its JSON, and headers of its own.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Reply {
+    /// The HTTP code.
+    pub code: u16,
+    /// The body.
+    pub body: Vec<u8>,
+    /// What the body is.
+    pub media: &'static str,
+    /// Headers beside those that every answer has.
+    pub headers: Vec<(&'static str, String)>,
+    /// Messages that were posted or read, for who counts them.
+    pub messages: usize,
+}
+
+/// Told to who gets fewer messages than there are, because an answer has an end: more follow behind the last one.
+pub const TRUNCATED: &str = "x-truncated";
+
+const JSON: &str = "application/json";
+
+#[derive(Serialize)]
+struct Ok<T> {
+    status: &'static str,
+    #[serde(flatten)]
+    fields: T,
+}
+
+#[derive(Serialize)]
+struct Nothing {}
+
+#[derive(Serialize)]
+struct Refused<'a> {
+    status: &'static str,
+    error_msg: &'a Reasons,
+}
+
+#[derive(Serialize)]
+struct Created<'a> {
+    queue_name: &'a str,
+    partitions: u16,
+    r#type: Visibility,
+    consistency: Consistency,
+    principles: Option<&'a str>,
+}
+
+#[derive(Serialize)]
+struct Updated<'a> {
+    queue_name: &'a str,
+    partitions: u16,
+    created: f64,
+    principles: &'a [String],
+    r#type: Visibility,
+}
+
+#[derive(Serialize)]
+struct Queues {
+    queues: Vec<Listed>,
+}
+
+/// One queue of a list.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Listed {
+    queue_name: String,
+    #[serde(flatten)]
+    details: Option<Details>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    count: Option<u64>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+struct Details {
+    application: String,
+    consistency: Consistency,
+    created: f64,
+    partitions: u16,
+    r#type: Visibility,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    principles: Vec<String>,
+}
+
+/// Not through [`Ok`]: flattening costs more than all the rest, and messages come in great numbers.
+#[derive(Serialize)]
+struct Messages<T> {
+    status: &'static str,
+    messages: Vec<T>,
+}
+
+#[derive(Serialize)]
+struct Posted {
+    key: String,
+    timestamp: String,
+    partition: u16,
+}
+
+#[derive(Serialize)]
+struct Read<'a> {
+    message_id: String,
+    timestamp: String,
+    partition: u16,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    body: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "base64")]
+    body_base64: Option<&'a [u8]>,
+}
+
+fn base64<S: Serializer>(bytes: &Option<&[u8]>, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(&STANDARD.encode(bytes.unwrap_or_default()))
+}
+
+impl Reply {
+    fn json(code: u16, value: &impl Serialize) -> Self {
+        let body = serde_json::to_vec(value).expect("texts, numbers and lists can be written");
+        Self { code, body, media: JSON, headers: Vec::new(), messages: 0 }
+    }
+
+    fn ok(code: u16, fields: impl Serialize) -> Self {
+        Self::json(code, &Ok { status: "ok", fields })
+    }
+
+    /// A text, for people and simple programs.
+    pub fn text(text: &str) -> Self {
+        Self { body: text.into(), media: "text/plain; charset=utf-8", ..Self::done() }
+    }
+
+    /// JSON that is written already.
+    pub fn document(json: &str) -> Self {
+        Self { body: json.into(), ..Self::done() }
+    }
+
+    /// It is done, and there is nothing to say.
+    pub fn done() -> Self {
+        Self::ok(200, Nothing {})
+    }
+
+    /// It was not done, for these reasons.
+    pub fn refused(code: u16, reasons: &Reasons) -> Self {
+        Self::json(code, &Refused { status: "error", error_msg: reasons })
+    }
+
+    /// It was not done, for one reason.
+    pub fn error(code: u16, field: &str, reason: &str) -> Self {
+        Self::refused(code, &Reasons::from([(field.to_owned(), reason.to_owned())]))
+    }
+
+    /// There is no such path, or no such method for it.
+    pub fn nothing_here() -> Self {
+        Self::error(404, "NotFound", "There is nothing at this path for this method.")
+    }
+
+    /// There is no such application.
+    pub fn no_application() -> Self {
+        Self::error(404, "InvalidApplicationName", "Application of that name was not found.")
+    }
+
+    /// Nobody is named who may.
+    pub fn denied() -> Self {
+        Self::error(403, "Forbidden", "Access was denied to this resource.")
+    }
+
+    /// Somebody is named whom nobody knows.
+    pub fn wrong_key() -> Self {
+        Self::error(401, "InvalidApplicationKey", "Invalid application key")
+    }
+
+    /// There is no such queue.
+    pub fn no_queue() -> Self {
+        Self::error(404, "InvalidQueueName", "Queue of that name was not found.")
+    }
+
+    /// No queue can have this name.
+    pub fn long_name() -> Self {
+        Self::error(404, "InvalidQueueName", "Queue name longer than 50 characters.")
+    }
+
+    /// What stands in the path is no list of ids.
+    pub fn bad_ids() -> Self {
+        Self::error(400, "InvalidMessageID", "Invalid message id's.")
+    }
+
+    /// The path of a queue and a slash: that was to be a message, and must not be taken for the queue.
+    pub fn no_id() -> Self {
+        let why = "No message id behind the slash; without the slash the queue is deleted.";
+        Self::error(400, "InvalidMessageID", why)
+    }
+
+    /// Partitions cannot be taken away.
+    pub fn fewer_partitions(code: u16) -> Self {
+        Self::error(code, "InvalidUpdate", "Partitions can only be increased.")
+    }
+
+    /// What was sent is larger than is taken.
+    pub fn too_large(reason: &str) -> Self {
+        Self::error(413, "body", reason)
+    }
+
+    /// Somebody asks too often.
+    pub fn too_often(wait: Duration) -> Self {
+        let mut reply = Self::error(429, "RateLimit", "Too many requests with this key.");
+        reply.headers.push(("retry-after", wait.as_secs().saturating_add(1).to_string()));
+        reply
+    }
+
+    /// The messages or the queues cannot be reached.
+    pub fn storage_down(reason: &str) -> Self {
+        Self::error(500, "storage", reason)
+    }
+
+    /// A queue was made, or is there already. Principles are given back as they came.
+    pub fn created(queue: &QueueName, settings: &Settings, principles: Option<&str>) -> Self {
+        let fields = Created {
+            queue_name: queue.name(),
+            partitions: settings.partitions,
+            r#type: settings.visibility,
+            consistency: settings.consistency,
+            principles,
+        };
+        Self::ok(201, fields)
+    }
+
+    /// A queue was changed.
+    pub fn updated(queue: &QueueName, settings: &Settings) -> Self {
+        let fields = Updated {
+            queue_name: queue.name(),
+            partitions: settings.partitions,
+            created: created_seconds(settings),
+            principles: &settings.principles,
+            r#type: settings.visibility,
+        };
+        Self::ok(200, fields)
+    }
+
+    /// Queues of an application.
+    pub fn queues(queues: Vec<Listed>) -> Self {
+        Self::ok(200, Queues { queues })
+    }
+
+    /// Messages were posted.
+    pub fn posted(messages: &[(u16, MessageId)]) -> Self {
+        let one = |(partition, id): &(u16, MessageId)| Posted {
+            key: hex(id.to_uuid()),
+            timestamp: id.seconds(),
+            partition: *partition,
+        };
+        let posted = messages.iter().map(one).collect();
+        let reply = Self::json(201, &Messages { status: "ok", messages: posted });
+        Self { messages: messages.len(), ..reply }
+    }
+
+    /// Messages that were read; `more` if an answer has no place for all of them.
+    pub fn messages(messages: &[(u16, Message)], more: bool) -> Self {
+        let read = messages.iter().map(read).collect();
+        let mut reply = Self::json(200, &Messages { status: "ok", messages: read });
+        reply.messages = messages.len();
+        if more {
+            reply.headers.push((TRUNCATED, "true".to_owned()));
+        }
+        reply
+    }
+}
+
+impl Listed {
+    /// A queue; with what it is, if that is asked for, and the number of its messages.
+    pub fn new(queue: &QueueName, settings: Option<&Settings>, count: Option<u64>) -> Self {
+        let details = settings.map(|settings| Details {
+            application: queue.application().to_owned(),
+            consistency: settings.consistency,
+            created: created_seconds(settings),
+            partitions: settings.partitions,
+            r#type: settings.visibility,
+            principles: settings.principles.clone(),
+        });
+        Self { queue_name: queue.name().to_owned(), details, count }
+    }
+}
+
+/// A message that is no text has `body_base64` in place of `body`.
+fn read((partition, message): &(u16, Message)) -> Read<'_> {
+    let text = std::str::from_utf8(&message.body).ok();
+    Read {
+        message_id: name(message),
+        timestamp: message.id.seconds(),
+        partition: *partition,
+        body: text,
+        body_base64: text.is_none().then_some(&message.body),
+    }
+}
+
+/// The id of a message: the one that it was put under, if somebody else has made it up.
+pub fn name(message: &Message) -> String {
+    let foreign = (!message.meta.is_empty()).then(|| Meta::of(message).id).flatten();
+    foreign.unwrap_or_else(|| hex(message.id.to_uuid()))
+}
+
+/// An id as Queuey writes it: without dashes.
+fn hex(id: u128) -> String {
+    format!("{id:032x}")
+}
+
+#[expect(clippy::cast_precision_loss, reason = "milliseconds since 1970 fit a double for 280,000 years")]
+fn created_seconds(settings: &Settings) -> f64 {
+    settings.created_ms as f64 / 1_000.0
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use menagerie_journal::Ticks;
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn keys(value: &Value) -> Vec<&str> {
+        value.as_object().unwrap().keys().map(String::as_str).collect()
+    }
+
+    fn value(reply: &Reply) -> Value {
+        serde_json::from_slice(&reply.body).unwrap()
+    }
+
+    fn settings() -> Settings {
+        Settings {
+            partitions: 2,
+            journal: "j".into(),
+            visibility: Visibility::User,
+            consistency: Consistency::Strong,
+            principles: Vec::new(),
+            created_ms: 1_500,
+        }
+    }
+
+    #[test]
+    fn answers_have_exactly_the_keys_of_the_original() {
+        let queue: QueueName = "notes:mail".parse().unwrap();
+        let created = Reply::created(&queue, &settings(), None);
+        assert_eq!(created.code, 201);
+        let created = value(&created);
+        assert_eq!(
+            keys(&created),
+            ["consistency", "partitions", "principles", "queue_name", "status", "type"]
+        );
+        assert_eq!(created["principles"], Value::Null);
+        let updated = value(&Reply::updated(&queue, &settings()));
+        assert_eq!(keys(&updated), ["created", "partitions", "principles", "queue_name", "status", "type"]);
+        assert_eq!((&updated["created"], &updated["principles"]), (&json!(1.5), &json!([])));
+        let listed = |listed| serde_json::to_value::<Listed>(listed).unwrap();
+        assert_eq!(keys(&listed(Listed::new(&queue, None, None))), ["queue_name"]);
+        let all = listed(Listed::new(&queue, Some(&settings()), Some(3)));
+        assert_eq!(
+            keys(&all),
+            ["application", "consistency", "count", "created", "partitions", "queue_name", "type"]
+        );
+        assert_eq!(value(&Reply::done()), json!({"status": "ok"}));
+    }
+
+    #[test]
+    fn a_message_is_named_message_id_when_read_and_key_when_posted() {
+        let id = MessageId(Ticks(0x1eb_1234_5678_9abc));
+        let posted = value(&Reply::posted(&[(1, id)]));
+        assert_eq!(keys(&posted["messages"][0]), ["key", "partition", "timestamp"]);
+        let of = |body: &'static [u8], meta: &'static str| Message {
+            id,
+            meta: Bytes::from_static(meta.as_bytes()),
+            body: Bytes::from_static(body),
+            expires: None,
+        };
+        let foreign = r#"{"id":"56789abc123411eb80b400c04fd430c8"}"#;
+        let read = Reply::messages(&[(1, of(b"hello", "")), (2, of(b"\xff", foreign))], false);
+        assert_eq!((read.messages, read.headers.len()), (2, 0));
+        let read = value(&read);
+        assert_eq!(keys(&read["messages"][0]), ["body", "message_id", "partition", "timestamp"]);
+        assert_eq!(read["messages"][1]["body_base64"], "/w==");
+        assert_eq!(read["messages"][0]["message_id"], posted["messages"][0]["key"]);
+        assert_eq!(read["messages"][1]["message_id"], "56789abc123411eb80b400c04fd430c8");
+    }
+
+    #[test]
+    fn reasons_are_told_by_field() {
+        let refused = Reply::wrong_key();
+        let expected =
+            json!({"status": "error", "error_msg": {"InvalidApplicationKey": "Invalid application key"}});
+        assert_eq!((refused.code, value(&refused)), (401, expected));
+        assert_eq!(Reply::too_often(Duration::ZERO).headers, [("retry-after", "1".to_owned())]);
+    }
+}

@@ -1,0 +1,72 @@
+//! What queues are, as ZooKeeper has it: from memory where that is as good, asked anew where it is not.
+
+use menagerie_kernel::recipes::tree_cache::{Freshness, TreeCache, TreeCacheError};
+use menagerie_kernel::{CallError, Session};
+use menagerie_znodes::Payload as _;
+use menagerie_znodes::queues::{self, QueueName, Settings};
+use menagerie_znodes::quote::unquote;
+
+use crate::coordination::catalogue;
+
+/// All queues.
+#[derive(Debug, Clone)]
+pub struct Shelf {
+    session: Session,
+    cache: TreeCache,
+}
+
+impl Shelf {
+    /// Follows them.
+    pub async fn follow(session: &Session) -> Result<Self, TreeCacheError> {
+        let cache = TreeCache::start(session, &queues::all_settings());
+        cache.ready().await?;
+        Ok(Self { session: session.clone(), cache })
+    }
+
+    /// What a queue is. A watch tells us of every change a moment after it; but a queue that we have not heard of may have
+    /// been made on another server by who asks now, and when nobody tells us anything, we know nothing.
+    pub async fn find(&self, queue: &QueueName) -> Result<Option<Settings>, CallError> {
+        let live = *self.cache.freshness().borrow() == Freshness::Live;
+        let known = live.then(|| self.cache.get(queues::settings(queue).path())).flatten();
+        match known.and_then(|(data, _)| Settings::decode(&data).ok()) {
+            Some(settings) => Ok(Some(settings)),
+            None => self.fresh(queue).await,
+        }
+    }
+
+    /// What a queue is at this moment: for decisions that must not be made on what was.
+    pub async fn fresh(&self, queue: &QueueName) -> Result<Option<Settings>, CallError> {
+        let term = self.session.term();
+        term.sync(queues::settings(queue).path()).await?;
+        Ok(catalogue::settings(&term, queue).await?.map(|(settings, _)| settings))
+    }
+
+    /// All queues of an application at this moment, by name.
+    pub async fn of(&self, application: &str) -> Result<Vec<(QueueName, Settings)>, CallError> {
+        let term = self.session.term();
+        term.sync("/").await?;
+        let names = match term.children(queues::all_settings().path()).await {
+            Err(CallError::NoZnode { .. }) => Vec::new(),
+            names => names?,
+        };
+        let mut names: Vec<QueueName> = names.iter().filter_map(|name| parse(name)).collect();
+        names.retain(|queue| queue.application() == application);
+        names.sort_by(|one, other| one.name().cmp(other.name()));
+        let paths: Vec<String> = names.iter().map(|name| queues::settings(name).path().to_owned()).collect();
+        let found = term.get_many(&paths).await?;
+        let settings = |(name, found): (QueueName, Option<(Vec<u8>, _)>)| {
+            Some((name, Settings::decode(&found?.0).ok()?))
+        };
+        Ok(names.into_iter().zip(found).filter_map(settings).collect())
+    }
+
+    /// Whether some queue is of this application.
+    pub fn knows(&self, application: &str) -> bool {
+        let names = self.cache.children(queues::all_settings().path());
+        names.iter().filter_map(|name| parse(name)).any(|queue| queue.application() == application)
+    }
+}
+
+fn parse(znode: &str) -> Option<QueueName> {
+    unquote(znode)?.parse().ok()
+}

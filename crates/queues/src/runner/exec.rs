@@ -1,0 +1,138 @@
+//! A process for each message: its body on standard input, and what it exits with is the outcome.
+//!
+//! 0 is done, 65 failed for good, anything else failed and is tried again. A guard is started for each message that is
+//! handled at once, and not for each message: it stays, and starts one process after the other.
+
+use std::sync::{Mutex, PoisonError};
+
+use menagerie_journal::Message;
+use menagerie_kernel::guard::{GuardError, Guarded, Outcome as Ending, Standing, Stream};
+use tokio::io::AsyncWriteExt as _;
+
+use super::limits::{Cut, deadline};
+use super::output::{To, pass_on};
+use super::{Program, started};
+use crate::task::{Failed, Outcome, Outcomes, Task, Work};
+
+/// What a program exits with that will never be able to handle its message (`EX_DATAERR`).
+pub const EXIT_FAILED: i32 = 65;
+
+/// Runs a program for each message.
+#[derive(Debug)]
+pub struct Exec {
+    program: Program,
+    /// Guards that have nothing to do.
+    idle: Mutex<Vec<Standing>>,
+}
+
+impl Exec {
+    /// Runs this one.
+    pub fn new(program: Program) -> Self {
+        Self { program, idle: Mutex::new(Vec::new()) }
+    }
+
+    async fn one(&self, work: &Work, message: &Message, attempt: u32) -> Outcome {
+        let start = || self.start(work, message, attempt);
+        let too_late = |error: &GuardError| matches!(error, GuardError::TooLate { .. });
+        let Some(mut guarded) = started(work, start, too_late).await else { return Outcome::Stopped };
+        self.program.limits.apply(guarded.command());
+        let (stdin, stdout, stderr) = (guarded.stdin.take(), guarded.stdout.take(), guarded.stderr.take());
+        let feed = async {
+            if let Some(mut stdin) = stdin {
+                // A program need not read all of it, or any.
+                let _ = stdin.write_all(&message.body).await;
+            }
+        };
+        let (ended, (), printed, mut complained) = tokio::join!(
+            self.watch(work, &mut guarded),
+            feed,
+            pass_on(stdout, To::Stdout),
+            pass_on(stderr, To::Stderr),
+        );
+        let mut output = printed;
+        output.append(&mut complained);
+        if let Some(guard) = Standing::after(guarded) {
+            self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(guard);
+        }
+        match ended {
+            (_, Some(Cut::Stopped)) | (Ending::Expired, None) => Outcome::Stopped,
+            (_, Some(Cut::TimeLimit)) => failed("it took longer than its time limit", output, true),
+            (Ending::Exited(0), None) => Outcome::Done,
+            (Ending::Exited(EXIT_FAILED), None) => {
+                failed("it exited with code 65: failed for good", output, false)
+            }
+            (Ending::Exited(code), None) => failed(&format!("it exited with code {code}"), output, true),
+            (Ending::Signaled(signal), None) => {
+                failed(&format!("it was ended by signal {signal}"), output, true)
+            }
+            (Ending::GuardDied, None) => failed("its guard was killed", output, true),
+        }
+    }
+
+    async fn start(&self, work: &Work, message: &Message, attempt: u32) -> Result<Guarded, GuardError> {
+        let command = self
+            .program
+            .command()
+            .env("MENAGERIE_QUEUE", work.partition.queue().to_string())
+            .env("MENAGERIE_PARTITION", work.partition.number().to_string())
+            .env("MENAGERIE_MESSAGE_ID", message.id.to_string())
+            .env("MENAGERIE_ATTEMPT", attempt.to_string())
+            .env("MENAGERIE_FENCE", work.fence.to_string())
+            .stdin(Stream::Piped)
+            .stdout(Stream::Piped)
+            .stderr(Stream::Piped)
+            .deadline(deadline(*work.lease.valid_until().borrow()));
+        match self.idle() {
+            Some(guard) => guard.start(&command).await,
+            None => Standing::first(&command, &self.program.guard).await,
+        }
+    }
+
+    /// A guard that waits for something to do, and lives.
+    fn idle(&self) -> Option<Standing> {
+        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        while let Some(mut guard) = idle.pop() {
+            if guard.lives() {
+                return Some(guard);
+            }
+        }
+        None
+    }
+
+    /// How it ended, and whether that was our doing.
+    async fn watch(&self, work: &Work, guarded: &mut Guarded) -> (Ending, Option<Cut>) {
+        let control = guarded.control().clone();
+        let cut = tokio::select! {
+            ending = guarded.wait() => return (ending, None),
+            cut = self.program.limits.cut(&work.lease, &control) => cut,
+        };
+        control.stop(self.program.grace);
+        (guarded.wait().await, Some(cut))
+    }
+}
+
+fn failed(error: &str, output: Vec<u8>, retry: bool) -> Outcome {
+    Outcome::Failed(Failed { error: error.to_owned(), output, retry })
+}
+
+impl Task for Exec {
+    fn run(&self, work: Work) -> Outcomes<'_> {
+        Box::pin(async move {
+            let mut outcomes = Vec::with_capacity(work.messages.len());
+            for (place, message) in work.messages.iter().enumerate() {
+                let attempt = if place == 0 { work.attempt } else { 1 };
+                let outcome = self.one(&work, message, attempt).await;
+                let done = outcome == Outcome::Done;
+                outcomes.push(outcome);
+                if !done {
+                    break;
+                }
+            }
+            outcomes
+        })
+    }
+    /// Its guard ends it when its grace is over, and answers when nothing of it is left.
+    fn ends_itself(&self) -> bool {
+        true
+    }
+}

@@ -1,0 +1,68 @@
+//! How long a program may take for a message, and how much memory.
+
+use std::time::{Duration, Instant};
+
+use menagerie_kernel::guard::{Control, Deadline, ProcessId};
+use rustix::process::{Pid, Resource, Rlimit, prlimit};
+use tokio::sync::watch;
+use tracing::warn;
+
+use crate::task::Lease;
+
+/// What a program may use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Limits {
+    /// For one message; for a batch, so long for all of it.
+    pub time: Option<Duration>,
+    /// Bytes of address space, of each process.
+    pub memory_bytes: Option<u64>,
+}
+
+/// Why a program was ended before it had answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cut {
+    /// The worker is to stop, or the partition is another's.
+    Stopped,
+    /// It took too long.
+    TimeLimit,
+}
+
+impl Limits {
+    /// Limits the memory of a process that has just been started. What it has started before that is not limited.
+    pub fn apply(&self, process: ProcessId) {
+        let Some(bytes) = self.memory_bytes else { return };
+        let limit = Rlimit { current: Some(bytes), maximum: Some(bytes) };
+        let pid = i32::try_from(process.pid).ok().and_then(Pid::from_raw);
+        if let Err(error) = prlimit(pid, Resource::As, limit) {
+            warn!(pid = process.pid, %error, "its memory cannot be limited");
+        }
+    }
+
+    /// Waits until a program has to be ended. Meanwhile its guard is told how long the lease lasts.
+    pub async fn cut(&self, lease: &Lease, control: &Control) -> Cut {
+        let time = async {
+            match self.time {
+                Some(time) => tokio::time::sleep(time).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            () = time => Cut::TimeLimit,
+            () = lease.stopped() => Cut::Stopped,
+            () = prolong(lease.valid_until(), control) => Cut::Stopped,
+        }
+    }
+}
+
+/// The end of a lease, as guards count.
+pub fn deadline(valid_until: Instant) -> Deadline {
+    Deadline::after(valid_until.saturating_duration_since(Instant::now()))
+}
+
+/// Keeps a guard's deadline at the end of the lease. Never ends by itself: the guard has its last deadline.
+async fn prolong(mut valid_until: watch::Receiver<Instant>, control: &Control) {
+    while valid_until.changed().await.is_ok() {
+        control.set_deadline(deadline(*valid_until.borrow_and_update()));
+    }
+    std::future::pending().await
+}

@@ -1,0 +1,119 @@
+//! What the worker says to a program that it feeds, and what it is answered: a line of JSON each.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use menagerie_journal::Message;
+use serde::{Deserialize, Serialize};
+
+use crate::task::{Failed, Outcome, Work};
+
+/// A message, as a program sees it.
+#[derive(Debug, Serialize)]
+struct Question<'a> {
+    id: String,
+    queue: String,
+    partition: u16,
+    attempt: u32,
+    fence: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    body: Option<&'a str>,
+    /// For what is no text.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    body_base64: Option<String>,
+}
+
+/// What a program says about a message.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+struct Answer {
+    id: String,
+    ok: bool,
+    #[serde(default)]
+    error: Option<String>,
+    #[serde(default)]
+    retry: Option<bool>,
+}
+
+/// Whether a program is given one message at a time, or lists of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Shape {
+    /// An object in, an object out.
+    One,
+    /// A list in, a list out.
+    List,
+}
+
+/// The line for these messages.
+pub fn question(work: &Work, shape: Shape) -> Vec<u8> {
+    let one = |(place, message): (usize, &Message)| {
+        let body = std::str::from_utf8(&message.body).ok();
+        let question = Question {
+            id: message.id.to_string(),
+            queue: work.partition.queue().to_string(),
+            partition: work.partition.number(),
+            attempt: if place == 0 { work.attempt } else { 1 },
+            fence: work.fence.to_string(),
+            body,
+            body_base64: body.is_none().then(|| STANDARD.encode(&message.body)),
+        };
+        serde_json::to_vec(&question).expect("it has nothing that can fail")
+    };
+    let all: Vec<Vec<u8>> = work.messages.iter().enumerate().map(one).collect();
+    let mut line = match shape {
+        Shape::One => all.into_iter().next().unwrap_or_default(),
+        Shape::List => [b"[", all.join(&b','.to_owned()).as_slice(), b"]"].concat(),
+    };
+    line.push(b'\n');
+    line
+}
+
+/// What an answer means for these messages; an error says what is wrong with it.
+pub fn answer(line: &str, work: &Work, shape: Shape) -> Result<Vec<Outcome>, String> {
+    let answers: Vec<Answer> = match shape {
+        Shape::One => serde_json::from_str(line).map(|answer| vec![answer]),
+        Shape::List => serde_json::from_str(line),
+    }
+    .map_err(|error| format!("it printed what is no answer ({error}): {}", shorten(line)))?;
+    if answers.len() != work.messages.len() {
+        return Err(format!("it gave {} answers to {} messages", answers.len(), work.messages.len()));
+    }
+    let outcome = |(answer, message): (Answer, &Message)| {
+        let id = message.id.to_string();
+        if answer.id != id {
+            return Err(format!("it answered {} when it was asked {id}", shorten(&answer.id)));
+        }
+        Ok(match answer {
+            Answer { ok: true, .. } => Outcome::Done,
+            Answer { error, retry, .. } => Outcome::Failed(Failed {
+                error: error.unwrap_or_else(|| "it said no more than that it failed".to_owned()),
+                output: Vec::new(),
+                retry: retry.unwrap_or(true),
+            }),
+        })
+    };
+    answers.into_iter().zip(&work.messages).map(outcome).collect()
+}
+
+/// What a program says first, if it says so.
+#[derive(Debug, Deserialize)]
+struct Greeting {
+    ready: bool,
+    #[serde(default)]
+    error: Option<String>,
+}
+
+/// Whether it can be asked; an error says why not.
+pub fn greeting(line: &str) -> Result<(), String> {
+    match serde_json::from_str(line) {
+        Ok(Greeting { ready: true, .. }) => Ok(()),
+        Ok(Greeting { error, .. }) => Err(error.unwrap_or_else(|| "it does not say why".to_owned())),
+        Err(_) => Err(format!("it greeted with {}", shorten(line))),
+    }
+}
+
+fn shorten(text: &str) -> String {
+    const SHOWN: usize = 200;
+    match text.char_indices().nth(SHOWN) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
+}

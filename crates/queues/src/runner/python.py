@@ -1,0 +1,165 @@
+"""Runs a Python function for each message that menagerie's worker gives us.
+
+Modules are loaded and the context is made once, in this process; each message is handled by a fork of it, which begins
+with all of that and leaves nothing behind. Lines of JSON come on standard input and are answered on standard output;
+whatever the function itself prints goes to standard error.
+"""
+import base64
+import importlib
+import json
+import os
+import sys
+import threading
+import traceback
+
+
+class Message:
+    """What the function is given."""
+
+    __slots__ = ("id", "queue", "partition", "attempt", "fence", "body")
+
+    def __init__(self, fields):
+        self.id = fields["id"]
+        self.queue = fields["queue"]
+        self.partition = fields["partition"]
+        self.attempt = fields["attempt"]
+        self.fence = fields["fence"]
+        if "body" in fields:
+            self.body = fields["body"].encode()
+        else:
+            self.body = base64.b64decode(fields["body_base64"])
+
+    @property
+    def text(self):
+        """The body as text."""
+        return self.body.decode()
+
+    def json(self):
+        """The body, read as JSON."""
+        return json.loads(self.body)
+
+
+def load(name):
+    """The function that `module:function` names."""
+    module, _, function = name.partition(":")
+    if not function:
+        raise ValueError("%r does not have the form module:function" % name)
+    found = importlib.import_module(module)
+    for part in function.split("."):
+        found = getattr(found, part)
+    return found
+
+
+def say(channel, what):
+    channel.write(json.dumps(what).encode() + b"\n")
+    channel.flush()
+
+
+def threads():
+    """Why a fork would be unsafe, if it would: a lock that another thread holds is never released in the child."""
+    others = [thread.name for thread in threading.enumerate() if thread is not threading.main_thread()]
+    if others:
+        return "threads run before the fork: %s; start them in the function or in --after-fork" % ", ".join(others)
+    return None
+
+
+def outcome(message, error=None, retry=True):
+    if error is None:
+        return {"id": message.id, "ok": True}
+    return {"id": message.id, "ok": False, "error": error, "retry": retry}
+
+
+def complain(error):
+    traceback.print_exc()
+    return "%s: %s" % (type(error).__name__, error), getattr(error, "retry", True)
+
+
+def handle(function, after_fork, context, messages, batch):
+    """In the child."""
+    try:
+        if after_fork is not None:
+            after_fork(context)
+        if not batch:
+            function(messages[0], context)
+            return [outcome(messages[0])]
+        answers = function(messages, context)
+        if answers is None:
+            return [outcome(message) for message in messages]
+        # For each message: nothing or True if it is done, else False or what is wrong.
+        told = [
+            outcome(message, None if answer is None or answer is True else str(answer or "it failed"))
+            for message, answer in zip(messages, answers)
+        ]
+        if len(told) != len(messages):
+            raise ValueError("%d answers for %d messages" % (len(told), len(messages)))
+        return told
+    except (Exception, SystemExit) as error:
+        if isinstance(error, SystemExit) and error.code in (None, 0):
+            return [outcome(message) for message in messages]
+        why, retry = complain(error)
+        return [outcome(message, why, retry) for message in messages]
+
+
+def fork(function, after_fork, context, messages, batch):
+    """Handles messages in a child, and tells what came of them."""
+    unsafe = threads()
+    if unsafe:
+        return [outcome(message, unsafe) for message in messages]
+    ours, theirs = os.pipe()
+    sys.stderr.flush()
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            os.close(ours)
+            told = json.dumps(handle(function, after_fork, context, messages, batch)).encode()
+            with os.fdopen(theirs, "wb") as pipe:
+                pipe.write(told)
+            status = 0
+        finally:
+            sys.stderr.flush()
+            os._exit(status)
+    os.close(theirs)
+    with os.fdopen(ours, "rb") as pipe:
+        told = pipe.read()
+    _, status = os.waitpid(child, 0)
+    try:
+        return json.loads(told)
+    except ValueError:
+        if os.WIFSIGNALED(status):
+            why = "its process was ended by signal %d" % os.WTERMSIG(status)
+        else:
+            why = "its process ended with code %d" % os.WEXITSTATUS(status)
+        return [outcome(message, why) for message in messages]
+
+
+def main(name, on_startup, after_fork, shape):
+    # The protocol keeps standard output for itself: what is printed must not get in between.
+    channel = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    sys.path.insert(0, os.getcwd())
+    try:
+        function = load(name)
+        hook = load(after_fork) if after_fork else None
+        context = load(on_startup)() if on_startup else None
+    except Exception as error:
+        traceback.print_exc()
+        say(channel, {"ready": False, "error": "%s: %s" % (type(error).__name__, error)})
+        return 1
+    unsafe = threads()
+    if unsafe:
+        say(channel, {"ready": False, "error": unsafe})
+        return 1
+    say(channel, {"ready": True})
+    batch = shape == "list"
+    # Not `for line in`: it reads ahead, and what is in its buffer would be read again by no child, but is lost to us.
+    for line in iter(sys.stdin.buffer.readline, b""):
+        asked = json.loads(line)
+        messages = [Message(fields) for fields in (asked if batch else [asked])]
+        told = fork(function, hook, context, messages, batch)
+        say(channel, told if batch else told[0])
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:5]))

@@ -1,0 +1,225 @@
+//! A program that is fed messages as lines of JSON, and stays: what it has opened stays warm.
+//!
+//! It answers each line with a line. One that dies, is cut off or prints anything else is ended, and started again for the
+//! next message. Standard error is its log.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use futures_util::FutureExt as _;
+use menagerie_kernel::guard::{Deadline, GuardError, Guarded, Stream, spawn};
+use thiserror::Error;
+use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::net::unix::pipe;
+use tokio::task::AbortHandle;
+use tracing::{debug, info};
+
+use super::limits::{Cut, deadline};
+use super::lines::{self, Shape};
+use super::output::keep;
+use super::{Program, started};
+use crate::task::{Failed, Outcome, Outcomes, Task, Work};
+
+/// A line that is longer is no answer: answers carry no data.
+const ANSWER_BYTES_MAX: u64 = 1 << 20;
+
+/// Whether a program says when it can be asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Greeting {
+    /// It can be asked at once.
+    None,
+    /// It says so in its first line, or why it never can.
+    Ready,
+}
+
+/// Why a program cannot be asked.
+#[derive(Debug, Error)]
+pub enum ServeError {
+    /// It was not started.
+    #[error(transparent)]
+    Guard(#[from] GuardError),
+    /// It says so itself.
+    #[error("it is not ready: {0}")]
+    NotReady(String),
+}
+
+/// Feeds programs: as many as there are messages at once.
+pub struct Serve {
+    program: Program,
+    shape: Shape,
+    greeting: Greeting,
+    /// Those that wait for their next message.
+    idle: Mutex<Vec<Running>>,
+}
+
+/// A program that runs.
+struct Running {
+    guarded: Guarded,
+    stdin: pipe::Sender,
+    stdout: BufReader<pipe::Receiver>,
+    log: Log,
+}
+
+/// The end of what a program has printed to its standard error, which is passed on.
+struct Log {
+    tail: Arc<Mutex<VecDeque<u8>>>,
+    reader: AbortHandle,
+}
+
+impl Drop for Log {
+    fn drop(&mut self) {
+        self.reader.abort();
+    }
+}
+
+/// Why there is no answer.
+enum Silence {
+    Cut(Cut),
+    /// What is wrong with it.
+    Broken(String),
+}
+
+impl Serve {
+    /// Feeds one message at a time, or lists of them.
+    pub fn new(program: Program, shape: Shape, greeting: Greeting) -> Self {
+        Self { program, shape, greeting, idle: Mutex::new(Vec::new()) }
+    }
+
+    /// Starts a program before there is a message for it: what it cannot do shows before anybody relies on it.
+    pub async fn warm_up(&self) -> Result<(), ServeError> {
+        let running = self.start().await?;
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(running);
+        Ok(())
+    }
+
+    async fn handle(&self, work: Work) -> Vec<Outcome> {
+        let running = match self.idle() {
+            Some(running) => Some(running),
+            // It may take its time until it is ready, and was told nothing yet.
+            None => tokio::select! {
+                running = started(&work, || self.start(), |_| false) => running,
+                () = work.lease.stopped() => None,
+            },
+        };
+        let Some(mut running) = running else { return Vec::new() };
+        let control = running.guarded.control().clone();
+        control.set_deadline(deadline(*work.lease.valid_until().borrow()));
+        let asked = tokio::select! {
+            answer = running.ask(&work, self.shape) => answer.map_err(Silence::Broken),
+            cut = self.program.limits.cut(&work.lease, &control) => Err(Silence::Cut(cut)),
+        };
+        match asked {
+            Ok(outcomes) => {
+                // It may be idle for longer than any lease.
+                control.set_deadline(Deadline::NEVER);
+                self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(running);
+                outcomes
+            }
+            Err(silence) => {
+                control.stop(self.program.grace);
+                let ended = running.guarded.wait().await;
+                debug!(?ended, "the program was ended");
+                let output =
+                    running.log.tail.lock().unwrap_or_else(PoisonError::into_inner).iter().copied().collect();
+                let error = match silence {
+                    Silence::Cut(Cut::Stopped) => return Vec::new(),
+                    Silence::Cut(Cut::TimeLimit) => "it took longer than its time limit".to_owned(),
+                    Silence::Broken(why) => why,
+                };
+                vec![Outcome::Failed(Failed { error, output, retry: true })]
+            }
+        }
+    }
+
+    /// One that waits for its next message, and lives: who has died meanwhile has not died of that message.
+    fn idle(&self) -> Option<Running> {
+        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        while let Some(mut running) = idle.pop() {
+            match running.guarded.wait().now_or_never() {
+                Some(ended) => info!(program = self.program.name(), ?ended, "the program had ended"),
+                None => return Some(running),
+            }
+        }
+        None
+    }
+
+    async fn start(&self) -> Result<Running, ServeError> {
+        let program = self.program.name();
+        let command = self.program.command().stdin(Stream::Piped).stdout(Stream::Piped).stderr(Stream::Piped);
+        let mut guarded = spawn(command, &self.program.guard).await?;
+        self.program.limits.apply(guarded.command());
+        info!(program, pid = guarded.command().pid, "program started");
+        let streams = (guarded.stdin.take(), guarded.stdout.take(), guarded.stderr.take());
+        let (Some(stdin), Some(stdout), Some(stderr)) = streams else {
+            return Err(GuardError::GuardDied { program }.into());
+        };
+        let mut running =
+            Running { guarded, stdin, stdout: BufReader::new(stdout), log: Log::follow(stderr) };
+        if self.greeting == Greeting::Ready {
+            let greeting = running.line().await.and_then(|line| lines::greeting(&line));
+            greeting.map_err(ServeError::NotReady)?;
+        }
+        Ok(running)
+    }
+}
+
+impl Log {
+    fn follow(mut from: pipe::Receiver) -> Self {
+        let tail = Arc::new(Mutex::new(VecDeque::new()));
+        let kept = tail.clone();
+        // It ends with the program, or with us.
+        let reader = tokio::spawn(async move {
+            let mut chunk = vec![0; 8 << 10];
+            while let Ok(read @ 1..) = from.read(&mut chunk).await {
+                keep(&mut kept.lock().unwrap_or_else(PoisonError::into_inner), &chunk[..read]);
+                let _ = std::io::Write::write_all(&mut std::io::stderr(), &chunk[..read]);
+            }
+        });
+        Self { tail, reader: reader.abort_handle() }
+    }
+}
+
+impl Running {
+    /// Asks, and waits for the answer.
+    async fn ask(&mut self, work: &Work, shape: Shape) -> Result<Vec<Outcome>, String> {
+        let question = lines::question(work, shape);
+        let Self { stdin, stdout, .. } = self;
+        // A program may answer before it has read all: both at once, or neither would end.
+        let tell = async {
+            // One that has died is noticed by its silence.
+            let _ = stdin.write_all(&question).await;
+            std::future::pending::<()>().await
+        };
+        let line = tokio::select! {
+            line = line(stdout) => line?,
+            () = tell => return Err("it was told nothing".to_owned()),
+        };
+        lines::answer(&line, work, shape)
+    }
+
+    /// What it says without being asked.
+    async fn line(&mut self) -> Result<String, String> {
+        line(&mut self.stdout).await
+    }
+}
+
+async fn line(stdout: &mut BufReader<pipe::Receiver>) -> Result<String, String> {
+    let mut answer = Vec::new();
+    let read = stdout.take(ANSWER_BYTES_MAX).read_until(b'\n', &mut answer).await;
+    read.map_err(|error| format!("its answer cannot be read: {error}"))?;
+    match answer.strip_suffix(b"\n") {
+        Some(line) => Ok(String::from_utf8_lossy(line).into_owned()),
+        None if answer.is_empty() => Err("it ended without an answer".to_owned()),
+        None => Err("it ended, or said too much, in the middle of an answer".to_owned()),
+    }
+}
+
+impl Task for Serve {
+    fn run(&self, work: Work) -> Outcomes<'_> {
+        Box::pin(self.handle(work))
+    }
+    /// Its guard ends it when its grace is over, and answers when nothing of it is left.
+    fn ends_itself(&self) -> bool {
+        true
+    }
+}

@@ -1,0 +1,273 @@
+//! How partitions go on.
+
+use std::time::Instant;
+
+use menagerie_journal::MessageId;
+use menagerie_kernel::recipes::lock::Held;
+use menagerie_znodes::queues::{self, PartitionName};
+use tracing::{info, warn};
+
+use super::effects::{self, Event};
+use super::lane::{Begun, Lane, Noting};
+use super::looping::{Course, Loop};
+use super::view::{LaneView, WorkerView};
+use crate::coordination::claim::{self, Books};
+use crate::core::failure::{Begin, OnFailure, Verdict};
+use crate::core::turn::Ready;
+use crate::failed;
+use crate::task::{Failed, Work};
+
+/// A partition with fewer messages than this is read ahead.
+const CACHE_LOW: usize = effects::READ_MESSAGES as usize / 2;
+
+impl Loop {
+    /// Takes what is assigned, and begins to give back what is not.
+    pub fn obey(&mut self) {
+        self.ordered = self.orders.ordered();
+        if self.course != Course::Work {
+            return;
+        }
+        for (partition, lane) in &mut self.lanes {
+            if self.ordered.partitions.contains(partition) {
+                lane.ledger.reopen();
+            } else {
+                lane.ledger.close();
+            }
+            self.touched.insert(partition.clone());
+        }
+        let ordered = &self.ordered.partitions;
+        self.claims.retain(|partition, _| ordered.contains(partition));
+        for partition in self.ordered.partitions.clone() {
+            self.claim(&partition);
+        }
+    }
+
+    /// Begins to wait for a partition, unless it is ours already or waited for.
+    pub fn claim(&mut self, partition: &PartitionName) {
+        let wanted = self.course == Course::Work && self.ordered.partitions.contains(partition);
+        if !wanted || self.lanes.contains_key(partition) || self.claims.contains_key(partition) {
+            return;
+        }
+        let (session, journals) = (self.session.clone(), self.journals.clone());
+        let (worker, partition) = (self.options.name.clone(), partition.clone());
+        let claimed = partition.clone();
+        let claiming = self.events.spawn(async move {
+            let claim = effects::claim(&session, &journals, &worker, &claimed).await;
+            Event::Claimed(claimed, claim)
+        });
+        self.claims.insert(partition, Begun(claiming));
+    }
+
+    /// Lets every partition that was touched go on, and begins messages.
+    pub fn advance(&mut self) {
+        let now = Instant::now();
+        loop {
+            for partition in std::mem::take(&mut self.touched) {
+                self.advance_one(&partition, now);
+            }
+            while let Some(partition) = self.turn.take() {
+                self.begin(&partition, now);
+            }
+            if self.touched.is_empty() {
+                break;
+            }
+        }
+        self.say();
+    }
+
+    fn advance_one(&mut self, partition: &PartitionName, now: Instant) {
+        let Some(lane) = self.lanes.get_mut(partition) else { return };
+        let ours = self.course == Course::Work && self.ordered.partitions.contains(partition);
+        if lane.may_end() && (lane.lost || !ours) {
+            return self.let_go(partition);
+        }
+        let due = lane.ledger.record_due(lane.cache.iter().map(|message| message.id), now);
+        if let Some(position) = due {
+            lane.ledger.recording(position);
+            let (cursor, grant) = (lane.cursor.clone(), lane.held.grant());
+            let (partition, fence) = (partition.clone(), lane.fence());
+            let metrics = self.metrics.clone();
+            self.events.spawn(async move {
+                let began = Instant::now();
+                let recorded = cursor.record(&grant, position).await;
+                metrics.record(began.elapsed());
+                Event::Recorded(partition, fence, position, recorded)
+            });
+        }
+        let waits =
+            self.orders.worker_paused() || self.orders.queue_paused(partition.queue()) || !self.connected;
+        // What was recorded before it was handled has to be handled before it is given back.
+        let paused = waits && ours;
+        if lane.fetching.is_none() && lane.cache.len() < CACHE_LOW && !lane.lost && ours && !waits {
+            let (books, after, failures) = (lane.books.clone(), lane.read, lane.read_failures);
+            let (partition, fence) = (partition.clone(), lane.fence());
+            let fetching = self.events.spawn(async move {
+                Event::Fetched(partition, fence, effects::fetch(books, after, failures).await)
+            });
+            lane.fetching = Some(Begun(fetching));
+        }
+        let ready = lane.standing(paused, self.options.batch, now).ready(now);
+        self.turn.update(partition, ready);
+        let timer = lane.due(now);
+        if lane.timer != timer {
+            if let Some(old) = std::mem::replace(&mut lane.timer, timer) {
+                self.timers.remove(&(old, partition.clone()));
+            }
+            self.timers.extend(timer.map(|timer| (timer, partition.clone())));
+        }
+    }
+
+    /// Gives a partition back, or forgets one that is another's.
+    fn let_go(&mut self, partition: &PartitionName) {
+        let Some(lane) = self.lanes.remove(partition) else { return };
+        self.turn.update(partition, Ready::No);
+        if let Some(timer) = lane.timer {
+            self.timers.remove(&(timer, partition.clone()));
+        }
+        self.unsaid = true;
+        self.metrics.forget(partition);
+        let position = lane.ledger.confirmed();
+        let Lane { held, books, lost, .. } = lane;
+        if lost {
+            self.stats.lost += 1;
+            // It may still be ours by the assignment.
+            return self.claim(partition);
+        }
+        self.release(partition, held, books, position);
+    }
+
+    /// Gives a partition back.
+    pub fn release(&mut self, partition: &PartitionName, held: Held, books: Books, position: MessageId) {
+        self.releasing += 1;
+        let partition = partition.clone();
+        self.events.spawn(async move {
+            let released = claim::release(held, &books, position).await;
+            Event::Released(partition, released)
+        });
+    }
+
+    /// A partition's turn has come.
+    fn begin(&mut self, partition: &PartitionName, now: Instant) {
+        let Some(lane) = self.lanes.get_mut(partition) else { return self.turn.ended(partition) };
+        let count = lane.ledger.may_begin(lane.waiting(), self.options.batch, now);
+        let Some(first) = lane.cache.front().map(|message| message.id).filter(|_| count > 0) else {
+            self.turn.ended(partition);
+            return;
+        };
+        match lane.tally.begin(first, &self.options.failure) {
+            Begin::Pass => {
+                lane.pass(now);
+                self.turn.ended(partition);
+                self.touched.insert(partition.clone());
+            }
+            Begin::Poison { attempts } => {
+                self.turn.ended(partition);
+                let error = "every worker that took it has died".to_owned();
+                let failed = Failed { error, output: Vec::new(), retry: false };
+                self.give_up(partition, attempts, failed);
+            }
+            Begin::Run { attempt, store } => {
+                lane.take(count);
+                lane.attempt = attempt;
+                lane.stop.send_replace(false);
+                let work = Work {
+                    partition: partition.clone(),
+                    messages: lane.running.clone(),
+                    attempt,
+                    fence: lane.fence(),
+                    lease: lane.lease(),
+                };
+                let (task, books, term) = (self.task.clone(), lane.books.clone(), lane.held.term().clone());
+                let (partition, fence, patience) =
+                    (partition.clone(), lane.fence(), self.options.stop_patience);
+                let (metrics, ending) = (self.metrics.clone(), self.ending.subscribe());
+                self.events.spawn(async move {
+                    let began = Instant::now();
+                    let lapsed = term.lapsed();
+                    let outcomes = effects::run(&*task, books, work, store, patience, lapsed, ending).await;
+                    metrics.task(began.elapsed());
+                    Event::Ran(partition, fence, outcomes)
+                });
+            }
+        }
+    }
+
+    /// The first message that waits has no attempts left.
+    pub fn give_up(&mut self, partition: &PartitionName, attempts: u32, why: Failed) {
+        let Some(lane) = self.lanes.get_mut(partition) else { return };
+        let Some(message) = lane.cache.front().cloned() else { return };
+        let on_failure = self.options.failure.on_failure;
+        let stored = lane.tally.failed(message.id, attempts, Verdict::GiveUp(on_failure));
+        warn!(
+            %partition, id = %message.id, attempts, error = why.error,
+            // As text it is escaped: what a task prints must not look like lines of ours.
+            output = &*String::from_utf8_lossy(&why.output), ?on_failure, "message given up"
+        );
+        let alone = menagerie_journal::Commit {
+            states: vec![lane.books.attempts(&stored)],
+            ..menagerie_journal::Commit::default()
+        };
+        let (forms, noting) = match on_failure {
+            OnFailure::Log => (vec![alone], Noting::Pass(message.id)),
+            OnFailure::Stop => (vec![alone], Noting::Stop(why)),
+            OnFailure::Queue => match failed::give_up(&lane.books, partition, &message, &why, &stored) {
+                Ok(forms) => (forms, Noting::Pass(message.id)),
+                Err(_) => (vec![alone], Noting::Pass(message.id)),
+            },
+        };
+        self.note(partition, forms, noting);
+    }
+
+    /// Says something in the journal, in the first form that there is room for; until it is there, the partition waits.
+    pub fn note(&mut self, partition: &PartitionName, forms: Vec<menagerie_journal::Commit>, then: Noting) {
+        let Some(lane) = self.lanes.get_mut(partition) else { return };
+        lane.noting = Some(then);
+        let (partition, books, fence) = (partition.clone(), lane.books.clone(), lane.fence());
+        let (stop, ending) = (lane.stop.subscribe(), self.ending.subscribe());
+        self.events.spawn(async move {
+            let noted = effects::note(partition.clone(), books, forms, stop, ending).await;
+            Event::Noted(partition, fence, noted)
+        });
+    }
+
+    /// Keeps true what is listed about us.
+    fn say(&mut self) {
+        if !std::mem::take(&mut self.unsaid) {
+            return;
+        }
+        let me = queues::Worker {
+            queues: self.lanes.keys().cloned().collect(),
+            serves: Some(self.options.queues.clone()),
+            paused: self.orders.worker_paused(),
+        };
+        self.metrics.partitions(me.queues.len());
+        if me != self.said {
+            if me.paused != self.said.paused {
+                info!(worker = %self.options.name, paused = me.paused, "worker told");
+            }
+            self.presence.say(&me);
+            self.said = me;
+        }
+    }
+
+    pub fn view(&self) -> WorkerView {
+        let now = Instant::now();
+        let lane = |lane: &Lane| LaneView {
+            partition: lane.partition.clone(),
+            fence: lane.fence().to_string(),
+            recorded: lane.ledger.confirmed().seconds(),
+            done: lane.ledger.done().seconds(),
+            cached: lane.cache.len(),
+            running: lane.running.iter().map(|message| message.id.to_string()).collect(),
+            backing_off: lane.not_before.is_some_and(|due| due > now),
+        };
+        WorkerView {
+            worker: self.options.name.clone(),
+            epoch: self.ordered.epoch,
+            paused: self.orders.worker_paused(),
+            waiting_for: self.claims.keys().cloned().collect(),
+            partitions: self.lanes.values().map(lane).collect(),
+            stats: self.stats,
+        }
+    }
+}

@@ -1,0 +1,186 @@
+//! One partition that is ours, as the worker's loop sees it.
+
+use std::collections::VecDeque;
+use std::time::Instant;
+
+use menagerie_journal::{Message, MessageId};
+use menagerie_kernel::Fence;
+use menagerie_kernel::recipes::lock::Held;
+use menagerie_znodes::queues::PartitionName;
+use tokio::sync::watch;
+use tokio::task::AbortHandle;
+
+use super::Options;
+use crate::coordination::claim::{Books, Claimed};
+use crate::coordination::cursor::CursorAt;
+use crate::core::failure::{Before, Tally};
+use crate::core::ledger::{Ledger, Recorded, Then};
+use crate::core::turn;
+use crate::task::{Failed, Lease};
+
+/// Something that was begun for a partition, and ends with it.
+pub struct Begun(pub AbortHandle);
+
+impl Drop for Begun {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+/// What happens once a note about a failure is in the journal.
+pub enum Noting {
+    /// The message waits for its next attempt.
+    Wait,
+    /// The message is passed over.
+    Pass(MessageId),
+    /// The worker stops, for this.
+    Stop(Failed),
+}
+
+/// A partition that is ours.
+pub struct Lane {
+    pub partition: PartitionName,
+    pub held: Held,
+    pub books: Books,
+    pub cursor: CursorAt,
+    pub ledger: Ledger,
+    pub tally: Tally,
+    /// Messages that were read and have not begun, oldest first.
+    pub cache: VecDeque<Message>,
+    /// Messages that are being handled.
+    pub running: Vec<Message>,
+    /// Which attempt it is for the first of them.
+    pub attempt: u32,
+    /// Everything up to here was read.
+    pub read: MessageId,
+    /// Reads that have failed, one after the other.
+    pub read_failures: u32,
+    /// The read that is on its way.
+    pub fetching: Option<Begun>,
+    pub noting: Option<Noting>,
+    /// Not before then: the first message has failed.
+    pub not_before: Option<Instant>,
+    /// Its time among the worker's timers.
+    pub timer: Option<Instant>,
+    /// Tells the task to stop.
+    pub stop: watch::Sender<bool>,
+    /// Tells of a loss.
+    pub _watcher: Begun,
+    /// It is another's, and goes as soon as nothing runs.
+    pub lost: bool,
+    /// All up to here the journal knows to be done.
+    pub reported: MessageId,
+}
+
+impl Lane {
+    pub fn new(claimed: Claimed, options: &Options, watcher: Begun) -> Self {
+        let Claimed { partition, held, cursor, books, attempts, before } = claimed;
+        let position = cursor.position();
+        let ledger = Ledger::new(position, options.commit, options.ack);
+        let ledger = match before {
+            Before::Released => ledger,
+            Before::Vanished => ledger.carefully(),
+        };
+        Self {
+            partition,
+            held,
+            books,
+            cursor,
+            ledger,
+            tally: Tally::new(attempts, before),
+            cache: VecDeque::new(),
+            running: Vec::new(),
+            attempt: 1,
+            read: position,
+            read_failures: 0,
+            fetching: None,
+            noting: None,
+            not_before: None,
+            timer: None,
+            stop: watch::Sender::new(false),
+            _watcher: watcher,
+            lost: false,
+            reported: position,
+        }
+    }
+
+    pub fn fence(&self) -> Fence {
+        self.held.fence()
+    }
+
+    /// How long a task may go on.
+    pub fn lease(&self) -> Lease {
+        Lease::new(self.held.valid_until(), self.stop.subscribe())
+    }
+
+    /// The ids of what waits.
+    pub fn waiting(&self) -> impl Iterator<Item = MessageId> + '_ {
+        self.cache.iter().map(|message| message.id)
+    }
+
+    /// What can be said about whose turn it is.
+    pub fn standing(&self, paused: bool, batch: usize, now: Instant) -> turn::Lane {
+        turn::Lane {
+            head: self.cache.front().map(|message| message.id),
+            running: !self.running.is_empty() || self.noting.is_some(),
+            open: !self.lost && self.ledger.may_begin(self.waiting(), batch, now) > 0,
+            recording: !self.lost && self.ledger.waits_for_record(),
+            paused,
+            not_before: self.not_before,
+        }
+    }
+
+    /// When something will be due without anything else happening. What was due before must not hide it: the time of an
+    /// attempt stays until the attempt has ended.
+    pub fn due(&self, now: Instant) -> Option<Instant> {
+        [self.not_before, self.ledger.record_at()].into_iter().flatten().filter(|due| *due > now).min()
+    }
+
+    /// Whether it can be given back, or forgotten when it is lost.
+    pub fn may_end(&self) -> bool {
+        self.running.is_empty() && self.noting.is_none() && self.ledger.may_release()
+    }
+
+    /// Takes the next messages out of the cache.
+    pub fn take(&mut self, count: usize) {
+        self.running.extend(self.cache.drain(..count));
+        self.ledger.begin(self.running.iter().map(|message| message.id));
+    }
+
+    /// The first so many are done; the others wait again.
+    pub fn finish(&mut self, done: usize, now: Instant) {
+        self.ledger.finish(done, now);
+        for message in self.running.drain(..).skip(done).rev() {
+            self.cache.push_front(message);
+        }
+        if done > 0 {
+            self.not_before = None;
+        }
+    }
+
+    /// The first message that waits is passed over, as if it were done.
+    pub fn pass(&mut self, now: Instant) {
+        self.take(1);
+        self.finish(1, now);
+    }
+
+    /// A record has come back.
+    pub fn recorded(&mut self, position: MessageId, outcome: Recorded) {
+        if outcome == Recorded::Confirmed {
+            self.cursor = self.cursor.moved(position);
+        }
+        match self.ledger.recorded(outcome) {
+            Then::GoOn => {}
+            // Unknown comes only with the end of the session, and that with the end of the lock.
+            Then::Stop => self.lose(),
+        }
+    }
+
+    /// It is another's.
+    pub fn lose(&mut self) {
+        self.lost = true;
+        let _: Then = self.ledger.lost();
+        self.stop.send_replace(true);
+        self.fetching = None;
+    }
+}

@@ -1,0 +1,177 @@
+//! What operators do.
+
+use std::time::Duration;
+
+use menagerie_journal::{MessageId, NewMessage};
+use menagerie_kernel::recipes::settle::Rule;
+use menagerie_queues::QueueError;
+use menagerie_queues::admin::failed::FailedMessages;
+use menagerie_queues::admin::show::{list, show, workers};
+use menagerie_queues::admin::{self, Created, Scope};
+use menagerie_queues::task::Outcome;
+use menagerie_testkit::eventually_async;
+use menagerie_znodes::queues::{self, Pause, QueueName};
+
+use crate::world::{JOURNAL, Log, World, name, options};
+
+fn queue(name: &str) -> QueueName {
+    name.parse().unwrap()
+}
+
+#[tokio::test]
+async fn a_queue_is_made_once_and_a_different_one_of_that_name_is_refused() {
+    let world = World::new("create");
+    let session = world.session().await;
+    let create = |partitions| {
+        let (session, journals) = (session.clone(), world.journals());
+        async move { admin::create(&session, &journals, &queue("mail"), partitions, JOURNAL).await }
+    };
+    assert_eq!(create(3).await.unwrap(), Created::Fresh);
+    assert_eq!(create(3).await.unwrap(), Created::Existed);
+    assert_eq!(create(4).await, Err(QueueError::Exists { queue: queue("mail"), partitions: 3 }));
+    assert_eq!(create(0).await, Err(QueueError::Partitions { partitions: 0 }));
+    let failed = admin::create(&session, &world.journals(), &queue("mail.failed"), 1, JOURNAL).await;
+    assert_eq!(failed, Err(QueueError::Reserved { queue: queue("mail.failed") }));
+    assert_eq!(list(&session).await.unwrap().into_iter().collect::<Vec<_>>(), [queue("mail")]);
+    let unknown = admin::Putter::open(&session, &world.journals(), &queue("unknown"), 0).await;
+    assert_eq!(unknown.err(), Some(QueueError::NoQueue { queue: queue("unknown") }));
+}
+
+#[tokio::test]
+async fn what_waits_and_who_handles_it_can_be_seen() {
+    let world = World::new("show");
+    let session = world.session().await;
+    world.create(&session, "mail", 2).await;
+    world.put(&session, "mail", 0..10).await;
+    let view = show(&session, &world.journals(), &queue("mail")).await.unwrap();
+    assert_eq!((view.lag(), view.messages(), view.failed), (10, 10, 0));
+    assert!(view.oldest_ms().is_some());
+    assert_eq!(view.partitions[0].owner, None);
+    let log = Log::default();
+    let worker = world.start(&session, options("w1", &["mail"]), log.task("w1"));
+    world.drained(&session, "mail", 2).await;
+    let seen = eventually_async("its owner is seen", async || {
+        let view = show(&session, &world.journals(), &queue("mail")).await.unwrap();
+        view.partitions.iter().all(|partition| partition.owner.is_some()).then_some(view)
+    })
+    .await;
+    assert_eq!((seen.lag(), seen.messages(), seen.oldest_ms()), (0, 10, None));
+    assert_eq!(workers(&session).await.unwrap()[0].partitions.len(), 2);
+    let scope = Scope::Queue(queue("mail"));
+    let why = Pause { by: "me".to_owned(), reason: Some("an upgrade".to_owned()) };
+    admin::pause(&session, &scope, &why).await.unwrap();
+    admin::pause(&session, &scope, &Pause { by: "another".to_owned(), reason: None }).await.unwrap();
+    assert_eq!(show(&session, &world.journals(), &queue("mail")).await.unwrap().paused, Some(why));
+    assert!(admin::resume(&session, &scope).await.unwrap());
+    assert!(!admin::resume(&session, &scope).await.unwrap());
+    let (there, gone) = (Scope::Worker(worker.name.clone()), name("nobody"));
+    admin::pause(&session, &there, &Pause { by: "me".to_owned(), reason: None }).await.unwrap();
+    eventually_async("it is paused", async || worker.view().await.paused.then_some(())).await;
+    assert!(admin::resume(&session, &there).await.unwrap());
+    let nobody = Scope::Worker(gone.clone());
+    let refused = admin::pause(&session, &nobody, &Pause { by: "me".to_owned(), reason: None }).await;
+    assert_eq!(refused, Err(QueueError::NoWorker { worker: gone }));
+    worker.finish().await;
+    assert!(workers(&session).await.unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn failed_messages_come_back_once_and_may_fail_again() {
+    let world = World::new("retry");
+    let session = world.session().await;
+    world.create(&session, "mail", 2).await;
+    world.put_to(&session, "mail-2", &["bad", "good"]).await;
+    let log = Log::default();
+    let hopeless = |body: &str| if body == "bad" { Outcome::failed("no") } else { Outcome::Done };
+    let worker = world.start(&session, options("w1", &["mail"]), log.task_with("w1", hopeless));
+    world.drained(&session, "mail", 2).await;
+    let failed = FailedMessages::open(&session, &world.journals(), &queue("mail")).await.unwrap();
+    for retries in 0..2 {
+        let all = eventually_async("it has failed", async || {
+            let all = failed.after(MessageId::ZERO, 10).await.unwrap();
+            (all.len() == 1).then_some(all)
+        })
+        .await;
+        let story = all[0].story.clone().unwrap();
+        assert_eq!((story.origin.to_string(), story.retries), ("mail-2".to_owned(), retries));
+        // An id that somebody has used for a message of theirs is not taken for that of the one that comes back.
+        let theirs =
+            NewMessage { dedup: Some(format!("retry/{}", all[0].id).into()), ..NewMessage::new("good") };
+        let mut putter = world.putter(&session, "mail").await;
+        putter.put(vec![(admin::Place::Partition(2), theirs)]).await.unwrap();
+        assert!(failed.retry(&all[0]).await.unwrap());
+        assert!(!failed.retry(&all[0]).await.unwrap(), "it is gone from here");
+    }
+    eventually_async("it has failed for the third time", async || {
+        (failed.after(MessageId::ZERO, 10).await.unwrap().len() == 1).then_some(())
+    })
+    .await;
+    worker.finish().await;
+    assert_eq!(log.bodies(), ["bad", "good", "good", "bad", "good", "bad"]);
+    let last = failed.after(MessageId::ZERO, 10).await.unwrap().remove(0);
+    assert!(failed.forget(last.id).await.unwrap());
+    assert!(!failed.forget(last.id).await.unwrap());
+}
+
+#[tokio::test]
+async fn a_queue_that_is_taken_away_is_worked_on_by_nobody() {
+    let world = World::new("delete");
+    let session = world.session().await;
+    for name in ["mail", "other"] {
+        world.create(&session, name, 2).await;
+    }
+    let log = Log::default();
+    let worker = world.start(&session, options("w1", &["mail", "other"]), log.task("w1"));
+    worker.has(4).await;
+    admin::delete(&session, &world.journals(), &queue("mail")).await.unwrap();
+    worker.has(2).await;
+    let gone = admin::delete(&session, &world.journals(), &queue("mail")).await;
+    assert_eq!(gone, Err(QueueError::NoQueue { queue: queue("mail") }));
+    assert_eq!(session.term().children(queues::cursors().path()).await.unwrap().len(), 2);
+    world.put(&session, "other", 0..4).await;
+    world.drained(&session, "other", 2).await;
+    // A queue of the same name begins anew.
+    world.create(&session, "mail", 1).await;
+    worker.has(3).await;
+    world.put_to(&session, "mail-1", &["anew"]).await;
+    world.drained(&session, "mail", 1).await;
+    worker.finish().await;
+}
+
+#[tokio::test]
+async fn a_queue_that_is_made_again_before_anybody_noticed_is_worked_on() {
+    let world = World::new("delete-create");
+    let session = world.session().await;
+    world.create(&session, "mail", 2).await;
+    let log = Log::default();
+    // So slow that the assignment is the same before and after.
+    let mut slow = options("w1", &["mail"]);
+    slow.settle = Rule { quiet: Duration::from_secs(4), cap: Duration::from_secs(60) };
+    let worker = world.start(&session, slow, log.task("w1"));
+    worker.has(2).await;
+    admin::delete(&session, &world.journals(), &queue("mail")).await.unwrap();
+    eventually_async("it has noticed", async || (worker.view().await.stats.lost == 2).then_some(())).await;
+    world.create(&session, "mail", 2).await;
+    world.put(&session, "mail", 0..4).await;
+    world.drained(&session, "mail", 2).await;
+    worker.finish().await;
+    assert_eq!(log.handled().len(), 4);
+}
+
+#[tokio::test]
+async fn a_purged_queue_is_empty_and_goes_on() {
+    let world = World::new("purge");
+    let session = world.session().await;
+    world.create(&session, "mail", 2).await;
+    world.put(&session, "mail", 0..10).await;
+    assert_eq!(admin::purge(&session, &world.journals(), &queue("mail")).await.unwrap(), 10);
+    assert_eq!(show(&session, &world.journals(), &queue("mail")).await.unwrap().lag(), 0);
+    world.put(&session, "mail", 10..12).await;
+    let log = Log::default();
+    let worker = world.start(&session, options("w1", &["mail"]), log.task("w1"));
+    world.drained(&session, "mail", 2).await;
+    worker.finish().await;
+    let mut bodies = log.bodies();
+    bodies.sort();
+    assert_eq!(bodies, ["10", "11"]);
+}

@@ -1,0 +1,322 @@
+//! Messages that fail.
+
+use std::num::NonZeroU32;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use menagerie_journal::NewMessage;
+use menagerie_queues::admin::Place;
+use menagerie_queues::core::failure::OnFailure;
+use menagerie_queues::core::ledger::{Ack, Commit};
+use menagerie_queues::failed::Story;
+use menagerie_queues::task::{Failed, Outcome, Work};
+use menagerie_queues::worker::Ended;
+use menagerie_testkit::eventually_async;
+
+use crate::world::{Log, World, options};
+
+fn handled(log: &Log) -> Vec<(String, u32)> {
+    log.handled().into_iter().map(|handled| (handled.body, handled.attempt)).collect()
+}
+
+fn attempts(list: &[(&str, u32)]) -> Vec<(String, u32)> {
+    list.iter().map(|(body, attempt)| ((*body).to_owned(), *attempt)).collect()
+}
+
+#[tokio::test]
+async fn a_failing_message_holds_its_partition_until_it_is_given_up_and_kept() {
+    let world = World::new("failing");
+    let session = world.session().await;
+    world.create(&session, "mail", 1).await;
+    world.put_to(&session, "mail-1", &["good", "bad", "hopeless", "last"]).await;
+    let log = Log::default();
+    let mut options = options("w1", &["mail"]);
+    options.failure.attempts = NonZeroU32::new(3).unwrap();
+    let task = log.task_with("w1", |body| match body {
+        "bad" => Outcome::Failed(Failed {
+            error: "it is bad".to_owned(),
+            output: b"what it printed".to_vec(),
+            retry: true,
+        }),
+        "hopeless" => Outcome::failed("it never works"),
+        _ => Outcome::Done,
+    });
+    let worker = world.start(&session, options, task);
+    world.drained(&session, "mail", 1).await;
+    let stats = worker.view().await.stats;
+    assert_eq!((stats.done, stats.retried, stats.given_up), (2, 2, 2));
+    let metrics = worker.metrics();
+    for (outcome, count) in [("done", 2), ("retried", 2), ("given_up", 2)] {
+        let line = format!(r#"menagerie_worker_messages_total{{queue="mail",outcome="{outcome}"}} {count}"#);
+        assert!(metrics.contains(&line), "{metrics}");
+    }
+    assert!(metrics.contains(r#"menagerie_worker_rebalances_total{reason="joined"} 1"#), "{metrics}");
+    eventually_async("nothing waits", async || {
+        worker.metrics().contains(r#"menagerie_worker_lag{queue="mail",partition="1"} 0"#).then_some(())
+    })
+    .await;
+    worker.finish().await;
+    let expected = attempts(&[("good", 1), ("bad", 1), ("bad", 2), ("bad", 3), ("hopeless", 1), ("last", 1)]);
+    assert_eq!(handled(&log), expected);
+    let failed = world.messages("mail.failed", 1).await;
+    let story: Story = serde_json::from_slice(&failed[0].meta).unwrap();
+    assert_eq!((&failed[0].body[..], story.attempts), (&b"bad"[..], 3));
+    assert_eq!((story.error.as_str(), story.output.as_str()), ("it is bad", "what it printed"));
+    assert_eq!(story.origin, "mail-1".parse().unwrap());
+    assert_eq!((failed.len(), &failed[1].body[..]), (2, &b"hopeless"[..]));
+}
+
+#[tokio::test]
+async fn the_next_owner_goes_on_counting_attempts() {
+    let world = World::new("counting");
+    let session = world.session().await;
+    world.create(&session, "mail", 1).await;
+    world.put_to(&session, "mail-1", &["bad"]).await;
+    let log = Log::default();
+    let mut first = options("w1", &["mail"]);
+    first.failure.backoff = std::time::Duration::from_secs(600);
+    first.failure.backoff_max = std::time::Duration::from_secs(600);
+    let worker = world.start(&session, first, log.task_with("w1", |_| Outcome::retry("no")));
+    eventually_async("it has failed once", async || (worker.view().await.stats.retried == 1).then_some(()))
+        .await;
+    worker.finish().await;
+    let worker = world.start(&session, options("w2", &["mail"]), log.task("w2"));
+    world.drained(&session, "mail", 1).await;
+    worker.finish().await;
+    assert_eq!(handled(&log), attempts(&[("bad", 1), ("bad", 2)]));
+}
+
+#[tokio::test]
+async fn a_message_that_kills_its_workers_is_given_up_in_the_end() {
+    let world = World::new("poison");
+    let session = world.session().await;
+    world.create(&session, "mail", 1).await;
+    world.put_to(&session, "mail-1", &["good", "poison", "last"]).await;
+    let log = Log::default();
+    let deaths = Arc::new(AtomicU32::new(0));
+    for round in 1.. {
+        let own = world.session().await;
+        let mut options = options(&format!("w{round}"), &["mail"]);
+        options.failure.attempts = NonZeroU32::new(3).unwrap();
+        let (noted, died) = (log.clone(), Arc::new(tokio::sync::Notify::new()));
+        let dying = died.clone();
+        let worker = world.start(&own, options, move |work: Work| {
+            let (entry, dying) = (noted.begin("w", &work), dying.clone());
+            async move {
+                let _entry = entry;
+                if work.messages[0].body == "poison" {
+                    dying.notify_one();
+                    std::future::pending::<()>().await;
+                }
+                vec![Outcome::Done]
+            }
+        });
+        tokio::select! {
+            () = died.notified() => {
+                deaths.fetch_add(1, Ordering::Relaxed);
+                worker.kill().await;
+            }
+            () = world.drained(&session, "mail", 1) => {
+                worker.finish().await;
+                break;
+            }
+        }
+        assert!(round < 10, "it is never given up");
+    }
+    // Once for each attempt, and once more if the first one could not be told from the message before it.
+    let deaths = deaths.load(Ordering::Relaxed);
+    assert!((3..=4).contains(&deaths), "{deaths}");
+    let poisoned: Vec<u32> = log
+        .handled()
+        .into_iter()
+        .filter(|handled| handled.body == "poison")
+        .map(|handled| handled.attempt)
+        .collect();
+    assert_eq!(poisoned[0], 1);
+    assert!(poisoned.last().unwrap() >= &3, "{poisoned:?}");
+    let failed = world.messages("mail.failed", 1).await;
+    assert_eq!(failed.len(), 1);
+    assert_eq!(log.bodies().last().unwrap(), "last");
+}
+
+#[tokio::test]
+async fn a_worker_stops_or_goes_on_if_that_is_wanted() {
+    let world = World::new("on-failure");
+    let session = world.session().await;
+    let cases = [
+        ("stop", OnFailure::Stop, Ack::After),
+        ("stop-once", OnFailure::Stop, Ack::Before),
+        ("log", OnFailure::Log, Ack::After),
+    ];
+    for (queue, on_failure, ack) in cases {
+        world.create(&session, queue, 1).await;
+        world.put_to(&session, &format!("{queue}-1"), &["bad", "good"]).await;
+        let log = Log::default();
+        let mut options = options(&format!("w-{queue}"), &[queue]);
+        options.failure.on_failure = on_failure;
+        options.ack = ack;
+        let task = log.task_with("w", |body| match body {
+            "bad" => Outcome::failed("it is bad"),
+            _ => Outcome::Done,
+        });
+        let worker = world.start(&session, options, task);
+        match on_failure {
+            OnFailure::Stop => {
+                let ended = worker.run.await.unwrap().unwrap();
+                assert!(matches!(ended, Ended::Failed(why) if why.error == "it is bad"));
+                assert_eq!(log.bodies(), ["bad"]);
+            }
+            OnFailure::Log | OnFailure::Queue => {
+                world.drained(&session, queue, 1).await;
+                worker.finish().await;
+                assert_eq!(log.bodies(), ["bad", "good"]);
+            }
+        }
+        assert!(world.messages(&format!("{queue}.failed"), 1).await.is_empty());
+    }
+}
+
+#[tokio::test]
+async fn a_task_that_panics_has_failed_and_the_worker_goes_on() {
+    let world = World::new("panics");
+    let session = world.session().await;
+    world.create(&session, "mail", 1).await;
+    world.put_to(&session, "mail-1", &["one", "two"]).await;
+    let log = Log::default();
+    let noted = log.clone();
+    let worker = world.start(&session, options("w1", &["mail"]), move |work: Work| {
+        let entry = noted.begin("w1", &work);
+        async move {
+            let _entry = entry;
+            assert!(work.attempt > 1, "a bug in the task");
+            vec![Outcome::Done]
+        }
+    });
+    world.drained(&session, "mail", 1).await;
+    worker.finish().await;
+    assert_eq!(handled(&log), attempts(&[("one", 1), ("one", 2), ("two", 1), ("two", 2)]));
+}
+
+#[tokio::test]
+async fn of_a_batch_the_done_beginning_is_recorded_and_the_rest_comes_again() {
+    let world = World::new("batch-failure");
+    let session = world.session().await;
+    world.create(&session, "mail", 1).await;
+    world.put_to(&session, "mail-1", &["a", "b", "bad", "c"]).await;
+    let log = Log::default();
+    let mut options = options("w1", &["mail"]);
+    options.batch = 10;
+    let once = AtomicU32::new(0);
+    let task = log.task_with("w1", move |body| match body {
+        "bad" if once.fetch_add(1, Ordering::Relaxed) == 0 => Outcome::retry("not yet"),
+        _ => Outcome::Done,
+    });
+    let worker = world.start(&session, options, task);
+    world.drained(&session, "mail", 1).await;
+    worker.finish().await;
+    assert_eq!(handled(&log), attempts(&[("a,b,bad,c", 1), ("bad,c", 2)]));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_message_that_leaves_no_room_for_its_story_is_given_up_with_less_of_it() {
+    let world = World::new("no-room");
+    let session = world.session().await;
+    let max = menagerie_journal::Config::new("".into()).message_bytes_max as usize;
+    let task = |worker: &str| Log::default().task_with(worker, |_| Outcome::failed("no ".repeat(1 << 20)));
+    for (queue, room, told) in
+        [("long", 100 << 10, Some(4096)), ("short", 2000, Some(128)), ("none", 0, None)]
+    {
+        world.create(&session, queue, 1).await;
+        let message = NewMessage::new(vec![b'x'; max - room]);
+        world.putter(&session, queue).await.put(vec![(Place::Any, message)]).await.unwrap();
+        let worker = world.start(&session, options(queue, &[queue]), task(queue));
+        world.drained(&session, queue, 1).await;
+        worker.finish().await;
+        let failed = world.messages(&format!("{queue}.failed"), 1).await;
+        assert_eq!((failed.len(), failed[0].body.len()), (1, max - room), "{queue}");
+        let story: Option<Story> = serde_json::from_slice(&failed[0].meta).ok();
+        assert_eq!(story.map(|story| story.error.len()), told, "{queue}");
+    }
+}
+
+#[tokio::test]
+async fn what_is_done_is_recorded_in_time_also_while_an_attempt_runs() {
+    let world = World::new("timer");
+    let session = world.session().await;
+    world.create(&session, "mail", 1).await;
+    world.put_to(&session, "mail-1", &["good", "slow"]).await;
+    let mut options = options("w1", &["mail"]);
+    options.commit = Commit::Every(std::time::Duration::from_secs(3));
+    let worker = world.start(&session, options, |work: Work| async move {
+        match (&work.messages[0].body[..], work.attempt) {
+            (b"slow", 1) => vec![Outcome::retry("not yet")],
+            (b"slow", _) => {
+                work.lease.stopped().await;
+                vec![Outcome::Stopped]
+            }
+            _ => vec![Outcome::Done],
+        }
+    });
+    eventually_async("the first is recorded while the second runs", async || {
+        let view = worker.view().await;
+        (view.stats.records == 1 && view.stats.retried == 1).then_some(())
+    })
+    .await;
+    assert_eq!(worker.view().await.partitions[0].running.len(), 1);
+    worker.abort().await;
+}
+
+#[tokio::test]
+async fn a_task_that_stops_though_nobody_told_it_to_is_not_begun_again_at_once() {
+    let world = World::new("spin");
+    let session = world.session().await;
+    world.create(&session, "mail", 1).await;
+    world.put_to(&session, "mail-1", &["one"]).await;
+    let log = Log::default();
+    let stops = AtomicU32::new(0);
+    let task = log.task_with("w1", move |_| match stops.fetch_add(1, Ordering::Relaxed) {
+        0..2 => Outcome::Stopped,
+        _ => Outcome::Done,
+    });
+    let worker = world.start(&session, options("w1", &["mail"]), task);
+    world.drained(&session, "mail", 1).await;
+    worker.finish().await;
+    assert_eq!(handled(&log), attempts(&[("one", 1), ("one", 1), ("one", 1)]));
+    let began: Vec<_> = log.handled().into_iter().map(|handled| handled.began).collect();
+    assert!(began[2] - began[0] >= std::time::Duration::from_secs(2));
+}
+
+#[tokio::test]
+async fn at_most_once_means_one_attempt_whatever_becomes_of_it() {
+    let world = World::new("once");
+    let session = world.session().await;
+    world.create(&session, "mail", 1).await;
+    world.put_to(&session, "mail-1", &["bad", "endless", "last"]).await;
+    let log = Log::default();
+    let once = |worker: &str| {
+        let mut options = options(worker, &["mail"]);
+        options.ack = Ack::Before;
+        options
+    };
+    let noted = log.clone();
+    let worker = world.start(&session, once("w1"), move |work: Work| {
+        let entry = noted.begin("w1", &work);
+        async move {
+            let _entry = entry;
+            match &work.messages[0].body[..] {
+                b"endless" => {
+                    work.lease.stopped().await;
+                    vec![Outcome::Stopped]
+                }
+                _ => vec![Outcome::retry("it is bad")],
+            }
+        }
+    });
+    eventually_async("the second runs", async || (log.handled().len() == 2).then_some(())).await;
+    worker.abort().await;
+    let worker = world.start(&session, once("w2"), log.task("w2"));
+    eventually_async("the last is handled", async || (log.handled().len() == 3).then_some(())).await;
+    worker.finish().await;
+    assert_eq!(handled(&log), attempts(&[("bad", 1), ("endless", 1), ("last", 1)]));
+    assert_eq!(world.messages("mail.failed", 1).await.len(), 1);
+}

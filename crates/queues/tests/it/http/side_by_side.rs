@@ -1,0 +1,53 @@
+//! Two servers see the same.
+
+use menagerie_testkit::eventually_async;
+
+use super::{OTHER_KEY, Site};
+use crate::world::World;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_one_server_answered_the_other_knows() {
+    let world = World::new("http-two");
+    let (one, two) = (Site::new(&world).await, Site::new(&world).await);
+    let other = [("Authorization", &*format!("Application {OTHER_KEY}"))];
+    for round in 0..20 {
+        let queue = format!("/v1/notes/q{round}");
+        one.queue(&format!("queue_name=q{round}")).await;
+        two.post(&queue, 1, "first").await;
+        assert_eq!(one.own("GET", &queue, "").await.bodies(), ["first"]);
+        assert_eq!(two.own("PUT", &queue, "partitions=2").await.code, 200);
+        one.post(&queue, 2, "second").await;
+        assert_eq!(
+            two.own("GET", &format!("{queue}?partitions=1,2"), "").await.bodies(),
+            ["first", "second"]
+        );
+        assert_eq!(one.ask("GET", &queue, &[], b"").await.code, 403);
+        assert_eq!(two.own("PUT", &queue, "type=public").await.code, 200);
+        assert_eq!(one.ask("GET", &queue, &[], b"").await.code, 200);
+        assert_eq!(one.own("PUT", &queue, "type=user&principles=app:other").await.code, 200);
+        assert_eq!(two.ask("GET", &queue, &other, b"").await.code, 200);
+        // What was allowed is forbidden as soon as the watch tells.
+        eventually_async("it is private again", async || {
+            (two.ask("GET", &queue, &[], b"").await.code == 403).then_some(())
+        })
+        .await;
+        assert_eq!(one.own("DELETE", &queue, "").await.code, 200);
+        assert_eq!(two.own("POST", &queue, "late").await.code, 404);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_queue_that_is_made_on_two_servers_at_once_is_one() {
+    let world = World::new("http-race");
+    let (one, two) = (Site::new(&world).await, Site::new(&world).await);
+    for round in 0..10 {
+        let form = |partitions: u16| format!("queue_name=r{round}&partitions={partitions}");
+        let (first, second) = (form(2), form(4));
+        let made = tokio::join!(one.own("POST", "/v1/notes", &first), two.own("POST", "/v1/notes", &second));
+        let codes = [made.0.code, made.1.code];
+        assert!(codes == [201, 201] || codes == [409, 201], "{codes:?}");
+        let id = two.post(&format!("/v1/notes/r{round}"), 4, "x").await;
+        let read = one.own("GET", &format!("/v1/notes/r{round}/4:{id}"), "").await;
+        assert_eq!(read.bodies(), ["x"]);
+    }
+}

@@ -1,0 +1,128 @@
+//! Partitions that are lost while they are being worked on.
+
+use menagerie_journal::{
+    Commit, Consumer, Fence, Journal as _, JournalError, MessageId, PartitionId, Ticks, Topic,
+};
+use menagerie_queues::admin::{self, Scope};
+use menagerie_queues::coordination::claim::{Claim, Claimed, claim};
+use menagerie_queues::core::failure::{Attempts, Before};
+use menagerie_queues::core::ledger::Recorded;
+use menagerie_testkit::eventually_async;
+use menagerie_znodes::queues::Pause;
+
+use crate::world::{Log, SHORT, World, cursor_of, name, options};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_task_is_over_before_another_worker_has_its_message_and_nothing_is_recorded() {
+    let world = World::new("expiry");
+    let session = world.session().await;
+    world.create(&session, "mail", 1).await;
+    let log = Log::default();
+    let (cut_off, proxy) = world.troubled(SHORT).await;
+    // It does not even look whether it is to stop.
+    let first = world.start(&cut_off, options("w1", &["mail"]), log.endless("w1", false));
+    first.has(1).await;
+    let second = world.start(&session, options("w2", &["mail"]), log.task("w2"));
+    world.put_to(&session, "mail-1", &["one", "two"]).await;
+    eventually_async("the first one works", async || (!log.handled().is_empty()).then_some(())).await;
+    if log.handled()[0].worker == "w1" {
+        let before = cursor_of(&session, &"mail-1".parse().unwrap()).await;
+        assert_eq!(before.0, 0, "nothing is recorded yet");
+        proxy.partition();
+    }
+    world.drained(&session, "mail", 1).await;
+    let handled = log.handled();
+    let told: Vec<_> =
+        handled.iter().map(|entry| (entry.worker.as_str(), entry.body.as_str(), entry.attempt)).collect();
+    assert_eq!(told, [("w1", "one", 1), ("w2", "one", 2), ("w2", "two", 1)]);
+    assert!(handled[0].ended.unwrap() <= handled[1].began, "two at once");
+    // When it is back, it is an ordinary worker again.
+    proxy.heal();
+    eventually_async("it is listed again", async || {
+        let view = first.view().await;
+        (view.stats.lost == 1).then_some(())
+    })
+    .await;
+    second.finish().await;
+    first.has(1).await;
+    first.finish().await;
+}
+
+async fn ours(world: &World, session: &menagerie_kernel::Session, worker: &str) -> Box<Claimed> {
+    match claim(session, &world.journals(), &name(worker), &"mail-1".parse().unwrap()).await.unwrap() {
+        Claim::Ours(claimed) => claimed,
+        Claim::Gone => panic!("it is there"),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_was_cut_off_changes_nothing_any_more_neither_here_nor_there() {
+    let world = World::new("zombie");
+    let session = world.session().await;
+    world.create(&session, "mail", 1).await;
+    let (cut_off, proxy) = world.troubled(SHORT).await;
+    let zombie = ours(&world, &cut_off, "w1").await;
+    assert_eq!(zombie.before, Before::Released, "nobody was there before");
+    proxy.partition();
+    let owner = ours(&world, &session, "w2").await;
+    assert_eq!(owner.before, Before::Vanished);
+    assert!(owner.held.fence() > zombie.held.fence());
+    let position = MessageId(Ticks::now());
+    assert_eq!(owner.cursor.record(&owner.held.grant(), position).await, Recorded::Confirmed);
+    proxy.heal();
+    let later = MessageId(Ticks::now());
+    assert_ne!(zombie.cursor.record(&zombie.held.grant(), later).await, Recorded::Confirmed);
+    let attempts = Attempts { message: later, attempts: 7, given_up: false };
+    let commit = Commit { states: vec![zombie.books.attempts(&attempts)], ..Commit::default() };
+    let refused = world.store.commit(commit).await;
+    assert!(matches!(refused, Err(JournalError::Fenced { .. })), "{refused:?}");
+    let stored = cursor_of(&session, &"mail-1".parse().unwrap()).await;
+    assert_eq!(stored.to_string(), position.seconds());
+    // Released in good order, it is suspected by nobody.
+    menagerie_queues::coordination::claim::release(owner.held, &owner.books, position).await.unwrap();
+    assert_eq!(ours(&world, &session, "w3").await.before, Before::Released);
+}
+
+#[tokio::test]
+async fn who_is_refused_by_the_journal_before_a_message_begins_does_not_begin_it() {
+    let world = World::new("fenced");
+    let session = world.session().await;
+    world.create(&session, "mail", 1).await;
+    // Somebody who does not give it back: the first attempt after that is stored before it begins.
+    drop(ours(&world, &session, "w0").await);
+    let scope = Scope::Queue("mail".parse().unwrap());
+    admin::pause(&session, &scope, &Pause { by: "me".to_owned(), reason: None }).await.unwrap();
+    world.put_to(&session, "mail-1", &["one"]).await;
+    let log = Log::default();
+    let worker = world.start(&session, options("w1", &["mail"]), log.task("w1"));
+    let fence = worker.has(1).await.partitions[0].fence.clone();
+    let fence: menagerie_kernel::Fence = fence.parse().unwrap();
+    let newer = Fence::new(fence.generation, fence.zxid + 1);
+    let partition = PartitionId::new(Topic::new("mail").unwrap(), 1);
+    world.store.open(&partition, &Consumer::new("workers").unwrap(), newer).await.unwrap();
+    admin::resume(&session, &scope).await.unwrap();
+    world.drained(&session, "mail", 1).await;
+    assert_eq!(worker.view().await.stats.lost, 1, "it has taken it again, with a newer fence");
+    assert_eq!(log.handled().len(), 1);
+    worker.finish().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn lost_connections_and_lost_replies_repeat_nothing() {
+    let world = World::new("replies");
+    let session = world.session().await;
+    world.create(&session, "mail", 2).await;
+    world.put(&session, "mail", 0..200).await;
+    let log = Log::default();
+    let (shaky, proxy) = world.troubled(crate::world::LONG).await;
+    let worker = world.start(&shaky, options("w1", &["mail"]), log.task("w1"));
+    for round in 1..=5 {
+        eventually_async("some are done", async || (log.handled().len() >= round * 30).then_some(())).await;
+        proxy.lose_connections();
+    }
+    world.drained(&session, "mail", 2).await;
+    worker.finish().await;
+    let mut numbers: Vec<u32> = log.bodies().iter().map(|body| body.parse().unwrap()).collect();
+    numbers.sort_unstable();
+    assert_eq!(numbers, (0..200).collect::<Vec<_>>(), "each once: nobody was killed");
+}

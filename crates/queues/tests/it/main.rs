@@ -1,0 +1,17 @@
+//! Workers over real servers, whichever `MENAGERIE_TEST_ENSEMBLE` names, and a real journal.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on says where")]
+
+mod admin;
+mod churn;
+mod coordination;
+mod failures;
+mod handling;
+mod http;
+mod loss;
+mod outage;
+mod processes;
+#[cfg(feature = "python")]
+mod python;
+mod runners;
+mod scale;
+mod world;

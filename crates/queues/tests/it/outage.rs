@@ -1,0 +1,97 @@
+//! A journal that is away for a while.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use menagerie_journal::NewMessage;
+use menagerie_journal::client::{Address, Client};
+use menagerie_journal::server::{Listen, Server, Token};
+use menagerie_queues::Journals;
+use menagerie_queues::admin;
+use menagerie_queues::task::{Outcome, Work};
+use menagerie_testkit::eventually_async;
+use menagerie_znodes::queues;
+use tokio::sync::Notify;
+
+use crate::world::{JOURNAL, Log, World, options};
+
+fn serve(world: &World, address: SocketAddr) -> Server {
+    Server::start(world.store.clone(), &Listen { address, tls: None }).unwrap()
+}
+
+/// The same journal, over the network.
+fn remote(world: &World) -> (Server, Journals) {
+    let server = serve(world, "127.0.0.1:0".parse().unwrap());
+    let token = Token::read(server.token_file()).unwrap();
+    let client = Client::new(Address { address: server.address().to_string(), token, authority: None });
+    let journals = Journals::from([(JOURNAL.to_owned(), Arc::new(client) as _)]);
+    (server, journals)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_journal_that_is_away_is_waited_for_and_nobody_leaves() {
+    let world = World::new("outage");
+    let session = world.session().await;
+    let (server, journals) = remote(&world);
+    let address = server.address();
+    let mail = "mail".parse().unwrap();
+    admin::create(&session, &journals, &mail, 2, JOURNAL).await.unwrap();
+    let put = async |from: u32| {
+        let mut putter = admin::Putter::open(&session, &journals, &mail, 0).await.unwrap();
+        let message = |number: u32| (admin::Place::Any, NewMessage::new(number.to_string()));
+        putter.put((from..from + 50).map(message).collect()).await.unwrap();
+    };
+    put(0).await;
+    let log = Log::default();
+    let worker = world.start_with(&session, options("w1", &["mail"]), log.task("w1"), journals.clone());
+    eventually_async("the first are handled", async || (log.handled().len() == 50).then_some(())).await;
+    let listed = session.term().stat(queues::worker(&worker.name).path()).await.unwrap().unwrap();
+    server.stop();
+    // Another worker comes while it is away: it waits, too.
+    let own = world.session().await;
+    let second = world.start_with(&own, options("w2", &["mail"]), log.task("w2"), journals.clone());
+    worker.has(1).await;
+    let server = serve(&world, address);
+    second.has(1).await;
+    put(50).await;
+    eventually_async("all are handled", async || (log.handled().len() == 100).then_some(())).await;
+    let still = session.term().stat(queues::worker(&worker.name).path()).await.unwrap().unwrap();
+    assert_eq!(listed.czxid, still.czxid, "it was listed all the time");
+    let mut numbers: Vec<u32> = log.bodies().iter().map(|body| body.parse().unwrap()).collect();
+    numbers.sort_unstable();
+    assert_eq!(numbers, (0..100).collect::<Vec<_>>(), "each once");
+    worker.finish().await;
+    second.finish().await;
+    server.stop();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_worker_can_be_ended_while_a_journal_that_is_away_should_note_a_failure() {
+    let world = World::new("outage-end");
+    let session = world.session().await;
+    let (server, journals) = remote(&world);
+    admin::create(&session, &journals, &"mail".parse().unwrap(), 1, JOURNAL).await.unwrap();
+    world.put_to(&session, "mail-1", &["bad"]).await;
+    let (began, go_on) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+    let (begins, fails) = (began.clone(), go_on.clone());
+    let task = move |_: Work| {
+        let (begins, fails) = (begins.clone(), fails.clone());
+        async move {
+            begins.notify_one();
+            fails.notified().await;
+            vec![Outcome::retry("no")]
+        }
+    };
+    let worker = world.start_with(&session, options("w1", &["mail"]), task, journals);
+    began.notified().await;
+    server.stop();
+    go_on.notify_one();
+    eventually_async("it has failed", async || (worker.view().await.stats.retried == 1).then_some(())).await;
+    tokio::time::timeout(Duration::from_secs(60), worker.finish()).await.expect("it ends");
+    // The failure was not counted, and the message is there.
+    let log = Log::default();
+    let next = world.start(&session, options("w2", &["mail"]), log.task("w2"));
+    world.drained(&session, "mail", 1).await;
+    next.finish().await;
+}

@@ -1,0 +1,131 @@
+//! Python functions as tasks.
+
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+use menagerie_queues::failed::Story;
+use menagerie_queues::runner::python::Python;
+use menagerie_queues::runner::serve::{Greeting, Serve};
+use menagerie_queues::runner::{Limits, Program, Shape};
+use menagerie_testkit::binary;
+
+use crate::world::{World, options};
+
+const MODULE: &str = r#"
+import os, signal, sys, threading, time
+
+def startup():
+    print("printed at the start")
+    return {"pid": os.getpid(), "folder": os.environ["TASKS_FOLDER"]}
+
+def note(context, text):
+    with open(context["folder"] + "/log", "a") as log:
+        log.write(text + "\n")
+
+class Hopeless(Exception):
+    retry = False
+
+def handle(message, context):
+    print("printed by the task")
+    if message.text == "bad":
+        raise Hopeless("never")
+    if message.text == "killed":
+        os.kill(os.getpid(), signal.SIGKILL)
+    if message.text == "exits":
+        sys.exit(3)
+    forked = os.getpid() != context["pid"]
+    context["leak"] = context.get("leak", 0) + 1
+    note(context, "%s %s %s %d" % (message.text, message.attempt, forked, context["leak"]))
+
+def handle_all(messages, context):
+    note(context, ",".join(message.text for message in messages))
+    return [message.text != "bad" or "it is bad" for message in messages]
+
+def hook(context):
+    note(context, "forked")
+
+def with_threads():
+    threading.Thread(target=time.sleep, args=(1000,), daemon=True, name="of the task").start()
+"#;
+
+fn task(folder: &Path, function: &str, startup: &str, hook: Option<&str>, shape: Shape) -> Serve {
+    fs::write(folder.join("tasks_of_a_test.py"), MODULE).unwrap();
+    let name = |function: &str| format!("tasks_of_a_test:{function}");
+    let python = Python {
+        interpreter: "python3".into(),
+        function: name(function),
+        on_startup: Some(name(startup)),
+        after_fork: hook.map(name),
+    };
+    let mut command = vec!["env".into(), format!("TASKS_FOLDER={}", folder.display()).into()];
+    command.push(format!("PYTHONPATH={}", folder.display()).into());
+    command.extend(python.command(shape));
+    let grace = Duration::from_secs(1);
+    let program = Program {
+        command,
+        guard: binary().to_owned(),
+        grace,
+        lease_grace: grace.min(Duration::from_millis(250)),
+        limits: Limits::default(),
+        user: None,
+    };
+    Serve::new(program, shape, Greeting::Ready)
+}
+
+#[tokio::test]
+async fn a_function_is_called_in_a_fork_for_each_message_with_what_was_made_at_the_start() {
+    binary();
+    let world = World::new("python");
+    let session = world.session().await;
+    world.create(&session, "mail", 1).await;
+    world.put_to(&session, "mail-1", &["one", "bad", "killed", "exits", "two"]).await;
+    let folder = tempfile::tempdir().unwrap();
+    let task = task(folder.path(), "handle", "startup", None, Shape::One);
+    task.warm_up().await.unwrap();
+    let mut options = options("w1", &["mail"]);
+    options.failure.attempts = 1.try_into().unwrap();
+    let worker = world.start(&session, options, task);
+    world.drained(&session, "mail", 1).await;
+    worker.finish().await;
+    let log = fs::read_to_string(folder.path().join("log")).unwrap();
+    assert_eq!(log, "one 1 True 1\ntwo 1 True 1\n", "a fork each, and nothing leaks from one to the next");
+    let failed: Vec<Story> = world
+        .messages("mail.failed", 1)
+        .await
+        .iter()
+        .map(|message| serde_json::from_slice(&message.meta).unwrap())
+        .collect();
+    let errors: Vec<_> = failed.iter().map(|story| story.error.as_str()).collect();
+    assert_eq!(errors, ["Hopeless: never", "its process was ended by signal 9", "SystemExit: 3"]);
+}
+
+#[tokio::test]
+async fn batches_are_lists_and_hooks_run_in_each_fork() {
+    binary();
+    let world = World::new("python-batch");
+    let session = world.session().await;
+    world.create(&session, "mail", 1).await;
+    world.put_to(&session, "mail-1", &["one", "two"]).await;
+    let folder = tempfile::tempdir().unwrap();
+    let task = task(folder.path(), "handle_all", "startup", Some("hook"), Shape::List);
+    let mut options = options("w1", &["mail"]);
+    options.batch = 10;
+    let worker = world.start(&session, options, task);
+    world.drained(&session, "mail", 1).await;
+    worker.finish().await;
+    assert_eq!(fs::read_to_string(folder.path().join("log")).unwrap(), "forked\none,two\n");
+}
+
+#[tokio::test]
+async fn what_cannot_work_is_refused_with_the_reason() {
+    let folder = tempfile::tempdir().unwrap();
+    for (function, startup, why) in [
+        ("handle", "with_threads", "threads run before the fork: of the task"),
+        ("missing", "startup", "AttributeError"),
+        ("handle", "missing", "AttributeError"),
+    ] {
+        let refused = task(folder.path(), function, startup, None, Shape::One).warm_up().await.unwrap_err();
+        assert!(refused.to_string().contains(why), "{refused}");
+    }
+}

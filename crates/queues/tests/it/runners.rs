@@ -1,0 +1,346 @@
+//! Programs as tasks.
+
+use std::ffi::OsString;
+use std::fs;
+use std::num::NonZeroU32;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+use std::time::Duration;
+
+use menagerie_queues::failed::Story;
+use menagerie_queues::runner::exec::Exec;
+use menagerie_queues::runner::serve::{Greeting, Serve};
+use menagerie_queues::runner::{Limits, Program, Shape};
+use menagerie_queues::task::{Outcome, Work};
+use menagerie_queues::worker::Options;
+use menagerie_testkit::{binary, eventually_async};
+
+use crate::world::{Log, SHORT, World, options};
+
+fn script(text: &str, folder: &Path) -> Program {
+    let command: Vec<OsString> = vec!["sh".into(), "-c".into(), text.into(), "sh".into(), folder.into()];
+    let grace = Duration::from_millis(300);
+    Program {
+        command,
+        guard: binary().to_owned(),
+        grace,
+        lease_grace: grace.min(Duration::from_millis(250)),
+        limits: Limits::default(),
+        user: None,
+    }
+}
+
+/// With the executable there before any session begins: building it takes longer than sessions last.
+fn world(name: &str) -> World {
+    binary();
+    World::new(name)
+}
+
+fn attempts(worker: &str, queue: &str, attempts: u32) -> Options {
+    let mut options = options(worker, &[queue]);
+    options.failure.attempts = NonZeroU32::new(attempts).unwrap();
+    options
+}
+
+async fn stories(world: &World, topic: &str) -> Vec<(String, Story)> {
+    let messages = world.messages(topic, 1).await.into_iter();
+    let story = |message: menagerie_journal::Message| {
+        let body = String::from_utf8_lossy(&message.body).into_owned();
+        (body, serde_json::from_slice(&message.meta).unwrap())
+    };
+    messages.map(story).collect()
+}
+
+#[tokio::test]
+async fn a_process_is_run_for_each_message_and_its_exit_code_is_the_outcome() {
+    let world = world("exec");
+    let session = world.session().await;
+    world.create(&session, "mail", 1).await;
+    world.put_to(&session, "mail-1", &["done", "for good", "again", "killed", "last"]).await;
+    let folder = tempfile::tempdir().unwrap();
+    let task = Exec::new(script(
+        r#"read -r body || true
+           echo "$MENAGERIE_QUEUE-$MENAGERIE_PARTITION $MENAGERIE_ATTEMPT $body" >> "$1/log"
+           [ -n "$MENAGERIE_FENCE" ] && [ -n "$MENAGERIE_MESSAGE_ID" ] || exit 65
+           case "$body" in
+             "for good") echo a reason >&2; exit 65 ;;
+             again) [ "$MENAGERIE_ATTEMPT" = 2 ] ;;
+             killed) kill -KILL $$ ;;
+           esac"#,
+        folder.path(),
+    ));
+    let worker = world.start(&session, attempts("w1", "mail", 2), task);
+    world.drained(&session, "mail", 1).await;
+    worker.finish().await;
+    let log = fs::read_to_string(folder.path().join("log")).unwrap();
+    let expected = ["1 done", "1 for good", "1 again", "2 again", "1 killed", "2 killed", "1 last"];
+    assert_eq!(log.lines().collect::<Vec<_>>(), expected.map(|line| format!("mail-1 {line}")));
+    let failed = stories(&world, "mail.failed").await;
+    let told: Vec<_> =
+        failed.iter().map(|(body, story)| (body.as_str(), story.error.as_str(), story.attempts)).collect();
+    assert_eq!(
+        told,
+        [
+            ("for good", "it exited with code 65: failed for good", 1),
+            ("killed", "it was ended by signal 9", 2)
+        ]
+    );
+    assert_eq!(failed[0].1.output, "a reason\n");
+}
+
+#[tokio::test]
+async fn a_program_that_takes_too_long_or_too_much_is_ended() {
+    let world = world("limits");
+    let session = world.session().await;
+    world.create(&session, "mail", 1).await;
+    world.put_to(&session, "mail-1", &["slow", "greedy", "good"]).await;
+    let folder = tempfile::tempdir().unwrap();
+    let mut program = script(
+        r#"read -r body || true
+           case "$body" in
+             slow) trap '' TERM; sleep 1000 & sleep 1000 ;;
+             greedy) sleep 0.2; x=$(head -c 300000000 /dev/zero | tr '\0' x); exit 0 ;;
+           esac"#,
+        folder.path(),
+    );
+    program.limits = Limits { time: Some(Duration::from_secs(5)), memory_bytes: Some(100 << 20) };
+    let worker = world.start(&session, attempts("w1", "mail", 1), Exec::new(program));
+    world.drained(&session, "mail", 1).await;
+    worker.finish().await;
+    let failed = stories(&world, "mail.failed").await;
+    assert_eq!(failed.iter().map(|(body, _)| body.as_str()).collect::<Vec<_>>(), ["slow", "greedy"]);
+    assert_eq!(failed[0].1.error, "it took longer than its time limit");
+}
+
+#[tokio::test]
+async fn a_program_need_not_read_and_may_be_missing() {
+    let world = world("deaf");
+    let session = world.session().await;
+    for queue in ["deaf", "missing"] {
+        world.create(&session, queue, 1).await;
+    }
+    let message = menagerie_journal::NewMessage::new(vec![b'x'; 4 << 20]);
+    let mut putter = world.putter(&session, "deaf").await;
+    putter.put(vec![(menagerie_queues::admin::Place::Any, message)]).await.unwrap();
+    world.put_to(&session, "missing-1", &["one"]).await;
+    let folder = tempfile::tempdir().unwrap();
+    let deaf = world.start(&session, options("w1", &["deaf"]), Exec::new(script("exec true", folder.path())));
+    world.drained(&session, "deaf", 1).await;
+    deaf.finish().await;
+    // It is no fault of the message that a program is not there: it waits for it.
+    let mut program = script("", folder.path());
+    let missing = folder.path().join("program");
+    program.command = vec![missing.clone().into()];
+    let worker = world.start(&session, attempts("w2", "missing", 1), Exec::new(program));
+    eventually_async("it tries to begin", async || {
+        worker.view().await.partitions.first().filter(|lane| !lane.running.is_empty()).map(drop)
+    })
+    .await;
+    let new = folder.path().join("new");
+    fs::write(&new, "#!/bin/sh\n").unwrap();
+    fs::set_permissions(&new, fs::Permissions::from_mode(0o755)).unwrap();
+    fs::rename(&new, &missing).unwrap();
+    world.drained(&session, "missing", 1).await;
+    worker.finish().await;
+    assert!(world.messages("missing.failed", 1).await.is_empty());
+}
+
+#[tokio::test]
+async fn a_program_that_dies_while_it_is_idle_costs_no_attempt() {
+    let world = world("idle-death");
+    let session = world.session().await;
+    world.create(&session, "mail", 1).await;
+    world.put_to(&session, "mail-1", &["a"]).await;
+    let folder = tempfile::tempdir().unwrap();
+    let text = format!(r#"echo $$ > "$1/new"; mv "$1/new" "$1/pid"; {SERVER}"#);
+    let serve = Serve::new(script(&text, folder.path()), Shape::One, Greeting::None);
+    let worker = world.start(&session, attempts("w1", "mail", 1), serve);
+    world.drained(&session, "mail", 1).await;
+    let pid = fs::read_to_string(folder.path().join("pid")).unwrap();
+    let guard = parent(pid.trim());
+    let killed = std::process::Command::new("kill").args(["-KILL", pid.trim()]).status().unwrap();
+    assert!(killed.success());
+    eventually_async("its guard has said so", async || (!runs(&guard)).then_some(())).await;
+    world.put_to(&session, "mail-1", &["b"]).await;
+    world.drained(&session, "mail", 1).await;
+    worker.finish().await;
+    assert!(world.messages("mail.failed", 1).await.is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_partition_is_kept_until_its_program_has_ended_however_long_its_grace() {
+    let world = world("patience");
+    let session = world.session().await;
+    world.create(&session, "mail", 1).await;
+    world.put_to(&session, "mail-1", &["one"]).await;
+    let folder = tempfile::tempdir().unwrap();
+    let text = r#"trap 'sleep 2; echo ended > "$1/ended"; exit 0' TERM
+                  echo $$ > "$1/new"; mv "$1/new" "$1/pid"; while :; do sleep 0.1; done"#;
+    let mut program = script(text, folder.path());
+    program.grace = Duration::from_secs(60);
+    let mut options = options("w1", &["mail"]);
+    options.stop_patience = Duration::from_millis(100);
+    let worker = world.start(&session, options, Exec::new(program));
+    let file = |name: &str| fs::read_to_string(folder.path().join(name)).ok();
+    let pid = eventually_async("the program runs", async || file("pid")).await;
+    worker.abort().await;
+    assert!(!runs(pid.trim()));
+    assert_eq!(file("ended").as_deref(), Some("ended\n"), "it had its grace");
+}
+
+/// A program that answers each line; what it is to do is in the message.
+const SERVER: &str = r#"
+    echo start >> "$1/starts"
+    while read -r line; do
+      id=$(printf %s "$line" | sed 's/.*"id":"\([^"]*\)".*/\1/')
+      case "$line" in
+        *'"body":"garbage"'*) echo 'this is { no answer' ;;
+        *'"body":"dies"'*) echo 'last words' >&2; exit 3 ;;
+        *'"body":"other"'*) echo '{"id":"somebody else","ok":true}' ;;
+        *'"body":"hopeless"'*) printf '{"id":"%s","ok":false,"error":"it is hopeless","retry":false}\n' "$id" ;;
+        *'"body":"hangs"'*) sleep 1000 ;;
+        *) printf '{"id":"%s","ok":true}\n' "$id" ;;
+      esac
+    done"#;
+
+#[tokio::test]
+async fn a_program_is_fed_lines_and_started_again_when_it_dies_or_prints_garbage() {
+    let world = world("serve");
+    let session = world.session().await;
+    world.create(&session, "mail", 1).await;
+    let bodies = ["a", "b", "garbage", "c", "dies", "d", "other", "hopeless", "hangs", "e"];
+    world.put_to(&session, "mail-1", &bodies).await;
+    let folder = tempfile::tempdir().unwrap();
+    let mut program = script(SERVER, folder.path());
+    program.limits.time = Some(Duration::from_secs(5));
+    let worker =
+        world.start(&session, attempts("w1", "mail", 1), Serve::new(program, Shape::One, Greeting::None));
+    world.drained(&session, "mail", 1).await;
+    let done = worker.view().await.stats.done;
+    worker.finish().await;
+    assert_eq!(done, 5);
+    let failed = stories(&world, "mail.failed").await;
+    let told: Vec<_> =
+        failed.iter().map(|(body, story)| (body.as_str(), story.error.split(':').next().unwrap())).collect();
+    assert_eq!(told[0].0, "garbage");
+    assert!(told[0].1.starts_with("it printed what is no answer"), "{told:?}");
+    assert_eq!(told[1], ("dies", "it ended without an answer"));
+    assert!(told[2].1.starts_with("it answered somebody else when it was asked"), "{told:?}");
+    assert_eq!(told[3..], [("hopeless", "it is hopeless"), ("hangs", "it took longer than its time limit")]);
+    assert_eq!(failed[1].1.output, "last words\n");
+    let starts = fs::read_to_string(folder.path().join("starts")).unwrap();
+    assert_eq!(starts.lines().count(), 5, "warm as long as it behaves");
+}
+
+#[tokio::test]
+async fn lists_are_answered_by_lists_and_what_is_no_text_is_encoded() {
+    let world = world("serve-lists");
+    let session = world.session().await;
+    world.create(&session, "mail", 1).await;
+    let mut putter = world.putter(&session, "mail").await;
+    let bodies: [&[u8]; 3] = [b"text", &[0xff, 0], b""];
+    let message = |body: &[u8]| {
+        (menagerie_queues::admin::Place::Any, menagerie_journal::NewMessage::new(body.to_vec()))
+    };
+    putter.put(bodies.map(message).to_vec()).await.unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let program = script(
+        r#"while read -r line; do
+             printf '%s\n' "$line" >> "$1/lines"
+             printf '%s\n' "$line" | sed 's/"queue"[^}]*/"ok":true/g'
+           done"#,
+        folder.path(),
+    );
+    let mut options = options("w1", &["mail"]);
+    options.batch = 10;
+    let worker = world.start(&session, options, Serve::new(program, Shape::List, Greeting::None));
+    world.drained(&session, "mail", 1).await;
+    worker.finish().await;
+    let lines = fs::read_to_string(folder.path().join("lines")).unwrap();
+    let given: Vec<serde_json::Value> = lines
+        .lines()
+        .flat_map(|line| serde_json::from_str::<Vec<serde_json::Value>>(line).unwrap())
+        .collect();
+    assert_eq!(given.len(), 3);
+    assert_eq!((given[0]["body"].as_str(), given[0]["queue"].as_str()), (Some("text"), Some("mail")));
+    assert_eq!((given[1]["body_base64"].as_str(), given[1].get("body")), (Some("/wA="), None));
+    assert_eq!((given[2]["body"].as_str(), given[2]["attempt"].as_u64()), (Some(""), Some(1)));
+}
+
+/// What a cut-off worker runs is gone before the next owner begins, also what has left its process group.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nothing_of_a_program_runs_beside_the_next_owners_task() {
+    for served in [false, true] {
+        let world = world("beside");
+        let session = world.session().await;
+        world.create(&session, "mail", 1).await;
+        let folder = tempfile::tempdir().unwrap();
+        let text = r#"setsid sleep 1000 & echo $! > "$1/child"; echo $$ > "$1/new"; mv "$1/new" "$1/pid"; sleep 1000"#;
+        let (cut_off, proxy) = world.troubled(SHORT * 2).await;
+        let program = script(text, folder.path());
+        let first = match served {
+            true => world.start(
+                &cut_off,
+                options("w1", &["mail"]),
+                Serve::new(program, Shape::One, Greeting::None),
+            ),
+            false => world.start(&cut_off, options("w1", &["mail"]), Exec::new(program)),
+        };
+        first.has(1).await;
+        world.put_to(&session, "mail-1", &["one"]).await;
+        let read = |name: &str| fs::read_to_string(folder.path().join(name)).ok();
+        eventually_async("the program runs", async || read("pid")).await;
+        let pids = [read("pid"), read("child")].map(|pid| pid.unwrap().trim().to_owned());
+        let log = Log::default();
+        let noted = log.clone();
+        let second = world.start(&session, options("w2", &["mail"]), move |work: Work| {
+            let running = pids.iter().filter(|pid| runs(pid)).count();
+            assert_eq!(running, 0, "the program of the owner before still runs");
+            let entry = noted.begin("w2", &work);
+            async move {
+                drop(entry);
+                vec![Outcome::Done]
+            }
+        });
+        proxy.partition();
+        world.drained(&session, "mail", 1).await;
+        let handled: Vec<_> = log.handled().into_iter().map(|handled| handled.attempt).collect();
+        assert_eq!(handled, [2], "the first one is known to have been tried");
+        second.finish().await;
+        proxy.heal();
+        first.abort().await;
+    }
+}
+
+fn parent(pid: &str) -> String {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    let (_, rest) = stat.rsplit_once(") ").unwrap();
+    rest.split(' ').nth(1).unwrap().to_owned()
+}
+
+pub fn runs(pid: &str) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with('Z'))
+}
+
+#[tokio::test]
+async fn an_abort_ends_the_program_and_the_message_stays() {
+    let world = world("abort");
+    let session = world.session().await;
+    world.create(&session, "mail", 1).await;
+    world.put_to(&session, "mail-1", &["one"]).await;
+    let folder = tempfile::tempdir().unwrap();
+    let task = Exec::new(script(r#"echo $$ > "$1/new"; mv "$1/new" "$1/pid"; sleep 1000"#, folder.path()));
+    let worker = world.start(&session, options("w1", &["mail"]), task);
+    let pid =
+        eventually_async("the program runs", async || fs::read_to_string(folder.path().join("pid")).ok())
+            .await;
+    worker.abort().await;
+    assert!(!runs(pid.trim()));
+    assert!(world.messages("mail.failed", 1).await.is_empty());
+    let log = Log::default();
+    let worker = world.start(&session, options("w2", &["mail"]), log.task("w2"));
+    world.drained(&session, "mail", 1).await;
+    worker.finish().await;
+    assert_eq!(log.handled()[0].attempt, 1);
+}

@@ -1,0 +1,253 @@
+//! What operators do to a pool. Each change is bound to the version of the pool that it was decided by, and recorded.
+
+use menagerie_kernel::{CallError, Session, Term, Transaction, retry, unique};
+use menagerie_znodes::slots::{self, Event, Frozen, Pool, What};
+use menagerie_znodes::{Kind, Name, Payload, Znode};
+
+use crate::error::{Commit, SlotsError, committed};
+use crate::snapshot::Snapshot;
+
+/// Makes a pool. Making it again with the same maximum is fine.
+pub async fn create(session: &Session, name: &Name, max: u32, by: &str) -> Result<(), SlotsError> {
+    if max == 0 {
+        return Err(SlotsError::NoRoomAtAll);
+    }
+    let term = session.term();
+    retry::ensure(&term, slots::pools().path(), b"").await?;
+    let mut transaction =
+        Transaction::new(&term.patient()).create(&slots::pool(name), &Pool { max, count: 0, frozen: None });
+    transaction = transaction.create(&slots::born(name, &unique::hex()), &());
+    for folder in slots::folders(name) {
+        transaction = transaction.create(&folder, &());
+    }
+    let created = Event {
+        what: What::Created,
+        slot: None,
+        holder: None,
+        by: by.to_owned(),
+        detail: Some(max.to_string()),
+    };
+    match committed(transaction.create(&slots::event(name), &created).commit().await)? {
+        Commit::Done => Ok(()),
+        // It exists; or the reply was lost, and what exists tells.
+        Commit::Stale | Commit::Unknown => {
+            let stored = Snapshot::read(&term, name).await?.pool.max;
+            if stored == max {
+                Ok(())
+            } else {
+                Err(SlotsError::OtherMaximum { pool: name.to_string(), stored, wanted: max })
+            }
+        }
+    }
+}
+
+/// Changes the maximum, only `from` that one if it is given. A lower one evicts nobody; nobody is admitted until fewer are in.
+pub async fn set_max(
+    session: &Session,
+    name: &Name,
+    max: u32,
+    from: Option<u32>,
+    by: &str,
+) -> Result<(), SlotsError> {
+    if max == 0 {
+        return Err(SlotsError::NoRoomAtAll);
+    }
+    change(session, name, Others::Conflict, |pool| {
+        if let Some(expected) = from.filter(|expected| *expected != pool.max) {
+            return Err(SlotsError::NotAsExpected { pool: name.to_string(), stored: pool.max, expected });
+        }
+        pool.max = max;
+        Ok(Event {
+            what: What::SetMax,
+            slot: None,
+            holder: None,
+            by: by.to_owned(),
+            detail: Some(max.to_string()),
+        })
+    })
+    .await
+}
+
+/// Emergency stop: nobody new gets in. It is made whatever other operators do at the same time.
+pub async fn freeze(session: &Session, name: &Name, frozen: Frozen) -> Result<(), SlotsError> {
+    change(session, name, Others::Overrule, |pool| {
+        let (by, detail) = (frozen.by.clone(), frozen.reason.clone());
+        pool.frozen = Some(frozen.clone());
+        Ok(Event { what: What::Frozen, slot: None, holder: None, by, detail })
+    })
+    .await
+}
+
+/// The end of the emergency.
+pub async fn thaw(session: &Session, name: &Name, by: &str) -> Result<(), SlotsError> {
+    change(session, name, Others::Conflict, |pool| {
+        pool.frozen = None;
+        Ok(Event { what: What::Thawed, slot: None, holder: None, by: by.to_owned(), detail: None })
+    })
+    .await
+}
+
+/// What to do when another operator has changed the pool at the same time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Others {
+    /// It is a conflict: decide again.
+    Conflict,
+    /// Do it all the same: it leaves alone what they chose, or nothing is as urgent.
+    Overrule,
+}
+
+/// Changes the pool as it is now. Admissions and releases in between are no conflict: they leave the choices of operators
+/// alone, so the change is made again on top of them. Another operator's change is one.
+async fn change(
+    session: &Session,
+    name: &Name,
+    others: Others,
+    mut change: impl FnMut(&mut Pool) -> Result<Event, SlotsError>,
+) -> Result<(), SlotsError> {
+    let term = session.term().patient();
+    let mut seen: Option<Pool> = None;
+    loop {
+        let (mut pool, version) = read_pool(&term, name).await?;
+        let chosen = |pool: &Pool| (pool.max, pool.frozen.clone());
+        let changed = seen.as_ref().is_some_and(|seen| chosen(seen) != chosen(&pool));
+        if changed && others == Others::Conflict {
+            return Err(SlotsError::Conflict { pool: name.to_string() });
+        }
+        seen = Some(pool.clone());
+        let event = change(&mut pool)?;
+        let transaction = Transaction::new(&term)
+            .set(&slots::pool(name), &pool, Some(version))
+            .create(&slots::event(name), &event);
+        match committed(transaction.commit().await)? {
+            Commit::Done => return Ok(()),
+            Commit::Stale => {}
+            Commit::Unknown => {
+                let (now, _) = read_pool(&term, name).await?;
+                if chosen(&now) == chosen(&pool) {
+                    return Ok(());
+                }
+            }
+        }
+    }
+}
+
+async fn read_pool(term: &Term, name: &Name) -> Result<(Pool, i32), SlotsError> {
+    let znode = slots::pool(name);
+    match term.get(znode.path()).await {
+        Ok((data, stat)) => {
+            let damaged = |error: menagerie_znodes::PayloadError| SlotsError::Damaged {
+                pool: name.to_string(),
+                why: error.to_string(),
+            };
+            Ok((Pool::decode(&data).map_err(damaged)?, stat.version))
+        }
+        Err(CallError::NoZnode { .. }) => Err(SlotsError::NoPool { pool: name.to_string() }),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Gives back whatever this holder has, and records who did it.
+pub async fn force_release(
+    session: &Session,
+    name: &Name,
+    holder: &str,
+    by: &str,
+) -> Result<u32, SlotsError> {
+    let term = session.term().patient();
+    loop {
+        let snapshot = Snapshot::read(&term, name).await?;
+        let Some((number, found)) = snapshot.slots.iter().find(|(_, other)| other.holder == holder) else {
+            return Err(SlotsError::NotHeld { pool: name.to_string(), holder: holder.to_owned() });
+        };
+        let event = Event {
+            what: What::Forced,
+            slot: Some(*number),
+            holder: Some(holder.to_owned()),
+            by: by.to_owned(),
+            detail: None,
+        };
+        let version = snapshot.stats.get(number).map(|stat| stat.version);
+        let ticket = found.ticket.as_ref().map(|ticket| slots::ticket(name, ticket));
+        let mut transaction = match ticket {
+            Some(ticket) if term.stat(ticket.path()).await?.is_some() => {
+                Transaction::fenced(&term, ticket.path()).delete(&ticket, None)
+            }
+            // A seed's script has no ticket, or somebody has tidied up by hand; the slot's own version has to do.
+            Some(_) | None => Transaction::new(&term),
+        };
+        // What has no ticket may have been deleted by hand and taken by another: its number and version alone do not tell.
+        transaction = transaction
+            .delete(&slots::slot(name, *number), version)
+            .check(&slots::pool(name), Some(snapshot.version))
+            .create(&slots::event(name), &event);
+        match committed(transaction.commit().await)? {
+            Commit::Done => return Ok(*number),
+            Commit::Stale => {}
+            // If it has happened, reading again finds nothing to release: say that it was done.
+            Commit::Unknown => {
+                let now = Snapshot::read(&term, name).await?;
+                if now.slots.get(number).is_none_or(|now| now.ticket != found.ticket) {
+                    return Ok(*number);
+                }
+            }
+        }
+    }
+}
+
+/// Removes a pool that nobody uses, in one transaction. Tells whose watchdogs were out of service by it.
+pub async fn delete(session: &Session, name: &Name) -> Result<Vec<String>, SlotsError> {
+    let term = session.term().patient();
+    term.sync("/").await?;
+    let snapshot = Snapshot::read(&term, name).await?;
+    let users = snapshot.slots.len() + snapshot.queue.len();
+    if users > 0 {
+        return Err(SlotsError::InUse { pool: name.to_string(), users });
+    }
+    // What is left of one who has just released may be there for a moment; a stranger's znodes are not ours to delete.
+    let pool = slots::pool(name);
+    let mut transaction = Transaction::new(&term).check(&pool, Some(snapshot.version));
+    let mut disarmed = Vec::new();
+    for folder in slots::folders(name) {
+        for child in children(&term, folder.path()).await? {
+            if folder.path() == slots::disarmed_dir(name).path() {
+                disarmed.extend(menagerie_znodes::quote::unquote(&child));
+            }
+            transaction = transaction.delete(&folder.child::<()>(&child, Kind::Persistent), None);
+        }
+        transaction = transaction.delete(&folder, None);
+    }
+    if let Some(born) = &snapshot.born {
+        transaction = transaction.delete(&slots::born(name, born), None);
+    }
+    match committed(transaction.delete(&pool, None).commit().await)? {
+        Commit::Done => Ok(disarmed),
+        Commit::Stale => Err(SlotsError::Conflict { pool: name.to_string() }),
+        Commit::Unknown => match term.stat(pool.path()).await? {
+            None => Ok(disarmed),
+            Some(_) => Err(CallError::Unknown { path: pool.path().to_owned() }.into()),
+        },
+    }
+}
+
+async fn children(term: &Term, path: &str) -> Result<Vec<String>, CallError> {
+    match term.children(path).await {
+        Err(CallError::NoZnode { .. }) => Ok(Vec::new()),
+        found => found,
+    }
+}
+
+/// The names of all pools.
+pub async fn list(session: &Session) -> Result<Vec<Name>, SlotsError> {
+    let names = children(&session.term(), slots::pools().path()).await?;
+    let mut names: Vec<Name> = names
+        .iter()
+        .filter_map(|name| menagerie_znodes::quote::unquote(name).and_then(|name| Name::new(name).ok()))
+        .collect();
+    names.sort();
+    Ok(names)
+}
+
+/// A znode that lives as long as its slot: with the session if that was asked for.
+pub(crate) fn lasting<T>(znode: Znode<T>, ephemeral: bool) -> Znode<T> {
+    if ephemeral { znode.with_kind(Kind::Ephemeral) } else { znode }
+}

@@ -1,0 +1,89 @@
+//! The order of who waits: by priority, then by who came first.
+
+use std::cmp::Reverse;
+use std::fmt;
+
+/// The greatest priority: three digits in a name.
+pub const PRIORITY_MAX: u16 = 999;
+
+/// How the names begin of those who poll. They have no priority: their protocol knows none.
+const POLLING: &str = "p000-poll-";
+
+/// A place in the queue, as the name of its znode tells: `p<priority>-<unique>-<number>`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Place {
+    priority: u16,
+    number: u32,
+    name: String,
+}
+
+impl Place {
+    /// The beginning of the name of a new place; the server appends the number. `unique` is never used again.
+    pub fn prefix(priority: u16, unique: &str) -> String {
+        format!("p{:03}-{unique}-", priority.min(PRIORITY_MAX))
+    }
+
+    /// The same for who asks again and again instead of waiting: its znode outlives the session that made it, and its name
+    /// tells whose it is.
+    pub fn polling_prefix(holder: &str) -> String {
+        let digits: String = holder.bytes().map(|byte| format!("{byte:02x}")).collect();
+        format!("{POLLING}{digits}-")
+    }
+
+    /// Whether it belongs to one who asks again and again, and lapses when that ends.
+    pub fn polls(&self) -> bool {
+        self.name.starts_with(POLLING)
+    }
+
+    /// Reads a name; `None` for what is not ours.
+    pub fn parse(name: &str) -> Option<Self> {
+        let (priority, rest) = name.strip_prefix('p')?.split_once('-')?;
+        let (_, number) = rest.rsplit_once('-')?;
+        Some(Self { priority: priority.parse().ok()?, number: number.parse().ok()?, name: name.to_owned() })
+    }
+
+    /// All places among these names, first to be admitted first.
+    pub fn in_order<'a>(names: impl IntoIterator<Item = &'a str>) -> Vec<Self> {
+        let mut places: Vec<Self> = names.into_iter().filter_map(Self::parse).collect();
+        places.sort_by_key(|place| (Reverse(place.priority), place.number));
+        places
+    }
+
+    /// The name of its znode.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Who is more important waits less.
+    pub fn priority(&self) -> u16 {
+        self.priority
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.name)
+    }
+}
+
+#[cfg(test)]
+mod unit {
+    use super::*;
+
+    #[test]
+    fn importance_comes_before_age_and_strangers_are_ignored() {
+        let names =
+            ["p000-b-0000000001", "p010-c-0000000009", "p000-a-0000000000", "p010-d-0000000007", "stray"];
+        let order: Vec<String> = Place::in_order(names).iter().map(Place::to_string).collect();
+        assert_eq!(
+            order,
+            ["p010-d-0000000007", "p010-c-0000000009", "p000-a-0000000000", "p000-b-0000000001"]
+        );
+    }
+
+    #[test]
+    fn unique_part_may_contain_dashes() {
+        let place = Place::parse("p000-0f-1a-0000000042").unwrap();
+        assert_eq!((place.priority, place.number), (0, 42));
+    }
+}

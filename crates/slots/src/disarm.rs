@@ -1,0 +1,122 @@
+//! Watchdogs that are out of service: a host that has taken itself apart does not do it again before somebody has
+//! repaired it.
+
+use menagerie_kernel::{CallError, Session, Term, retry};
+use menagerie_znodes::slots::{self, Disarmed};
+use menagerie_znodes::{Name, Payload};
+use serde::Serialize;
+
+use crate::error::SlotsError;
+
+/// A watchdog that is out of service.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct DisarmedView {
+    /// Whose.
+    pub holder: String,
+    /// Since when, by the server's clock, in ms.
+    pub since_ms: i64,
+    /// Why.
+    pub reason: String,
+}
+
+/// Takes a watchdog out of service, durably. Doing it twice is fine.
+pub async fn disarm(session: &Session, pool: &Name, holder: &Name, reason: &str) -> Result<(), SlotsError> {
+    let data = Disarmed { reason: reason.to_owned() }.encode();
+    loop {
+        let term = session.term();
+        match retry::create_named(&term, slots::disarmed(pool, holder).path(), &data).await {
+            Ok(()) => return Ok(()),
+            Err(CallError::Expired) => drop(session.term_after(&term).await?),
+            Err(CallError::NoZnode { .. }) => return Err(SlotsError::NoPool { pool: pool.to_string() }),
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+/// Puts it back. Tells whether it was out.
+pub async fn rearm(session: &Session, pool: &Name, holder: &Name) -> Result<bool, SlotsError> {
+    let term = session.term();
+    if term.stat(slots::pool(pool).path()).await?.is_none() {
+        return Err(SlotsError::NoPool { pool: pool.to_string() });
+    }
+    Ok(retry::remove(&term, slots::disarmed(pool, holder).path()).await?)
+}
+
+/// Whether it is out of service now.
+pub(crate) async fn is_disarmed(session: &Session, pool: &Name, holder: &Name) -> Result<bool, SlotsError> {
+    loop {
+        let term = session.term().patient();
+        let looked = async {
+            term.sync("/").await?;
+            term.stat(slots::disarmed(pool, holder).path()).await
+        };
+        match looked.await {
+            Err(CallError::Expired) => drop(session.term_after(&term).await?),
+            looked => return Ok(looked?.is_some()),
+        }
+    }
+}
+
+/// Waits until it is not out of service.
+pub async fn armed(
+    session: &Session,
+    pool: &Name,
+    holder: &Name,
+    mut tell: impl FnMut(&str),
+) -> Result<(), SlotsError> {
+    loop {
+        let term = session.term().patient();
+        match armed_in(&term, pool, holder, &mut tell).await {
+            Err(CallError::Expired) => drop(session.term_after(&term).await?),
+            Err(error) => return Err(error.into()),
+            Ok(()) => return Ok(()),
+        }
+    }
+}
+
+async fn armed_in(
+    term: &Term,
+    pool: &Name,
+    holder: &Name,
+    tell: &mut impl FnMut(&str),
+) -> Result<(), CallError> {
+    let path = slots::disarmed(pool, holder);
+    // What was written a moment ago by another session counts.
+    term.sync("/").await?;
+    loop {
+        match term.get_watched(path.path()).await {
+            Ok((data, _, changed)) => {
+                let reason = Disarmed::decode(&data).map(|disarmed| disarmed.reason).unwrap_or_default();
+                tell(&reason);
+                changed.changed().await;
+            }
+            Err(CallError::NoZnode { .. }) => return Ok(()),
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// All that are out of service.
+pub async fn list(session: &Session, pool: &Name) -> Result<Vec<DisarmedView>, SlotsError> {
+    let term = session.term();
+    let dir = slots::disarmed_dir(pool);
+    let mut names = match term.children(dir.path()).await {
+        Err(CallError::NoZnode { .. }) => return Ok(Vec::new()),
+        names => names?,
+    };
+    names.sort();
+    let paths: Vec<String> = names.iter().map(|name| format!("{}/{name}", dir.path())).collect();
+    let found = term.get_many(&paths).await?;
+    Ok(names
+        .iter()
+        .zip(found)
+        .filter_map(|(name, found)| {
+            let (data, stat) = found?;
+            Some(DisarmedView {
+                holder: menagerie_znodes::quote::unquote(name)?,
+                since_ms: stat.ctime_ms,
+                reason: Disarmed::decode(&data).map(|disarmed| disarmed.reason).unwrap_or_default(),
+            })
+        })
+        .collect())
+}

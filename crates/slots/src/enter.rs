@@ -1,0 +1,228 @@
+//! Entering: the one transaction that gives a slot, and what becomes of it when its reply is lost.
+
+use std::sync::{Mutex, PoisonError};
+
+use menagerie_kernel::session::Stat;
+use menagerie_kernel::{CallError, Session, Term, Transaction, unique};
+use menagerie_znodes::slots::{self, Event, Holder, Pool, What};
+use menagerie_znodes::{Name, Text};
+
+use crate::acquire::Request;
+use crate::admin::lasting;
+use crate::core::Place;
+use crate::error::{Commit, SlotsError, committed};
+use crate::history;
+use crate::hold::Held;
+use crate::snapshot::Snapshot;
+
+/// One attempt to get in, within one term.
+pub(crate) struct Contest<'a> {
+    pub session: &'a Session,
+    pub term: Term,
+    pub name: &'a Name,
+    pub request: &'a Request,
+    pub tried: &'a Tried,
+}
+
+/// The tickets of admissions that nobody knows the outcome of, because their session ended first. Should one have
+/// happened after all, it is ours.
+#[derive(Debug, Default)]
+pub(crate) struct Tried(Mutex<Vec<String>>);
+
+impl Tried {
+    pub fn contains(&self, ticket: &str) -> bool {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).iter().any(|other| other == ticket)
+    }
+
+    fn add(&self, ticket: &str) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(ticket.to_owned());
+    }
+}
+
+impl Contest<'_> {
+    fn holder(&self, ticket: &str, ephemeral: bool) -> Holder {
+        let request = self.request;
+        Holder {
+            holder: request.holder.clone(),
+            host: Some(request.local.host.clone()),
+            machine_id: request.local.machine_id.clone(),
+            boot_id: Some(request.local.boot_id.clone()),
+            pid_namespace: Some(request.local.pid_namespace),
+            process: request.process,
+            guard: request.guard,
+            who: request.who.clone(),
+            reason: request.reason.clone(),
+            command: request.command.clone(),
+            since_ms: Some(menagerie_kernel::session::now_ms()),
+            ticket: Some(ticket.to_owned()),
+            ephemeral,
+        }
+    }
+
+    /// Takes a free slot; `None` if the facts were old.
+    pub async fn enter(
+        &self,
+        snapshot: &Snapshot,
+        number: u32,
+        place: Option<&Place>,
+    ) -> Result<Option<Held>, SlotsError> {
+        let count = u32::try_from(snapshot.slots.len() + 1).unwrap_or(u32::MAX);
+        let pool = Pool { count, ..snapshot.pool.clone() };
+        let ephemeral = self.request.ephemeral;
+        let slot = lasting(slots::slot(self.name, number), ephemeral);
+        self.admit(What::Acquired, ephemeral, snapshot, number, pool, |transaction, holder| {
+            let transaction = match place {
+                Some(place) => transaction.delete(&slots::waiter(self.name, place.name()), None),
+                None => transaction,
+            };
+            transaction.create(&slot, holder)
+        })
+        .await
+    }
+
+    /// Takes the slot of an earlier run over; `None` if the facts were old. It stays what it is: a znode that outlives its
+    /// session does not learn to end with one.
+    pub async fn take_over(&self, snapshot: &Snapshot, number: u32) -> Result<Option<Held>, SlotsError> {
+        // The ticket of the earlier run goes like any other that is left; if somebody has tidied up by hand there is none,
+        // and the version of the slot has to do.
+        let Some(version) = snapshot.stats.get(&number).map(|stat| stat.version) else { return Ok(None) };
+        let slot = slots::slot(self.name, number);
+        self.admit(What::Resumed, false, snapshot, number, snapshot.pool.clone(), |transaction, holder| {
+            transaction.set(&slot, holder, Some(version))
+        })
+        .await
+    }
+
+    /// One transaction: a new ticket, the only one for this slot, the slot, the sign of life, the record, and the pool at the
+    /// version it was read.
+    async fn admit(
+        &self,
+        what: What,
+        ephemeral: bool,
+        snapshot: &Snapshot,
+        number: u32,
+        pool: Pool,
+        slot: impl FnOnce(Transaction, &Holder) -> Transaction,
+    ) -> Result<Option<Held>, SlotsError> {
+        let id = slots::ticket_name(number, &unique::hex());
+        let holder = self.holder(&id, ephemeral);
+        let ticket = lasting(slots::ticket(self.name, &id), ephemeral);
+        let event = Event {
+            what,
+            slot: Some(number),
+            holder: Some(holder.holder.clone()),
+            by: self.request.who.clone().unwrap_or_else(|| self.request.local.host.clone()),
+            detail: self.request.reason.clone(),
+        };
+        let mut transaction = Transaction::new(&self.term);
+        if let Some(born) = &snapshot.born {
+            // A pool that was made anew may have the same version, and another maximum.
+            transaction = transaction.check(&slots::born(self.name, born), None);
+        }
+        // Whose slot was deleted by hand has lost it: were its ticket left, its release would take ours. Nobody can have made
+        // another one since the look, because every admission gives the pool a new version.
+        for left in snapshot.tickets.iter().filter(|left| slots::ticket_slot(left) == Some(number)) {
+            transaction = transaction.delete(&slots::ticket(self.name, left), None);
+        }
+        let mut transaction = slot(transaction, &holder).create(&ticket, &u64::from(number));
+        if holder.process.is_some() {
+            transaction = transaction.create(&slots::alive(self.name, &id), &Text(holder.holder.clone()));
+        }
+        let transaction = transaction.create(&slots::event(self.name), &event).set(
+            &slots::pool(self.name),
+            &pool,
+            Some(snapshot.version),
+        );
+        let entering = Entering::new(self.session, self.name, number, &id, &holder);
+        // The server does one after the other, so this costs no second round trip.
+        let (outcome, stat) = tokio::join!(transaction.commit(), self.term.stat(ticket.path()));
+        history::trim_if_due(&self.term, self.name, &outcome);
+        match committed(outcome)? {
+            Commit::Done => {
+                // Around a lost connection the look may have come before the transaction: ask again before believing it.
+                let stat = match stat {
+                    Ok(Some(stat)) => Some(stat),
+                    Ok(None) | Err(_) => self.term.stat(ticket.path()).await?,
+                };
+                match stat {
+                    Some(stat) => Ok(Some(entering.done(&self.term, &self.term, stat.czxid, snapshot))),
+                    None => Err(SlotsError::Lost { pool: self.name.to_string(), slot: number }),
+                }
+            }
+            Commit::Stale => {
+                entering.never();
+                Ok(None)
+            }
+            Commit::Unknown => {
+                let found = ticket_stat(self.session, ticket.path()).await?;
+                match found {
+                    // It is about to end with the session that it was made in.
+                    Some((_, stat)) if ephemeral && stat.ephemeral_owner != self.term.session_id() => {
+                        entering.never();
+                        Err(CallError::Expired.into())
+                    }
+                    Some((term, _)) if ephemeral && term.number() != self.term.number() => {
+                        entering.never();
+                        Err(CallError::Expired.into())
+                    }
+                    Some((term, stat)) => Ok(Some(entering.done(&self.term, &term, stat.czxid, snapshot))),
+                    None => {
+                        self.tried.add(&id);
+                        entering.never();
+                        Ok(None)
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Whether a ticket exists, asked until somebody answers, in this session or the next: a persistent slot may have been
+/// given although the session that asked for it is over.
+async fn ticket_stat(session: &Session, path: &str) -> Result<Option<(Term, Stat)>, CallError> {
+    loop {
+        let term = session.term().patient();
+        let looked = async {
+            term.sync("/").await?;
+            term.stat(path).await
+        };
+        match looked.await {
+            Err(CallError::Expired) => drop(session.term_after(&term).await?),
+            Ok(stat) => return Ok(stat.map(|stat| (term, stat))),
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// An admission whose outcome is not known yet. Dropped then, what was admitted after all is given back.
+struct Entering {
+    held: Option<Held>,
+}
+
+impl Entering {
+    fn new(session: &Session, name: &Name, number: u32, ticket: &str, holder: &Holder) -> Self {
+        let (session, name, ticket) = (session.clone(), name.clone(), ticket.to_owned());
+        Self { held: Some(Held::unsure(session, name, number, ticket, holder.clone())) }
+    }
+
+    /// It was given in the term `made_in`, as `term` has seen.
+    fn done(mut self, made_in: &Term, term: &Term, zxid: i64, snapshot: &Snapshot) -> Held {
+        let held = self.held.take().expect("it is taken once");
+        held.confirmed(made_in, term, zxid, snapshot)
+    }
+
+    fn never(mut self) {
+        self.held = None;
+    }
+}
+
+impl Drop for Entering {
+    fn drop(&mut self) {
+        let Some(held) = self.held.take() else { return };
+        let session = held.session().clone();
+        session.term().in_background(async move {
+            // Nobody is there to tell; what cannot be released now is released by the holder's next run, or by force.
+            let _ = held.release_if_held().await;
+        });
+    }
+}

@@ -1,0 +1,325 @@
+//! Having a slot, and giving it back.
+
+use menagerie_kernel::session::Watch;
+use menagerie_kernel::{CallError, Fence, Session, Term, Transaction, retry};
+use menagerie_znodes::slots::{self, Event, Holder, Process, What};
+use menagerie_znodes::{Name, Payload, Text, Znode};
+use tracing::warn;
+
+use crate::error::{Commit, SlotsError, committed};
+use crate::history;
+use crate::snapshot::Snapshot;
+
+/// A slot that is ours. Dropping it keeps it: a slot outlives the process that has it unless it was asked to be ephemeral.
+#[derive(Debug, Clone)]
+pub struct Held {
+    session: Session,
+    pool: Name,
+    number: u32,
+    ticket: String,
+    holder: Holder,
+    fence: Option<Fence>,
+    /// The term of an ephemeral slot.
+    term: Option<Term>,
+    /// An earlier run has had it: what it has begun may be half done.
+    resumed: bool,
+    sign: Sign,
+    /// The version of the slot, as far as we know how often we have written it: another one is somebody else's, made by hand.
+    version: Option<i32>,
+}
+
+/// What is known of the sign of life.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Sign {
+    /// It may be there or not.
+    Unknown,
+    /// No process stands for the holder.
+    None,
+    /// It was made in the term of this number, and goes with it.
+    In(u64),
+}
+
+impl Held {
+    /// One that may be ours: whoever gives it back must look first.
+    pub(crate) fn unsure(session: Session, pool: Name, number: u32, ticket: String, holder: Holder) -> Self {
+        Self {
+            session,
+            pool,
+            number,
+            ticket,
+            holder,
+            fence: None,
+            term: None,
+            resumed: false,
+            sign: Sign::Unknown,
+            version: None,
+        }
+    }
+
+    /// It was given in the term `made_in`, by the transaction `zxid`, as `term` has seen.
+    pub(crate) fn confirmed(mut self, made_in: &Term, term: &Term, zxid: i64, snapshot: &Snapshot) -> Self {
+        self.fence = Some(term.fence(zxid));
+        self.term = self.holder.ephemeral.then(|| term.clone());
+        self.resumed = snapshot.slots.contains_key(&self.number);
+        self.version = Some(snapshot.stats.get(&self.number).map_or(0, |earlier| earlier.version + 1));
+        self.sign = self.holder.process.map_or(Sign::None, |_| Sign::In(made_in.number()));
+        self
+    }
+
+    /// Finds a slot again that an earlier process of this holder has taken: for scripts that acquire and release in
+    /// separate commands.
+    pub async fn find(session: &Session, pool: &Name, holder: &str) -> Result<Self, SlotsError> {
+        let term = session.term();
+        // What was taken or given back a moment ago, by another server, counts.
+        term.sync("/").await?;
+        let snapshot = Snapshot::read(&term, pool).await?;
+        let not_held = || SlotsError::NotHeld { pool: pool.to_string(), holder: holder.to_owned() };
+        let (number, found) =
+            snapshot.slots.iter().find(|(_, other)| other.holder == holder).ok_or_else(not_held)?;
+        let ticket = found.ticket.clone().ok_or_else(not_held)?;
+        let mut held = Self::unsure(session.clone(), pool.clone(), *number, ticket, found.clone());
+        let stat = term.stat(slots::ticket(pool, &held.ticket).path()).await?;
+        held.fence = Some(term.fence(stat.ok_or_else(not_held)?.czxid));
+        held.version = snapshot.stats.get(number).map(|stat| stat.version);
+        held.sign = if found.process.is_some() { Sign::Unknown } else { Sign::None };
+        Ok(held)
+    }
+
+    pub(crate) fn session(&self) -> &Session {
+        &self.session
+    }
+
+    /// The number of the slot.
+    pub fn number(&self) -> u32 {
+        self.number
+    }
+
+    /// The number that rises with every holder of this slot.
+    pub fn fence(&self) -> Option<Fence> {
+        self.fence
+    }
+
+    /// Whether an earlier run has had it.
+    pub fn is_resumed(&self) -> bool {
+        self.resumed
+    }
+
+    /// What it is held by.
+    pub fn ticket(&self) -> &str {
+        &self.ticket
+    }
+
+    /// Who we said that we are.
+    pub fn holder(&self) -> &Holder {
+        &self.holder
+    }
+
+    /// The session that an ephemeral slot ends with.
+    pub fn term(&self) -> Option<&Term> {
+        self.term.as_ref()
+    }
+
+    /// Writes down which guard runs the command, before the command runs.
+    pub(crate) async fn set_guard(&mut self, guard: Process) -> Result<(), SlotsError> {
+        self.holder.guard = Some(guard);
+        let mut version = self.version.take();
+        loop {
+            let term = self.session.term().patient();
+            let ticket = slots::ticket(&self.pool, &self.ticket);
+            let slot = slots::slot(&self.pool, self.number);
+            let written =
+                Transaction::fenced(&term, ticket.path()).set(&slot, &self.holder, None).commit().await;
+            match committed(written) {
+                Ok(Commit::Done) => {
+                    self.version = version.map(|version| version + 1);
+                    return Ok(());
+                }
+                Ok(Commit::Stale) => {
+                    return Err(SlotsError::Lost { pool: self.pool.to_string(), slot: self.number });
+                }
+                // Writing it twice does no harm.
+                Ok(Commit::Unknown) => version = None,
+                Err(CallError::Expired) if !self.holder.ephemeral => {
+                    drop(self.session.term_after(&term).await?)
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    /// Gives it back. An error leaves it held, unless it says that it was lost.
+    pub async fn release(&self) -> Result<(), SlotsError> {
+        match self.release_if_held().await? {
+            true => Ok(()),
+            false => Err(SlotsError::Lost { pool: self.pool.to_string(), slot: self.number }),
+        }
+    }
+
+    /// Gives it back if the ticket is still there; tells whether it was.
+    pub(crate) async fn release_if_held(&self) -> Result<bool, SlotsError> {
+        let mut may_have_happened = false;
+        let mut sign = self.sign;
+        loop {
+            let term = self.session.term().patient();
+            match self.release_once(&term, sign).await {
+                Ok(Commit::Done) => return Ok(true),
+                Ok(Commit::Stale) => {}
+                Ok(Commit::Unknown) => may_have_happened = true,
+                Err(SlotsError::Lost { .. }) => return Ok(may_have_happened),
+                Err(SlotsError::Call(CallError::Expired)) => drop(self.session.term_after(&term).await?),
+                Err(error) => return Err(error),
+            }
+            // Something is not as we thought.
+            sign = Sign::Unknown;
+        }
+    }
+
+    async fn release_once(&self, term: &Term, sign: Sign) -> Result<Commit, SlotsError> {
+        match sign {
+            Sign::None => self.leave(term, None, self.version).await,
+            Sign::In(number) if number == term.number() => {
+                self.leave(term, Some(slots::alive(&self.pool, &self.ticket)), self.version).await
+            }
+            Sign::In(_) | Sign::Unknown => self.look_and_leave(term).await,
+        }
+    }
+
+    async fn look_and_leave(&self, term: &Term) -> Result<Commit, SlotsError> {
+        let lost = || SlotsError::Lost { pool: self.pool.to_string(), slot: self.number };
+        // A lost reply may have been that of our own release; the newest state tells.
+        term.sync("/").await?;
+        let snapshot = match Snapshot::read(term, &self.pool).await {
+            Err(SlotsError::NoPool { .. }) => return Err(lost()),
+            snapshot => snapshot?,
+        };
+        if !snapshot.tickets.contains(&self.ticket) {
+            return Err(lost());
+        }
+        let alive = slots::alive(&self.pool, &self.ticket);
+        let holder = snapshot.slots.get(&self.number);
+        if holder.is_some_and(|holder| holder.ticket.as_ref() == Some(&self.ticket)) {
+            let version = snapshot.stats.get(&self.number).map(|stat| stat.version);
+            let sign = snapshot.alive.contains(&self.ticket).then_some(alive);
+            return self.leave(term, sign, version).await;
+        }
+        // Somebody has deleted the slot by hand, as the seed's scripts do; whoever is there now is a successor.
+        let ticket = slots::ticket(&self.pool, &self.ticket);
+        let transaction = Transaction::fenced(term, ticket.path()).delete(&ticket, None);
+        let (outcome, _) = tokio::join!(transaction.commit(), term.delete(alive.path(), None));
+        match committed(outcome)? {
+            Commit::Done => Err(lost()),
+            commit => Ok(commit),
+        }
+    }
+
+    /// One transaction under the ticket. As long as that is there, the slot of its number is ours, or was deleted by hand and
+    /// is nobody's: who is admitted to a slot takes away whatever ticket is left for it. So nothing but the ticket is checked,
+    /// and whoever enters or leaves at the same time is not in the way.
+    async fn leave(
+        &self,
+        term: &Term,
+        sign: Option<Znode<Text>>,
+        version: Option<i32>,
+    ) -> Result<Commit, SlotsError> {
+        let event = Event {
+            what: What::Released,
+            slot: Some(self.number),
+            holder: Some(self.holder.holder.clone()),
+            by: self.holder.who.clone().or_else(|| self.holder.host.clone()).unwrap_or_default(),
+            detail: None,
+        };
+        let ticket = slots::ticket(&self.pool, &self.ticket);
+        let mut transaction = Transaction::fenced(term, ticket.path())
+            .delete(&ticket, None)
+            .delete(&slots::slot(&self.pool, self.number), version)
+            .create(&slots::event(&self.pool), &event);
+        if let Some(sign) = sign {
+            transaction = transaction.delete(&sign, None);
+        }
+        let outcome = transaction.commit().await;
+        history::trim_if_due(term, &self.pool, &outcome);
+        Ok(committed(outcome)?)
+    }
+
+    /// Waits until the slot is not ours any more: an operator released it by force, or its session has ended. Meanwhile it
+    /// keeps the sign of life up in every session.
+    pub async fn lost(&self) {
+        loop {
+            let term = self.session.term().patient();
+            match self.watch_once(&term).await {
+                Ok(()) => return,
+                Err(CallError::Expired) if self.holder.ephemeral => return,
+                Err(CallError::Expired) => {
+                    if self.session.term_after(&term).await.is_err() {
+                        return;
+                    }
+                }
+                Err(error) => {
+                    warn!(%error, pool = %self.pool, slot = self.number, "cannot watch the slot");
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Until the ticket is gone.
+    async fn watch_once(&self, term: &Term) -> Result<(), CallError> {
+        let ticket = slots::ticket(&self.pool, &self.ticket);
+        loop {
+            let (found, gone) = term.stat_watched(ticket.path()).await?;
+            // A slot that was deleted by hand may be another's at any moment.
+            let (is_there, deleted) = self.watch_slot(term).await?;
+            if found.is_none() || !is_there {
+                return Ok(());
+            }
+            if self.holder.process.is_none() {
+                tokio::select! {
+                    _ = gone.changed() => {}
+                    _ = deleted.changed() => {}
+                }
+                continue;
+            }
+            let alive = slots::alive(&self.pool, &self.ticket);
+            let (sign, changed) = term.stat_watched(alive.path()).await?;
+            if sign.is_none() {
+                match retry::create(term, alive.path(), &Text(self.holder.holder.clone()).encode()).await {
+                    Ok(_) | Err(CallError::Exists { .. }) => continue,
+                    Err(error) => return Err(error),
+                }
+            }
+            // The sign may be that of the session before, which the server has not ended yet: it goes, and is made anew.
+            tokio::select! {
+                _ = gone.changed() => {}
+                _ = deleted.changed() => {}
+                _ = changed.changed() => {}
+            }
+        }
+    }
+
+    /// Whether the slot is there and ours, and what tells when that changes.
+    async fn watch_slot(&self, term: &Term) -> Result<(bool, Watch), CallError> {
+        let slot = slots::slot(&self.pool, self.number);
+        loop {
+            match term.get_watched(slot.path()).await {
+                Ok((data, _, watch)) => {
+                    let ticket = Holder::decode(&data).ok().and_then(|holder| holder.ticket);
+                    return Ok((ticket.as_ref() == Some(&self.ticket), watch));
+                }
+                Err(CallError::NoZnode { .. }) => {
+                    if let (None, watch) = term.stat_watched(slot.path()).await? {
+                        return Ok((false, watch));
+                    }
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Waits until the lease clock stands behind it, if it ends with its session.
+    pub(crate) async fn trusted(&self) -> Result<(), CallError> {
+        match &self.term {
+            Some(term) => term.trusted().await,
+            None => Ok(()),
+        }
+    }
+}

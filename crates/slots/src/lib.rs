@@ -1,0 +1,32 @@
+//! Slots: at most N hosts at a time may run a command (seed 002).
+//!
+//! # Layout
+//! - [`core`] decides: who may enter, in what order, and whether an earlier run is provably gone.
+//! - [`run`](mod@run) runs a command while a slot is held.
+//! - [`snapshot`] reads a pool, [`acquire`](mod@acquire) waits, `enter.rs` enters, [`hold`] has and gives back, [`poll`] is
+//!   for who has no process of ours, [`disarm`] for watchdogs, [`admin`] for operators; [`view`] and [`history`] show,
+//!   [`identity`] says who this host and process are.
+//!
+//! # Invariants
+//! - Every admission, and every change of the maximum, is bound to the version of the pool that it was decided by.
+//! - Whatever is done to a slot checks the ticket that it is held by, in the same transaction.
+//! - A persistent slot is never freed because time has passed.
+
+pub mod acquire;
+pub mod admin;
+pub mod core;
+pub mod disarm;
+mod enter;
+pub mod error;
+pub mod history;
+pub mod hold;
+pub mod identity;
+pub mod poll;
+pub mod run;
+pub mod snapshot;
+pub mod view;
+
+pub use acquire::{Request, Standing, acquire, try_acquire};
+pub use error::SlotsError;
+pub use hold::Held;
+pub use snapshot::Snapshot;

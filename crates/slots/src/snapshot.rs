@@ -1,0 +1,125 @@
+//! What a pool is at one moment, as far as one reader can tell.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use menagerie_kernel::Term;
+use menagerie_kernel::session::{Found, Read, Stat};
+use menagerie_znodes::slots::{self, Holder, Pool};
+use menagerie_znodes::{Name, Payload};
+
+use crate::core::{Facts, Place};
+use crate::error::SlotsError;
+
+/// Slots that are read along with the pool, whether they are taken or not: most pools have no more.
+const AT_ONCE: u32 = 8;
+
+/// The facts of a pool. The pool itself is read first: whatever enters later gives it a new version.
+#[derive(Debug, Clone)]
+pub struct Snapshot {
+    /// The pool.
+    pub pool: Pool,
+    /// The version that decisions are bound to.
+    pub version: i32,
+    /// What tells it from earlier pools of its name; one that was made by an older version has none.
+    pub born: Option<String>,
+    /// How many slots there were, also those that nobody lets us read.
+    pub taken: usize,
+    /// Who is in.
+    pub slots: BTreeMap<u32, Holder>,
+    /// What the server knows of those slots.
+    pub stats: BTreeMap<u32, Stat>,
+    /// Who waits, in order.
+    pub queue: Vec<Place>,
+    /// What slots are held by; one whose slot was deleted by hand is left over.
+    pub tickets: Vec<String>,
+    /// The tickets whose process lives.
+    pub alive: BTreeSet<String>,
+}
+
+impl Snapshot {
+    /// Reads it: one round trip for a small pool, two otherwise.
+    pub async fn read(term: &Term, name: &Name) -> Result<Self, SlotsError> {
+        let pool = slots::pool(name);
+        let mut reads = vec![
+            Read::Data(pool.path().to_owned()),
+            Read::Children(pool.path().to_owned()),
+            Read::Children(slots::queue(name).path().to_owned()),
+            Read::Children(slots::tickets(name).path().to_owned()),
+            Read::Children(slots::alive_dir(name).path().to_owned()),
+        ];
+        reads.extend((1..=AT_ONCE).map(|number| slot(name, number)));
+        let found = term.read_many(&reads).await?;
+        let [
+            Found::Data(data, stat),
+            Found::Children(children),
+            Found::Children(queue),
+            Found::Children(tickets),
+            Found::Children(alive),
+            first @ ..,
+        ] = found.as_slice()
+        else {
+            return Err(SlotsError::NoPool { pool: name.to_string() });
+        };
+        let pool = Pool::decode(data)
+            .map_err(|error| SlotsError::Damaged { pool: name.to_string(), why: error.source.to_string() })?;
+        let (slots, stats) = read_slots(term, name, children, first).await?;
+        Ok(Self {
+            pool,
+            version: stat.version,
+            born: children.iter().find_map(|child| slots::born_unique(child)).map(str::to_owned),
+            taken: taken(children),
+            slots,
+            stats,
+            queue: Place::in_order(queue.iter().map(String::as_str)),
+            tickets: tickets.clone(),
+            alive: alive.iter().cloned().collect(),
+        })
+    }
+
+    /// For the one who decides.
+    pub fn facts(&self) -> Facts<'_> {
+        Facts { pool: &self.pool, slots: &self.slots, queue: &self.queue }
+    }
+
+    /// Whether the process that holds this slot shows signs of life.
+    pub fn is_alive(&self, holder: &Holder) -> bool {
+        holder.ticket.as_ref().is_some_and(|ticket| self.alive.contains(ticket))
+    }
+}
+
+/// How many of a pool's children are slots.
+pub(crate) fn taken(children: &[String]) -> usize {
+    children.iter().filter(|child| slots::slot_number(child).is_some()).count()
+}
+
+fn slot(name: &Name, number: u32) -> Read {
+    Read::Data(slots::slot(name, number).path().to_owned())
+}
+
+type Slots = (BTreeMap<u32, Holder>, BTreeMap<u32, Stat>);
+
+/// Who is in, by the slots that there are; the `first` ones were read already.
+async fn read_slots(
+    term: &Term,
+    name: &Name,
+    children: &[String],
+    first: &[Found],
+) -> Result<Slots, SlotsError> {
+    let numbers = children.iter().filter_map(|child| slots::slot_number(child));
+    let others: Vec<u32> = numbers.filter(|number| *number > AT_ONCE).collect();
+    let reads: Vec<Read> = others.iter().map(|number| slot(name, *number)).collect();
+    let read_later = others.into_iter().zip(term.read_many(&reads).await?);
+    let mut found = (BTreeMap::new(), BTreeMap::new());
+    for (number, read) in (1..=AT_ONCE).zip(first.iter().cloned()).chain(read_later) {
+        // One that is gone by now was released; the version of the pool will tell if that matters.
+        let Found::Data(data, stat) = read else { continue };
+        // Whatever somebody wrote there, the slot is taken.
+        let holder = Holder::decode(&data).unwrap_or_else(|_| Holder {
+            holder: String::from_utf8_lossy(&data).into_owned(),
+            ..Holder::default()
+        });
+        found.0.insert(number, holder);
+        found.1.insert(number, stat);
+    }
+    Ok(found)
+}

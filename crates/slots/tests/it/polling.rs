@@ -1,0 +1,130 @@
+//! Holders for whom no process of ours stands, watchdogs that are out of service, and the history.
+
+use std::time::{Duration, Instant};
+
+use menagerie_slots::poll::{self, Asked, Sweeper};
+use menagerie_slots::{Request, SlotsError, admin, disarm, history, try_acquire, view};
+use menagerie_testkit::eventually_async;
+use menagerie_znodes::Name;
+use menagerie_znodes::slots::What;
+
+use crate::world::{World, request};
+
+fn polled(holder: &str) -> Request {
+    Request { process: None, ..request(holder) }
+}
+
+const LAPSE: Duration = Duration::from_secs(600);
+
+#[tokio::test]
+async fn who_polls_keeps_its_place_as_long_as_it_asks() {
+    let world = World::new("poll", 1).await;
+    let session = world.session().await;
+    let ask = async |holder: &str| poll::ask(&session, &world.pool, &polled(holder)).await.unwrap();
+    assert_eq!((ask("a").await, ask("a").await), (Asked::Holds(1), Asked::Holds(1)));
+    assert!(matches!(ask("b").await, Asked::Waits { ahead: 0, .. }));
+    assert!(matches!(ask("c").await, Asked::Waits { ahead: 1, .. }));
+    let mut sweeper = Sweeper::default();
+    let began = Instant::now();
+    sweeper.sweep(&session, LAPSE, began).await.unwrap();
+    // One of them goes on asking.
+    ask("c").await;
+    sweeper.sweep(&session, LAPSE, began + LAPSE / 2).await.unwrap();
+    assert_eq!(world.snapshot(&session).await.queue.len(), 2);
+    sweeper.sweep(&session, LAPSE, began + LAPSE).await.unwrap();
+    assert_eq!(world.snapshot(&session).await.queue.len(), 1);
+    assert!(matches!(ask("c").await, Asked::Waits { ahead: 0, .. }));
+    assert_eq!(poll::give_back(&session, &world.pool, "a", None).await, Ok(true));
+    assert_eq!(poll::give_back(&session, &world.pool, "a", None).await, Ok(false));
+    assert_eq!(ask("c").await, Asked::Holds(1));
+    assert_eq!(world.snapshot(&session).await.queue.len(), 0);
+}
+
+#[tokio::test]
+async fn who_polls_does_not_get_what_a_command_holds() {
+    let world = World::new("poll-taken", 2).await;
+    let session = world.session().await;
+    let held = world.acquire(&session, "a").await;
+    assert_eq!(poll::ask(&session, &world.pool, &polled("a")).await, Ok(Asked::Taken(1)));
+    let refused = poll::give_back(&session, &world.pool, "a", None).await;
+    assert!(matches!(refused, Err(SlotsError::Running { slot: 1, .. })), "{refused:?}");
+    held.release().await.unwrap();
+}
+
+#[tokio::test]
+async fn ticket_gives_back_nothing_but_what_was_taken_with_it() {
+    let world = World::new("by-ticket", 1).await;
+    let session = world.session().await;
+    let give_back = async |ticket| poll::give_back(&session, &world.pool, "a", Some(ticket)).await;
+    let earlier = try_acquire(&session, &world.pool, &polled("a")).await.unwrap().unwrap();
+    assert_eq!(give_back(earlier.ticket()).await, Ok(true));
+    // Its reply was lost, it is tried again, and by now there is a successor of the same name.
+    let later = try_acquire(&session, &world.pool, &polled("a")).await.unwrap().unwrap();
+    let lost = Err(SlotsError::Lost { pool: "pool".to_owned(), slot: 1 });
+    assert_eq!(give_back(earlier.ticket()).await, lost);
+    assert_eq!(give_back(later.ticket()).await, Ok(true));
+    assert_eq!(give_back(later.ticket()).await, Ok(false));
+    let running = world.acquire(&session, "a").await;
+    assert!(matches!(give_back(running.ticket()).await, Err(SlotsError::Running { slot: 1, .. })));
+}
+
+#[tokio::test]
+async fn two_places_of_one_who_polls_go_together() {
+    let world = World::new("poll-twice", 1).await;
+    let session = world.session().await;
+    let held = world.acquire(&session, "a").await;
+    let (request, other) = (polled("b"), polled("b"));
+    let asked =
+        tokio::join!(poll::ask(&session, &world.pool, &request), poll::ask(&session, &world.pool, &other));
+    assert!(matches!(asked, (Ok(Asked::Waits { .. }), Ok(Asked::Waits { .. }))), "{asked:?}");
+    held.release().await.unwrap();
+    assert_eq!(poll::ask(&session, &world.pool, &polled("b")).await, Ok(Asked::Holds(1)));
+    assert_eq!(world.snapshot(&session).await.queue.len(), 0);
+}
+
+#[tokio::test]
+async fn watchdog_that_is_out_of_service_stays_out_until_it_is_put_back() {
+    let world = World::new("disarmed", 1).await;
+    let session = world.session().await;
+    let holder = Name::new("host").unwrap();
+    disarm::armed(&session, &world.pool, &holder, |_| panic!("nobody took it out")).await.unwrap();
+    disarm::disarm(&session, &world.pool, &holder, "disk").await.unwrap();
+    disarm::disarm(&session, &world.pool, &holder, "again").await.unwrap();
+    let out = disarm::list(&session, &world.pool).await.unwrap();
+    assert_eq!((out.len(), out[0].holder.as_str(), out[0].reason.as_str()), (1, "host", "disk"));
+    let (told, mut tells) = tokio::sync::mpsc::unbounded_channel();
+    let waits = tokio::spawn({
+        let (session, pool, holder) = (session.clone(), world.pool.clone(), holder.clone());
+        async move { disarm::armed(&session, &pool, &holder, |reason| drop(told.send(reason.to_owned()))).await }
+    });
+    assert_eq!(tells.recv().await.as_deref(), Some("disk"));
+    assert_eq!(disarm::rearm(&session, &world.pool, &holder).await, Ok(true));
+    waits.await.unwrap().unwrap();
+    assert_eq!(disarm::rearm(&session, &world.pool, &holder).await, Ok(false));
+    disarm::disarm(&session, &world.pool, &holder, "disk").await.unwrap();
+    let forgotten = admin::delete(&session, &world.pool).await;
+    assert_eq!(forgotten, Ok(vec!["host".to_owned()]), "whoever deletes the pool is told");
+}
+
+#[tokio::test]
+async fn history_keeps_the_newest_thousand() {
+    let world = World::new("history", 1).await;
+    let session = world.session().await;
+    let first = world.acquire(&session, "first").await;
+    first.release().await.unwrap();
+    for _ in 0..600 {
+        let held = try_acquire(&session, &world.pool, &request("a")).await.unwrap().expect("it is free");
+        held.release().await.unwrap();
+    }
+    let events = view::history(&session, &world.pool).await.unwrap();
+    assert_eq!(events.len(), history::KEPT);
+    assert!(events.windows(2).all(|pair| pair[0].zxid < pair[1].zxid), "in order");
+    assert_eq!(events.last().map(|event| event.event.what), Some(What::Released));
+    assert!(events.iter().all(|event| event.event.holder.as_deref() == Some("a")), "the oldest are gone");
+    eventually_async("somebody tidies up", async || {
+        let dir = menagerie_znodes::slots::history(&world.pool);
+        let kept = session.term().children(dir.path()).await.unwrap().len();
+        (kept < history::KEPT + 200).then_some(())
+    })
+    .await;
+}

@@ -1,0 +1,90 @@
+//! What every test needs: a pool of its own, and hosts that want in.
+
+use std::time::Duration;
+
+use menagerie_kernel::{Config, Session};
+use menagerie_slots::core::Local;
+use menagerie_slots::{Held, Request, SlotsError, Snapshot, acquire, admin, identity};
+use menagerie_testkit::{Proxy, ensemble};
+use menagerie_znodes::Name;
+use tokio::task::JoinHandle;
+
+/// A session that ends only when a test ends it.
+pub const LONG: Duration = Duration::from_secs(8);
+
+pub struct World {
+    path: String,
+    pub pool: Name,
+}
+
+impl World {
+    /// A pool for so many.
+    pub async fn new(name: &str, max: u32) -> Self {
+        let world = Self { path: ensemble().fresh_path(name), pool: Name::new("pool").unwrap() };
+        let session = world.session().await;
+        admin::create(&session, &world.pool, max, "test").await.unwrap();
+        world
+    }
+
+    pub async fn session(&self) -> Session {
+        let mut config = Config::new(ensemble().connect_string() + &self.path, "/menagerie");
+        config.timeout = LONG;
+        Session::connect(config).await.unwrap()
+    }
+
+    pub async fn troubled(&self, timeout: Duration) -> (Session, Proxy) {
+        let proxy = Proxy::new(ensemble().addresses()[0]);
+        let mut config = Config::new(format!("{}{}", proxy.address(), self.path), "/menagerie");
+        config.timeout = timeout;
+        (Session::connect(config).await.unwrap(), proxy)
+    }
+
+    /// Who is in, who waits.
+    pub async fn snapshot(&self, session: &Session) -> Snapshot {
+        let term = session.term();
+        term.sync("/").await.unwrap();
+        Snapshot::read(&term, &self.pool).await.unwrap()
+    }
+
+    /// The names of who is in, by slot.
+    pub async fn holders(&self, session: &Session) -> Vec<String> {
+        self.snapshot(session).await.slots.values().map(|holder| holder.holder.clone()).collect()
+    }
+
+    pub async fn acquire(&self, session: &Session, holder: &str) -> Held {
+        acquire(session, &self.pool, &request(holder), |_| {}).await.unwrap()
+    }
+
+    /// Acquires in the background, and returns when it waits in the queue.
+    pub async fn queue_up(
+        &self,
+        session: &Session,
+        request: Request,
+    ) -> JoinHandle<Result<Held, SlotsError>> {
+        let (told, mut waits) = tokio::sync::mpsc::unbounded_channel();
+        let (session, pool) = (session.clone(), self.pool.clone());
+        let task = tokio::spawn(async move {
+            acquire(&session, &pool, &request, |standing| {
+                let _ = told.send(standing);
+            })
+            .await
+        });
+        waits.recv().await.unwrap();
+        task
+    }
+}
+
+/// Somebody of this process.
+pub fn request(holder: &str) -> Request {
+    Request {
+        holder: holder.to_owned(),
+        priority: 0,
+        ephemeral: false,
+        who: Some("tester".to_owned()),
+        reason: None,
+        command: Vec::new(),
+        local: Local { host: holder.to_owned(), ..identity::local() },
+        process: Some(identity::this_process()),
+        guard: None,
+    }
+}

@@ -1,0 +1,174 @@
+//! Debian's Apache ZooKeeper: one server, alone or as a member of three.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use tempfile::TempDir;
+
+use crate::ports::free_port;
+use crate::process::Process;
+use crate::server::{Recipe, Server};
+use crate::words;
+
+/// Its manifest names all that it needs but a logger.
+const JARS: [&str; 2] = ["/usr/share/java/zookeeper.jar", "/usr/share/java/slf4j-simple.jar"];
+
+/// A cold JVM on a busy machine takes its time.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+
+/// For tests that share few cores with several of it: collectors and compilers with many threads cost more than they save.
+const LEAN: [&str; 3] = ["-Xmx96m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"];
+
+const HELP: &str = "tests against Apache ZooKeeper need Debian's packages: \
+                    apt-get install default-jre-headless libzookeeper-java libslf4j-java";
+
+/// Apache ZooKeeper 3.8 on fresh data: TTLs allowed, all four-letter words, no admin server.
+#[derive(Debug)]
+pub struct Apache {
+    data: TempDir,
+    tick_ms: u32,
+    jvm: &'static [&'static str],
+    synced: bool,
+    properties: Vec<String>,
+    member: Option<Member>,
+}
+
+/// What a server knows that is not alone.
+#[derive(Debug)]
+pub(crate) struct Member {
+    /// Its number, from 1.
+    pub(crate) id: usize,
+    /// The lines of its configuration that name all members, itself included, and the limits of their patience.
+    pub(crate) lines: Vec<String>,
+}
+
+impl Apache {
+    /// One with the settings that its users get, but a small heap.
+    ///
+    /// # Panics
+    /// If Java or a jar is missing.
+    #[expect(clippy::new_without_default, reason = "it makes a directory, which nobody expects of a default")]
+    pub fn new() -> Self {
+        if let Some(missing) = JARS.into_iter().find(|jar| !Path::new(jar).is_file()) {
+            panic!("{missing} is missing; {HELP}");
+        }
+        assert_java();
+        let data = tempfile::tempdir().expect("a temporary directory can be made");
+        Self { data, tick_ms: 2000, jvm: &["-Xmx256m"], synced: true, properties: Vec::new(), member: None }
+    }
+
+    /// Sets `tickTime`; session time-outs lie between 2 and 20 ticks.
+    pub fn tick_ms(mut self, tick_ms: u32) -> Self {
+        self.tick_ms = tick_ms;
+        self
+    }
+
+    /// Leaves the heap to the JVM, for benchmarks.
+    pub fn unlimited_heap(mut self) -> Self {
+        self.jvm = &[];
+        self
+    }
+
+    /// Takes as little memory and as few threads as it can.
+    pub fn lean(mut self) -> Self {
+        self.jvm = &LEAN;
+        self
+    }
+
+    pub(crate) fn member(mut self, member: Member) -> Self {
+        self.member = Some(member);
+        self
+    }
+
+    /// Answers before the log is on disk: for tests of what it says, where durability is not the question.
+    pub fn unsynced(mut self) -> Self {
+        self.synced = false;
+        self
+    }
+
+    /// Sets a Java property, as `name=value`.
+    pub fn property(mut self, property: &str) -> Self {
+        self.properties.push(format!("-D{property}"));
+        self
+    }
+
+    /// Starts it and waits until it serves.
+    pub fn start(self) -> Server {
+        Server::start(self)
+    }
+
+    fn write_config(&self, port: u16) -> io::Result<PathBuf> {
+        let data = self.data.path().join("data");
+        fs::create_dir_all(&data)?;
+        let mut config = String::new();
+        for (name, value) in [
+            ("tickTime", self.tick_ms.to_string()),
+            ("dataDir", data.display().to_string()),
+            ("clientPort", port.to_string()),
+            ("clientPortAddress", Ipv4Addr::LOCALHOST.to_string()),
+            ("admin.enableServer", "false".to_owned()),
+            ("4lw.commands.whitelist", "*".to_owned()),
+            // Tests open many connections from one address.
+            ("maxClientCnxns", "0".to_owned()),
+        ] {
+            writeln!(config, "{name}={value}").expect("strings take everything");
+        }
+        if let Some(member) = &self.member {
+            config.push_str(&member.lines.join("\n"));
+            fs::write(data.join("myid"), member.id.to_string())?;
+        }
+        let path = self.data.path().join("zoo.cfg");
+        fs::write(&path, config)?;
+        Ok(path)
+    }
+}
+
+impl Recipe for Apache {
+    fn address(&self) -> SocketAddr {
+        (Ipv4Addr::LOCALHOST, free_port()).into()
+    }
+
+    fn spawn(&self, address: SocketAddr) -> Process {
+        let config = self.write_config(address.port()).expect("the configuration can be written");
+        let mut command = Command::new("java");
+        command.args(self.jvm);
+        if !self.synced {
+            command.arg("-Dzookeeper.forceSync=no");
+        }
+        command
+            .args(["-Dzookeeper.extendedTypesEnabled=true", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"])
+            // A vote that is lost with the connection to the leader that was killed is said again after this time, by default
+            // up to a minute: as long as tests have patience.
+            .arg("-Dzookeeper.fastleader.maxNotificationInterval=1000")
+            .args(&self.properties)
+            .args(["-cp", &JARS.join(":"), "org.apache.zookeeper.server.quorum.QuorumPeerMain"])
+            .arg(config);
+        Process::spawn(&mut command)
+    }
+
+    fn wait_until_ready(&self, process: &mut Process, address: SocketAddr) -> SocketAddr {
+        // It says `imok` before it grants sessions; it has a mode only when it does.
+        process.wait_until("Apache ZooKeeper", PATIENCE, || words::mode(address).is_some());
+        address
+    }
+
+    fn data(&self) -> &Path {
+        self.data.path()
+    }
+}
+
+/// Once for all: asking takes a whole JVM.
+fn assert_java() {
+    static JAVA: OnceLock<()> = OnceLock::new();
+    JAVA.get_or_init(|| {
+        if let Err(error) = Command::new("java").arg("-version").output() {
+            panic!("cannot run java: {error}; {HELP}");
+        }
+    });
+}

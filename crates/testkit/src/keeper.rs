@@ -1,0 +1,76 @@
+//! Our own server.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::Path;
+use std::process::Command;
+
+use tempfile::TempDir;
+
+use crate::binary::binary;
+use crate::process::Process;
+use crate::server::{Recipe, Server};
+
+/// What it prints on standard output once it serves, followed by its address.
+const READY: &str = "keeper ready on ";
+
+/// `menagerie keeper` on fresh data.
+#[derive(Debug)]
+pub struct Keeper {
+    data: TempDir,
+    args: Vec<String>,
+    under: Vec<String>,
+}
+
+impl Keeper {
+    /// One with its default settings.
+    #[expect(clippy::new_without_default, reason = "it makes a directory, which nobody expects of a default")]
+    pub fn new() -> Self {
+        let data = tempfile::tempdir().expect("a temporary directory can be made");
+        Self { data, args: Vec::new(), under: Vec::new() }
+    }
+
+    /// Adds arguments of the command line.
+    pub fn args<'a>(mut self, args: impl IntoIterator<Item = &'a str>) -> Self {
+        self.args.extend(args.into_iter().map(str::to_owned));
+        self
+    }
+
+    /// Runs it under another program, which is given the keeper's command line behind `line` and must become the keeper
+    /// (exec), so that what is killed is the keeper.
+    pub fn under<'a>(mut self, line: impl IntoIterator<Item = &'a str>) -> Self {
+        self.under.extend(line.into_iter().map(str::to_owned));
+        self
+    }
+
+    /// Where its data will be, for who puts it there first.
+    pub fn data(&self) -> &Path {
+        self.data.path()
+    }
+
+    /// Starts it and waits until it serves.
+    pub fn start(self) -> Server {
+        Server::start(self)
+    }
+}
+
+impl Recipe for Keeper {
+    fn address(&self) -> SocketAddr {
+        (Ipv4Addr::LOCALHOST, 0).into()
+    }
+
+    fn spawn(&self, address: SocketAddr) -> Process {
+        let mut line = self.under.iter().map(AsRef::as_ref).chain([binary().as_os_str()]);
+        let mut command = Command::new(line.next().expect("the program itself is there at least"));
+        command.args(line).args(["keeper", "--listen", &address.to_string(), "--data"]);
+        command.arg(self.data.path()).args(&self.args);
+        Process::spawn(&mut command)
+    }
+
+    fn wait_until_ready(&self, process: &mut Process, _: SocketAddr) -> SocketAddr {
+        process.wait_for_line(READY, |line| line.strip_prefix(READY)?.trim().parse().ok())
+    }
+
+    fn data(&self) -> &Path {
+        self.data.path()
+    }
+}

@@ -1,0 +1,65 @@
+//! What tests need to run real servers and to speak to them byte by byte. For tests only: whatever goes wrong here
+//! panics and says what to do about it.
+//!
+//! # Layout
+//! - [`ensemble()`]: the servers that all tests of a binary share, each test in its own chroot; [`Ensemble`] chooses them
+//!   by `MENAGERIE_TEST_ENSEMBLE`, and [`Ensemble::start_own`] starts some for one test alone: [`Servers`], which know the
+//!   verbs that mean the same on all: restart, kill the leader, pause, resume.
+//! - [`Keeper`] and [`Apache`] say how to start one server of a make; both start as a [`Server`], which is a process: kill,
+//!   terminate, pause, resume, restart. `InProcess` (feature `in-process`) is the keeper on threads of the test.
+//! - [`Proxy`]: faults between a client and its server, and the count of its requests. [`expire_session`]: another fault.
+//! - [`RawClient`]: one connection, one request at a time, nothing hidden.
+//! - [`eventually`], [`eventually_async`]: waiting for a condition; [`four_letter_word`]: asking a server how it is.
+//! - [`JavaProgram`], [`java()`] and [`python()`]: clients in other languages.
+//! - [`binary`]: the `menagerie` executable under test. `Authority` (feature `certificates`): who signs for TLS.
+//!
+//! # Invariants
+//! - No test needs a sleep: every wait is for something that can be observed, and has a deadline.
+//! - Servers listen on 127.0.0.1 only and end with the test, however it ends (`guard.rs`).
+
+mod apache;
+mod binary;
+#[cfg(feature = "certificates")]
+mod certificates;
+mod chroot;
+mod client;
+mod ensemble;
+mod expire;
+mod guard;
+#[cfg(feature = "in-process")]
+mod in_process;
+mod java;
+mod keeper;
+mod ports;
+mod process;
+mod proxy;
+mod python;
+mod quorum;
+mod server;
+mod servers;
+mod shared;
+mod wait;
+mod words;
+
+pub use menagerie_wire::OpCode;
+
+pub use apache::Apache;
+pub use binary::binary;
+#[cfg(feature = "certificates")]
+pub use certificates::{Authority, Identity};
+pub use client::{Connect, Incoming, Notification, RawClient, Refusal, Reply, Session};
+pub use ensemble::{Ensemble, TICK_MS};
+pub use expire::expire_session;
+#[cfg(feature = "in-process")]
+pub use in_process::InProcess;
+pub use java::{CURATOR_JARS, JavaProgram, ZOOKEEPER_JARS, java};
+pub use keeper::Keeper;
+pub use ports::free_port;
+pub use process::{End, Process};
+pub use proxy::Proxy;
+pub use python::python;
+pub use server::Server;
+pub use servers::Servers;
+pub use shared::{Shared, ensemble};
+pub use wait::{DEADLINE, eventually, eventually_async, eventually_within};
+pub use words::four_letter_word;

@@ -1,0 +1,23 @@
+//! Ports for servers that cannot choose one and tell.
+
+use std::net::{Ipv4Addr, TcpListener};
+use std::process;
+use std::sync::atomic::{AtomicU16, Ordering};
+
+/// Below what Linux gives to outgoing connections: one of those could take the port while a server is down for a restart.
+const FIRST: u16 = 10_000;
+const COUNT: u16 = 20_000;
+
+/// A port on loopback that was free a moment ago, and that no other call in this process returns.
+///
+/// # Panics
+/// If there is none.
+pub fn free_port() -> u16 {
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    // Test binaries that run side by side start far from each other.
+    let start = (process::id() % u32::from(COUNT / 50)) as u16 * 50;
+    (0..COUNT)
+        .map(|_| FIRST + (start + NEXT.fetch_add(1, Ordering::Relaxed) % COUNT) % COUNT)
+        .find(|port| TcpListener::bind((Ipv4Addr::LOCALHOST, *port)).is_ok())
+        .expect("there are free ports")
+}

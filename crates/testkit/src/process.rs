@@ -1,0 +1,190 @@
+//! A child process whose output is kept and which never outlives its owner.
+
+use std::io::{BufRead, BufReader, Read};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{self, Receiver};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
+
+use crate::binary::binary;
+use crate::guard::Guard;
+use crate::wait::{DEADLINE, poll};
+
+/// How a process ended that was not killed.
+#[derive(Debug)]
+pub struct End {
+    /// What it left to its parent.
+    pub status: ExitStatus,
+    /// The lines of standard output that nobody had waited for.
+    pub stdout: Vec<String>,
+    /// What it wrote to standard error in its life.
+    pub stderr: String,
+}
+
+/// A running child. Dropping it kills it.
+#[derive(Debug)]
+pub struct Process {
+    child: Child,
+    /// Lines of standard output, as they come.
+    lines: Receiver<String>,
+    /// All of standard error so far: what a failed start is explained with.
+    stderr: Arc<Mutex<String>>,
+    /// Reads standard error to its end.
+    reader: Option<JoinHandle<()>>,
+    /// Kills it if we end first.
+    _guard: Guard,
+}
+
+impl Process {
+    /// Starts `menagerie` with these arguments.
+    pub fn menagerie<'a>(args: impl IntoIterator<Item = &'a str>) -> Self {
+        Self::spawn(Command::new(binary()).args(args))
+    }
+
+    /// Starts the command and keeps reading its output, so that it never blocks on a full pipe.
+    ///
+    /// # Panics
+    /// If it cannot be started.
+    pub fn spawn(command: &mut Command) -> Self {
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = match command.spawn() {
+            Ok(child) => child,
+            Err(error) => panic!("cannot start {command:?}: {error}"),
+        };
+        let stdout = child.stdout.take().expect("standard output is piped");
+        let errors = child.stderr.take().expect("standard error is piped");
+        let (sender, lines) = mpsc::channel();
+        thread::spawn(move || {
+            for line in BufReader::new(stdout).lines().map_while(Result::ok) {
+                // Who waits for lines may be gone; the pipe must be emptied all the same.
+                let _ = sender.send(line);
+            }
+        });
+        let stderr = Arc::new(Mutex::new(String::new()));
+        let kept = Arc::clone(&stderr);
+        let reader = Some(thread::spawn(move || keep(errors, &kept)));
+        let guard = Guard::of_process(child.id());
+        Self { child, lines, stderr, reader, _guard: guard }
+    }
+
+    /// The first line of standard output that `wanted` takes.
+    ///
+    /// # Panics
+    /// If there is none in time.
+    #[track_caller]
+    pub fn wait_for_line<T>(&self, what: &str, wanted: impl Fn(&str) -> Option<T>) -> T {
+        let deadline = Instant::now() + DEADLINE;
+        while let Ok(line) = self.lines.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+            if let Some(value) = wanted(&line) {
+                return value;
+            }
+        }
+        panic!("process {} did not say {what}; its standard error:\n{}", self.child.id(), self.stderr());
+    }
+
+    /// Looks at `condition` until it holds, and gives up at once when the process ends.
+    ///
+    /// # Panics
+    /// If it does not hold in time.
+    #[track_caller]
+    pub fn wait_until(&mut self, what: &str, patience: Duration, mut condition: impl FnMut() -> bool) {
+        let ready = poll(patience, || {
+            let ended = self.child.try_wait().is_ok_and(|status| status.is_some());
+            (ended || condition()).then_some(!ended)
+        });
+        assert!(ready == Some(true), "{what} is not ready; its standard error:\n{}", self.stderr());
+    }
+
+    /// All of standard error so far.
+    pub fn stderr(&self) -> String {
+        self.stderr.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Ends it at once, without a chance to tidy up.
+    pub fn kill(&mut self) -> ExitStatus {
+        // Fails only for a process that has ended already, which is what we want.
+        let _ = self.child.kill();
+        self.child.wait().expect("a child can be waited for")
+    }
+
+    /// Waits until it has ended by itself, or because it was asked to.
+    ///
+    /// # Panics
+    /// If it does not end in time.
+    #[track_caller]
+    pub fn wait_for_end(&mut self) -> End {
+        let ended = poll(DEADLINE, || self.child.try_wait().expect("a child can be waited for"));
+        let status = ended.unwrap_or_else(|| {
+            panic!("process {} does not end; its standard error:\n{}", self.child.id(), self.stderr())
+        });
+        // Its last words may still be in the pipe.
+        if let Some(reader) = self.reader.take() {
+            reader.join().expect("reading standard error does not panic");
+        }
+        End { status, stdout: self.lines.iter().collect(), stderr: self.stderr() }
+    }
+
+    /// How it ended, if it has.
+    ///
+    /// # Panics
+    /// If somebody else has waited for it.
+    pub fn try_wait(&mut self) -> Option<ExitStatus> {
+        self.child.try_wait().expect("a child can be waited for")
+    }
+
+    /// Its number.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Sends a signal.
+    ///
+    /// # Panics
+    /// If it has ended and was waited for.
+    pub fn signal(&self, signal: Signal) {
+        if let Err(error) = kill_process(Pid::from_child(&self.child), signal) {
+            panic!("cannot send {signal:?} to process {}: {error}", self.child.id());
+        }
+    }
+
+    /// Freezes it (SIGSTOP). When this returns, none of its threads runs: the signal alone would let them finish what they
+    /// are at.
+    ///
+    /// # Panics
+    /// If it has ended.
+    #[track_caller]
+    pub fn pause(&self) {
+        self.signal(Signal::STOP);
+        let stopped = poll(DEADLINE, || {
+            let child = WaitId::Pid(Pid::from_child(&self.child));
+            waitid(child, WaitIdOptions::STOPPED | WaitIdOptions::NOHANG).ok().flatten()
+        });
+        assert!(
+            stopped.is_some(),
+            "process {} does not stop; its standard error:\n{}",
+            self.id(),
+            self.stderr()
+        );
+    }
+
+    /// Ends a [`pause`](Self::pause).
+    pub fn resume(&self) {
+        self.signal(Signal::CONT);
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+fn keep(mut from: impl Read, into: &Mutex<String>) {
+    let mut buffer = [0; 4096];
+    while let Ok(n @ 1..) = from.read(&mut buffer) {
+        into.lock().unwrap_or_else(PoisonError::into_inner).push_str(&String::from_utf8_lossy(&buffer[..n]));
+    }
+}

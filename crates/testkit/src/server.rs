@@ -1,0 +1,138 @@
+//! A server as tests see it: an address, and what can happen to the process behind it.
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::ExitStatus;
+use std::thread;
+use std::time::Duration;
+
+use rustix::process::Signal;
+
+use crate::guard::Guard;
+use crate::process::{End, Process};
+
+/// How to start a server of some make; kept, so that it can be started again.
+pub(crate) trait Recipe: fmt::Debug + Send {
+    /// Where it is to listen when it is started for the first time; with port 0 it chooses one itself.
+    fn address(&self) -> SocketAddr;
+    /// Starts it and does not wait. Every start uses the same data.
+    fn spawn(&self, address: SocketAddr) -> Process;
+    /// Waits until it serves, and tells where.
+    fn wait_until_ready(&self, process: &mut Process, address: SocketAddr) -> SocketAddr;
+    /// Where its data is.
+    fn data(&self) -> &Path;
+}
+
+/// A running server and its data. Dropping it ends the process and removes the data.
+#[derive(Debug)]
+pub struct Server {
+    /// `None` between an end and a restart. Before the recipe, because the process must end before its data goes.
+    process: Option<Process>,
+    address: SocketAddr,
+    /// Removes the data if we end first.
+    _guard: Guard,
+    recipe: Box<dyn Recipe>,
+}
+
+impl Server {
+    pub(crate) fn start(recipe: impl Recipe + 'static) -> Self {
+        let mut server = Self::begin(recipe);
+        server.wait_until_ready();
+        server
+    }
+
+    /// Starts it and does not wait: for servers that serve only together.
+    pub(crate) fn begin(recipe: impl Recipe + 'static) -> Self {
+        let address = recipe.address();
+        let guard = Guard::of_folder(recipe.data());
+        Self { process: Some(recipe.spawn(address)), address, _guard: guard, recipe: Box::new(recipe) }
+    }
+
+    /// Starts it again and does not wait.
+    pub(crate) fn begin_again(&mut self) {
+        self.process = None;
+        self.process = Some(self.recipe.spawn(self.address));
+    }
+
+    pub(crate) fn wait_until_ready(&mut self) {
+        let process = self.process.as_mut().expect("the server was started");
+        self.address = self.recipe.wait_until_ready(process, self.address);
+    }
+
+    /// Whether there is a process, even if it is paused.
+    pub(crate) fn runs(&self) -> bool {
+        self.process.is_some()
+    }
+
+    /// Where it listens, also after a restart.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Where its data is, for tests that look at it or damage it.
+    pub fn data(&self) -> &Path {
+        self.recipe.data()
+    }
+
+    /// Ends it at once (SIGKILL). What it had acknowledged must be there after [`restart`](Self::restart).
+    pub fn kill(&mut self) {
+        self.take_process().kill();
+    }
+
+    /// Asks it to end (SIGTERM) and waits for that.
+    pub fn terminate(&mut self) -> ExitStatus {
+        self.ask_to_end();
+        self.wait_for_end().status
+    }
+
+    /// Asks it to end (SIGTERM) and does not wait.
+    pub fn ask_to_end(&self) {
+        self.process().signal(Signal::TERM);
+    }
+
+    /// Waits until it has ended by itself, or because it was asked to.
+    pub fn wait_for_end(&mut self) -> End {
+        self.take_process().wait_for_end()
+    }
+
+    /// The number of its process.
+    pub fn pid(&self) -> u32 {
+        self.process().id()
+    }
+
+    /// Freezes it (SIGSTOP): connections stay open, nothing is answered from when this returns.
+    pub fn pause(&self) {
+        self.process().pause();
+    }
+
+    /// Ends a [`pause`](Self::pause).
+    pub fn resume(&self) {
+        self.process().resume();
+    }
+
+    /// Starts it again on the same data and the same port; kills it first if it still runs.
+    pub fn restart(&mut self) {
+        let address = self.address;
+        self.begin_again();
+        self.wait_until_ready();
+        assert_eq!(address, self.address, "a restarted server has the address it had");
+    }
+
+    /// Starts it again and kills it after `life`, whether it serves by then or not.
+    pub fn restart_briefly(&mut self, life: Duration) {
+        self.process = None;
+        let mut process = self.recipe.spawn(self.address);
+        // Not a wait for anything: the moment is meant to be any.
+        thread::sleep(life);
+        process.kill();
+    }
+
+    fn process(&self) -> &Process {
+        self.process.as_ref().expect("the server runs; restart it after kill or terminate")
+    }
+
+    fn take_process(&mut self) -> Process {
+        self.process.take().expect("the server runs; restart it after kill or terminate")
+    }
+}

@@ -1,0 +1,66 @@
+//! Waiting for what another process or thread is about to do.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// How long any wait may take before the test fails: far more than a loaded machine needs, so that a deadline passed
+/// means a bug and not a slow day.
+pub const DEADLINE: Duration = Duration::from_secs(30);
+
+/// How often a condition is looked at. Short against anything a test waits for, long against the cost of looking.
+const INTERVAL: Duration = Duration::from_millis(5);
+
+/// Looks at `condition` until it gives a value.
+///
+/// # Panics
+/// After [`DEADLINE`], with `what` was awaited.
+#[track_caller]
+pub fn eventually<T>(what: &str, condition: impl FnMut() -> Option<T>) -> T {
+    eventually_within(DEADLINE, what, condition)
+}
+
+/// The same, for what takes long by design.
+///
+/// # Panics
+/// When `patience` is at its end, with `what` was awaited.
+#[track_caller]
+pub fn eventually_within<T>(patience: Duration, what: &str, condition: impl FnMut() -> Option<T>) -> T {
+    match poll(patience, condition) {
+        Some(value) => value,
+        None => panic!("waited {patience:?} in vain: {what}"),
+    }
+}
+
+/// The same as [`eventually`] for async tests: the runtime goes on meanwhile, so it works on one thread too. A look that
+/// hangs ends with the deadline.
+///
+/// # Panics
+/// After [`DEADLINE`], with `what` was awaited.
+pub async fn eventually_async<T>(what: &str, mut condition: impl AsyncFnMut() -> Option<T>) -> T {
+    let found = async {
+        loop {
+            if let Some(value) = condition().await {
+                return value;
+            }
+            tokio::time::sleep(INTERVAL).await;
+        }
+    };
+    match tokio::time::timeout(DEADLINE, found).await {
+        Ok(value) => value,
+        Err(_) => panic!("waited {DEADLINE:?} in vain: {what}"),
+    }
+}
+
+/// Looks at `condition` until it gives a value or the time is up.
+pub(crate) fn poll<T>(patience: Duration, mut condition: impl FnMut() -> Option<T>) -> Option<T> {
+    let deadline = Instant::now() + patience;
+    loop {
+        if let Some(value) = condition() {
+            return Some(value);
+        }
+        if Instant::now() >= deadline {
+            return None;
+        }
+        thread::sleep(INTERVAL);
+    }
+}

@@ -1,0 +1,14 @@
+//! The tools that other tests trust, tried on real servers.
+mod ask;
+mod expiry;
+mod guards;
+#[cfg(feature = "in-process")]
+mod in_process;
+#[cfg(feature = "apache")]
+mod languages;
+mod proxy;
+mod servers;
+mod shared;
+#[cfg(feature = "apache")]
+mod three;
+mod waiting;

@@ -1,0 +1,218 @@
+//! Why the log could not do what it was asked, with the place.
+
+use std::fmt;
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// What every operation of the log returns when it fails.
+///
+/// Cloneable, because an error of the disk poisons the log: each later call answers with the first cause.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum Error {
+    /// The operating system refused. The log is poisoned: after a failed write or sync nobody knows what is on
+    /// the disk, and asking the kernel to sync again would report success without having written.
+    #[error("cannot {action} {}", file.display())]
+    Io {
+        /// What we were doing, in the infinitive.
+        action: &'static str,
+        /// To which file or directory.
+        file: PathBuf,
+        /// What the operating system said.
+        source: Arc<io::Error>,
+    },
+    /// The disk is full and a new segment is needed. The log is as it was: nothing of the group is in it. Abandon
+    /// the group, or make room and commit again.
+    #[error("no room left to {action} {}", file.display())]
+    Full {
+        /// What we were doing, in the infinitive.
+        action: &'static str,
+        /// To which file.
+        file: PathBuf,
+        /// What the operating system said.
+        source: Arc<io::Error>,
+    },
+    /// Something that had been durable is not there any more, or not as it was written.
+    #[error("{} is damaged at offset {offset} (sequence {sequence}): {damage}", file.display())]
+    Damaged {
+        /// The damaged file.
+        file: PathBuf,
+        /// The first byte that is not what it should be, as far as that can be told.
+        offset: u64,
+        /// The sequence number expected there; in the mark and in headers, the next one after what they speak of.
+        sequence: u64,
+        /// What is wrong, or how we know that this was once durable.
+        damage: Damage,
+    },
+    /// There are segments but no mark, so nobody can say how far the log had been durable.
+    #[error("{} is missing, but there is a log: {}", mark.display(), segment.display())]
+    MarkMissing {
+        /// Where the mark should be.
+        mark: PathBuf,
+        /// The first segment found.
+        segment: PathBuf,
+    },
+    /// Records that are neither covered by the owner's snapshot nor in any segment.
+    #[error("the log has a gap at sequence {sequence}: {} is missing", file.display())]
+    SegmentMissing {
+        /// The first sequence number that is nowhere.
+        sequence: u64,
+        /// The missing file; where its exact name is not known, the name it would have if it began right there.
+        file: PathBuf,
+    },
+    /// A segment that the mark cannot have missed, for the mark is written before a segment is used.
+    #[error("{} is not known to the mark, which ends at sequence {sequence}", file.display())]
+    SegmentUnknown {
+        /// The surplus segment.
+        file: PathBuf,
+        /// The last sequence number the mark knows.
+        sequence: u64,
+    },
+    /// Written by a newer program.
+    #[error("{} has format version {found}; this program knows {known}", file.display())]
+    NewerFormat {
+        /// The file.
+        file: PathBuf,
+        /// Its version.
+        found: u32,
+        /// Ours.
+        known: u32,
+    },
+    /// The owner's snapshot covers more than the log has ever held, or it had more before it was opened again: one of the
+    /// two is from another time or place.
+    #[error("the log in {} ends at sequence {last}, before sequence {covered}, which the snapshot covers", directory.display())]
+    Behind {
+        /// The log's directory.
+        directory: PathBuf,
+        /// The last sequence number in the log.
+        last: u64,
+        /// What the owner said its snapshot covers.
+        covered: u64,
+    },
+    /// A new log was asked for where there is one already.
+    #[error("there is a log in {} already", directory.display())]
+    Exists {
+        /// The log's directory.
+        directory: PathBuf,
+    },
+    /// The record is longer than the log's options allow. It was not appended.
+    #[error("a record of {bytes} bytes is longer than the maximum of {max}")]
+    TooLarge {
+        /// Length of the refused payload.
+        bytes: usize,
+        /// The limit.
+        max: usize,
+    },
+}
+
+/// What is wrong with a damaged place, or how we know that it had been durable.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Damage {
+    /// The mark or a segment's header does not have its checksum, or contradicts the file's name.
+    Header,
+    /// The header belongs to another log.
+    Foreign,
+    /// The file's length is not what was synced.
+    Length {
+        /// The length that was made durable.
+        expected: u64,
+        /// The length found.
+        found: u64,
+    },
+    /// The log was closed cleanly, or recovered, with everything up to this sequence number durable.
+    Closed {
+        /// The last sequence number when it was closed.
+        last: u64,
+    },
+    /// The mark says that everything up to here was durable.
+    BelowMark {
+        /// The sequence number in the mark.
+        mark: u64,
+    },
+    /// The owner's snapshot covers it, and only durable records are covered.
+    Covered {
+        /// What the owner said.
+        covered: u64,
+    },
+    /// A later segment was begun, which happens only when everything before it is durable.
+    LaterSegment {
+        /// First sequence number of that segment.
+        base: u64,
+    },
+    /// A later record is intact and says that this one had been durable when it was written.
+    LaterRecord {
+        /// Offset of that record in the same file.
+        offset: u64,
+        /// Its sequence number.
+        sequence: u64,
+        /// What had been durable when it was written.
+        synced: u64,
+    },
+    /// Bytes where a segment that has not been used must be zero.
+    NotEmpty,
+}
+
+impl fmt::Display for Damage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Header => write!(f, "its header is not intact"),
+            Self::Foreign => write!(f, "it belongs to another log"),
+            Self::Length { expected, found } => write!(f, "it has {found} bytes instead of {expected}"),
+            Self::Closed { last } => write!(f, "the log was settled with sequence {last} durable"),
+            Self::BelowMark { mark } => write!(f, "the mark says that sequence {mark} was durable"),
+            Self::Covered { covered } => write!(f, "the snapshot covers sequence {covered}"),
+            Self::LaterSegment { base } => write!(f, "a later segment begins with sequence {base}"),
+            Self::LaterRecord { offset, sequence, synced } => write!(
+                f,
+                "the intact record {sequence} at offset {offset} says that sequence {synced} was durable"
+            ),
+            Self::NotEmpty => write!(f, "there are bytes in a segment that was never used"),
+        }
+    }
+}
+
+impl Error {
+    /// What a person can try.
+    pub fn help(&self) -> &'static str {
+        match self {
+            Self::Io { .. } => "look at the disk and its permissions, then start again",
+            Self::Full { .. } => "free space on this file system; nothing that was acknowledged is lost",
+            Self::Damaged { .. }
+            | Self::MarkMissing { .. }
+            | Self::SegmentMissing { .. }
+            | Self::SegmentUnknown { .. } => {
+                "copy the directory away, look at the disk, and restore all its files from one backup; \
+                 nothing was changed"
+            }
+            Self::NewerFormat { .. } => "use the newer program that wrote this log",
+            Self::Behind { .. } => {
+                "restore the snapshot and the log from the same backup; nothing was changed"
+            }
+            Self::Exists { .. } => "open it, or choose an empty directory",
+            Self::TooLarge { .. } => "send less at once, or raise the maximum record length",
+        }
+    }
+
+    /// The same failure, told apart when the disk is full and the file concerned is one we can do without.
+    pub(crate) fn or_full(self) -> Self {
+        match self {
+            Self::Io { action, file, source } if is_full(&source) => Self::Full { action, file, source },
+            other => other,
+        }
+    }
+
+    /// True for [`Error::Full`], after which the log goes on.
+    pub fn is_full(&self) -> bool {
+        matches!(self, Self::Full { .. })
+    }
+    /// A group could not be written for want of room, although its segment was there: so it is on file systems that
+    /// write nothing in place. Nobody was told that it is durable, and nothing is in doubt but the group itself. A failed
+    /// sync is another matter: it leaves in doubt what had been written before.
+    pub fn is_unwritten(&self) -> bool {
+        matches!(self, Self::Io { action: "write", source, .. } if is_full(source))
+    }
+}
+
+fn is_full(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+}

@@ -1,0 +1,126 @@
+//! What is said of each place in the tree.
+
+use std::fmt;
+
+use crate::quote::Component;
+use crate::znode::Znode;
+
+/// How long a znode lives, and whether the server numbers it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// Until somebody deletes it.
+    Persistent,
+    /// As long as the session that created it.
+    Ephemeral,
+    /// Until somebody deletes it; the server appends ten digits to its name.
+    PersistentSequence,
+    /// As long as its session; the server appends ten digits to its name.
+    EphemeralSequence,
+    /// Until its last child is gone.
+    Container,
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Persistent => "persistent",
+            Self::Ephemeral => "ephemeral",
+            Self::PersistentSequence => "persistent sequence",
+            Self::EphemeralSequence => "ephemeral sequence",
+            Self::Container => "container",
+        })
+    }
+}
+
+/// One line of the map.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Entry {
+    /// The path below the namespace; `<name>` stands for one component that varies.
+    pub pattern: &'static str,
+    /// How long it lives.
+    pub kind: Kind,
+    /// What it holds, in words.
+    pub payload: &'static str,
+    /// Who creates and writes it.
+    pub written_by: &'static str,
+    /// Whose lock protects it, or how else writers keep out of each other's way.
+    pub guarded_by: &'static str,
+    /// Who deletes it.
+    pub deleted_by: &'static str,
+    /// The path in the seed that it stands for.
+    pub seed: &'static str,
+}
+
+impl Entry {
+    /// The place that this pattern names, with each `<…>` replaced in order.
+    ///
+    /// # Panics
+    /// If the number of components is not the number of placeholders: a bug that the first call shows.
+    pub fn at<T>(&self, components: &[&dyn Component]) -> Znode<T> {
+        let mut path = String::with_capacity(self.pattern.len() + 16);
+        let mut components = components.iter();
+        let mut rest = self.pattern;
+        while let Some((before, behind)) = rest.split_once('<') {
+            let (_, after) = behind.split_once('>').expect("every placeholder is closed");
+            let component = components.next().expect("there is a component for every placeholder");
+            path.push_str(before);
+            component.write(&mut path);
+            rest = after;
+        }
+        path.push_str(rest);
+        assert!(components.next().is_none(), "{} has no place for another component", self.pattern);
+        Znode::new(path, self.kind)
+    }
+}
+
+/// Everything we own, in the order of the documentation.
+pub fn map() -> Vec<(&'static str, &'static [Entry])> {
+    vec![
+        ("kernel", crate::kernel::ENTRIES),
+        ("components", crate::components::ENTRIES),
+        ("queues", crate::queues::ENTRIES),
+        ("slots", crate::slots::ENTRIES),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use crate::quote::Quoted;
+
+    const ENTRY: Entry = Entry {
+        pattern: "/queues/<queue>-<partition>",
+        kind: Kind::Persistent,
+        payload: "",
+        written_by: "",
+        guarded_by: "",
+        deleted_by: "",
+        seed: "",
+    };
+
+    #[test]
+    fn placeholders_are_replaced_in_order_and_quoted() {
+        let znode: Znode<()> = ENTRY.at(&[&Quoted("a/b"), &3_u32]);
+        assert_eq!(znode.path(), "/queues/a%2Fb-3");
+    }
+
+    #[test]
+    #[should_panic(expected = "a component for every placeholder")]
+    fn missing_component_is_a_bug() {
+        let _: Znode<()> = ENTRY.at(&[&1_u32]);
+    }
+
+    #[test]
+    fn every_pattern_is_declared_once_and_well_formed() {
+        let mut seen = BTreeSet::new();
+        for (_, entries) in map() {
+            for entry in entries {
+                assert!(seen.insert(entry.pattern), "{} is declared twice", entry.pattern);
+                assert!(entry.pattern.starts_with('/') && !entry.pattern.ends_with('/'), "{}", entry.pattern);
+                assert_eq!(entry.pattern.matches('<').count(), entry.pattern.matches('>').count());
+            }
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! What the kernel itself keeps in the namespace.
+
+use serde::{Deserialize, Serialize};
+
+use crate::entry::{Entry, Kind};
+use crate::name::Name;
+use crate::payload::Json;
+use crate::znode::Znode;
+
+const GENERATION: Entry = Entry {
+    pattern: "/generation",
+    kind: Kind::Persistent,
+    payload: "decimal number: the greater of the old one + 1 and the time in ms",
+    written_by: "whoever creates or imports the namespace",
+    guarded_by: "its version",
+    deleted_by: "nobody",
+    seed: "none: fences of 000 and 002 rest on it",
+};
+
+const LTIME: Entry = Entry {
+    pattern: "/ltime",
+    kind: Kind::Persistent,
+    payload: "nothing: the transaction that last set it is the logical time",
+    written_by: "whoever asks for the logical time",
+    guarded_by: "nothing: every write makes it later",
+    deleted_by: "nobody",
+    seed: "003: zuul/ltime",
+};
+
+const IMPORTING: Entry = Entry {
+    pattern: "/importing",
+    kind: Kind::Persistent,
+    payload: "JSON: the export's id, since when, and whether it still deletes",
+    written_by: "`zk import`",
+    guarded_by: "created with the generation, or with a check of it",
+    deleted_by: "`zk import`, when all is there",
+    seed: "none: whoever owns things refuses a namespace that is half there",
+};
+
+const DOCTOR: Entry = Entry {
+    pattern: "/doctor-<id>",
+    kind: Kind::Ephemeral,
+    payload: "a few bytes",
+    written_by: "`doctor`, to time a write",
+    guarded_by: "its name, which is never used again",
+    deleted_by: "`doctor`",
+    seed: "none",
+};
+
+/// Every znode of the kernel.
+pub const ENTRIES: &[Entry] = &[GENERATION, LTIME, IMPORTING, DOCTOR];
+
+/// The first part of every fence: it rises when the namespace begins anew on a server whose zxids may be lower.
+pub fn generation() -> Znode<u64> {
+    GENERATION.at(&[])
+}
+
+/// The logical clock: each write of it gets a number that is greater than all before.
+pub fn ltime() -> Znode<()> {
+    LTIME.at(&[])
+}
+
+/// An import that is not finished.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Importing {
+    /// Which export.
+    pub export: String,
+    /// When it began.
+    pub since_ms: u64,
+    /// Whether it is still deleting what was there before.
+    pub clearing: bool,
+}
+
+impl Importing {
+    /// What stands for a note that cannot be read: of no export that anybody has.
+    pub fn unreadable() -> Self {
+        Self { export: String::new(), since_ms: 0, clearing: true }
+    }
+}
+
+impl Json for Importing {
+    const WHAT: &'static str = "a note that an import is in progress";
+}
+
+/// There while an import is in progress: nobody else may live here yet.
+pub fn importing() -> Znode<Importing> {
+    IMPORTING.at(&[])
+}
+
+/// What `doctor` writes to see how long it takes.
+pub fn doctor(id: &Name) -> Znode<()> {
+    DOCTOR.at(&[id])
+}

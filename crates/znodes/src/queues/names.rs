@@ -1,0 +1,281 @@
+//! What queues, partitions and workers are called.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+use crate::quote::{Component, Quoted, unquote};
+
+/// As in Queuey: its clients know no longer ones.
+pub const QUEUE_NAME_CHARS_MAX: usize = 50;
+
+/// What messages are kept under has so many bytes at most: the application, the name and `.failed`.
+pub const QUEUE_NAME_BYTES_MAX: usize = 200;
+
+/// As in Queuey. More make lists that do not fit a screen, and locks that nobody needs.
+pub const PARTITIONS_MAX: u16 = 200;
+
+/// Where messages go that failed for good.
+const FAILED: &str = ".failed";
+
+/// The application that names without one belong to: those of the command line.
+const DEFAULT_APPLICATION: &str = "default";
+
+/// Why a text names no queue.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum QueueNameError {
+    /// There is nothing.
+    #[error("a queue's name must not be empty")]
+    Empty,
+    /// There is too much.
+    #[error("a queue's name must not be longer than {QUEUE_NAME_CHARS_MAX} characters, and this one has {0}")]
+    Long(usize),
+    /// Its characters are few, but each takes several bytes.
+    #[error(
+        "a queue's name must not be longer than {max} bytes with its application and {FAILED}, and this one has {0}",
+        max = QUEUE_NAME_BYTES_MAX
+    )]
+    Bytes(usize),
+    /// It would be another place in the tree.
+    #[error("a queue's name must not be `.` or `..`")]
+    Dots,
+    /// It contains something that names do not.
+    #[error("a queue's name must not contain {0:?}")]
+    Character(char),
+}
+
+/// Why a text names no partition.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum PartitionNameError {
+    /// There is no number at its end.
+    #[error("a partition is named `<queue>-<number>`, with a number from 1 to {PARTITIONS_MAX}")]
+    Number,
+    /// What stands before the number is no queue.
+    #[error(transparent)]
+    Queue(#[from] QueueNameError),
+}
+
+/// A queue of an application.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct QueueName {
+    /// `None` for those of the command line.
+    application: Option<String>,
+    name: String,
+}
+
+impl QueueName {
+    /// A queue of this application.
+    pub fn new(application: &str, name: &str) -> Result<Self, QueueNameError> {
+        check(application)?;
+        check(name)?;
+        let application = (application != DEFAULT_APPLICATION).then(|| application.to_owned());
+        let queue = Self { application, name: name.to_owned() };
+        let longest = queue.failed().as_ref().unwrap_or(&queue).to_string().len();
+        if longest > QUEUE_NAME_BYTES_MAX {
+            return Err(QueueNameError::Bytes(longest));
+        }
+        Ok(queue)
+    }
+
+    /// Whose it is.
+    pub fn application(&self) -> &str {
+        self.application.as_deref().unwrap_or(DEFAULT_APPLICATION)
+    }
+
+    /// What its application calls it.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Where its messages go when they fail for good; `None` for a queue that is such a place itself.
+    #[must_use]
+    pub fn failed(&self) -> Option<Self> {
+        let name = (!self.name.ends_with(FAILED)).then(|| format!("{}{FAILED}", self.name))?;
+        Some(Self { application: self.application.clone(), name })
+    }
+
+    /// The queue whose failures this one takes.
+    #[must_use]
+    pub fn failures_of(&self) -> Option<Self> {
+        let name = self.name.strip_suffix(FAILED).filter(|name| !name.is_empty())?;
+        Some(Self { application: self.application.clone(), name: name.to_owned() })
+    }
+
+    /// One of its partitions.
+    #[must_use]
+    pub fn partition(&self, number: u16) -> PartitionName {
+        PartitionName { queue: self.clone(), number }
+    }
+}
+
+/// `:` parts the application from the name; the rest is what no path, no log line and no shell should meet.
+fn check(name: &str) -> Result<(), QueueNameError> {
+    let own = name.strip_suffix(FAILED).unwrap_or(name);
+    if own.is_empty() {
+        return Err(QueueNameError::Empty);
+    }
+    let length = own.chars().count();
+    if length > QUEUE_NAME_CHARS_MAX {
+        return Err(QueueNameError::Long(length));
+    }
+    if matches!(name, "." | "..") {
+        return Err(QueueNameError::Dots);
+    }
+    match name.chars().find(|c| matches!(c, '/' | ':' | ',') || c.is_control() || c.is_whitespace()) {
+        Some(c) => Err(QueueNameError::Character(c)),
+        None => Ok(()),
+    }
+}
+
+impl fmt::Display for QueueName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(application) = &self.application {
+            write!(f, "{application}:")?;
+        }
+        f.write_str(&self.name)
+    }
+}
+
+impl FromStr for QueueName {
+    type Err = QueueNameError;
+
+    fn from_str(text: &str) -> Result<Self, QueueNameError> {
+        match text.split_once(':') {
+            Some((application, name)) => Self::new(application, name),
+            None => Self::new(DEFAULT_APPLICATION, text),
+        }
+    }
+}
+
+impl Component for QueueName {
+    fn write(&self, path: &mut String) {
+        Quoted(&self.to_string()).write(path);
+    }
+}
+
+/// One partition of a queue; they count from 1.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct PartitionName {
+    queue: QueueName,
+    number: u16,
+}
+
+impl PartitionName {
+    /// Whose it is.
+    pub fn queue(&self) -> &QueueName {
+        &self.queue
+    }
+
+    /// Which one.
+    pub fn number(&self) -> u16 {
+        self.number
+    }
+
+    /// The partition that a znode's name stands for.
+    pub fn of_znode(name: &str) -> Option<Self> {
+        unquote(name)?.parse().ok()
+    }
+}
+
+impl fmt::Display for PartitionName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}-{}", self.queue, self.number)
+    }
+}
+
+impl FromStr for PartitionName {
+    type Err = PartitionNameError;
+
+    /// At the last dash: queues may have dashes in their names.
+    fn from_str(text: &str) -> Result<Self, PartitionNameError> {
+        let (queue, digits) = text.rsplit_once('-').ok_or(PartitionNameError::Number)?;
+        let number = digits.parse().ok().filter(|number| (1..=PARTITIONS_MAX).contains(number));
+        // `mail-01` and `mail-+1` are not names of ours.
+        let number =
+            number.filter(|number| number.to_string() == digits).ok_or(PartitionNameError::Number)?;
+        Ok(Self { queue: queue.parse()?, number })
+    }
+}
+
+macro_rules! text {
+    ($type:ty, $error:ty) => {
+        impl TryFrom<String> for $type {
+            type Error = $error;
+
+            fn try_from(text: String) -> Result<Self, $error> {
+                text.parse()
+            }
+        }
+
+        impl From<$type> for String {
+            fn from(name: $type) -> Self {
+                name.to_string()
+            }
+        }
+    };
+}
+text!(QueueName, QueueNameError);
+text!(PartitionName, PartitionNameError);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn queue(text: &str) -> QueueName {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn a_name_without_application_belongs_to_the_default_one() {
+        assert_eq!(queue("mail"), queue("default:mail"));
+        assert_eq!(queue("default:mail").to_string(), "mail");
+        assert_eq!((queue("notes:mail").application(), queue("notes:mail").name()), ("notes", "mail"));
+    }
+
+    #[test]
+    fn partitions_of_queues_with_dashes_are_told_apart() {
+        let partition: PartitionName = "a-b-12".parse().unwrap();
+        assert_eq!((partition.queue(), partition.number()), (&queue("a-b"), 12));
+        for text in ["mail", "mail-", "mail-0", "mail-01", "mail-201", "mail-x", "-1"] {
+            assert!(text.parse::<PartitionName>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn hostile_names_are_refused_with_the_reason() {
+        for (text, why) in [
+            ("", QueueNameError::Empty),
+            ("..", QueueNameError::Dots),
+            ("a/b", QueueNameError::Character('/')),
+            ("a b", QueueNameError::Character(' ')),
+            ("a:b:c", QueueNameError::Character(':')),
+            (".failed", QueueNameError::Empty),
+        ] {
+            assert_eq!(text.parse::<QueueName>(), Err(why), "{text:?}");
+        }
+        assert_eq!("x".repeat(51).parse::<QueueName>(), Err(QueueNameError::Long(51)));
+    }
+
+    /// Or its messages would have a place, and its failures none.
+    #[test]
+    fn bytes_count_with_those_of_the_place_for_failures() {
+        let wide = "\u{1f98a}".repeat(48);
+        assert_eq!(queue(&wide).failed().unwrap().to_string().len(), 199);
+        let wider = format!("{wide}\u{1f98a}");
+        assert_eq!(wider.parse::<QueueName>(), Err(QueueNameError::Bytes(203)));
+        assert_eq!(format!("{wider}.failed").parse::<QueueName>(), Err(QueueNameError::Bytes(203)));
+        assert_eq!(format!("ab:{wide}").parse::<QueueName>(), Err(QueueNameError::Bytes(202)));
+    }
+
+    #[test]
+    fn the_longest_name_has_a_place_for_its_failures() {
+        let longest = queue(&"x".repeat(50));
+        let failed = longest.failed().unwrap();
+        assert_eq!(queue(&failed.to_string()), failed);
+        assert_eq!((failed.failed(), failed.failures_of()), (None, Some(longest)));
+    }
+}

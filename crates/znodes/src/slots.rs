@@ -1,0 +1,441 @@
+//! Slots: at most N hosts at a time (seed 002).
+
+use serde::{Deserialize, Serialize};
+
+use crate::entry::{Entry, Kind};
+use crate::name::Name;
+use crate::payload::{Json, Payload, PayloadError};
+use crate::quote::Quoted;
+use crate::znode::{Dir, Znode};
+
+const POOLS: Entry = Entry {
+    pattern: "/slots",
+    kind: Kind::Persistent,
+    payload: "nothing",
+    written_by: "whoever creates the first pool",
+    guarded_by: "nothing: it only exists",
+    deleted_by: "nobody",
+    seed: "002: the folder of lock znodes",
+};
+
+const POOL: Entry = Entry {
+    pattern: "/slots/<pool>",
+    kind: Kind::Persistent,
+    payload: "JSON: maximum, count, frozen (by whom, why, since)",
+    written_by: "`slots create`, `set-max`, `freeze`, `thaw`; every admission",
+    guarded_by: "its version: every write names the one it was decided by",
+    deleted_by: "`slots delete`",
+    seed: "002: the number of lock names, which was in the scripts' code",
+};
+
+const BORN: Entry = Entry {
+    pattern: "/slots/<pool>/born-<unique>",
+    kind: Kind::Persistent,
+    payload: "nothing",
+    written_by: "`slots create`",
+    guarded_by: "its name, which is never used again: an admission checks it, because a pool that was made anew counts its versions anew",
+    deleted_by: "`slots delete`",
+    seed: "none: closes `a late host is admitted by what an earlier pool of that name allowed`",
+};
+
+const SLOT: Entry = Entry {
+    pattern: "/slots/<pool>/lock<number>",
+    kind: Kind::Persistent,
+    payload: "JSON: holder, host, boot id, pid and its start time, who, reason, command, since, ticket; plain text is read as the holder's name",
+    written_by: "the holder, when it is admitted or resumes; ephemeral if asked for",
+    guarded_by: "the holder's ticket",
+    deleted_by: "the holder, on release; an operator, by force",
+    seed: "002: `/lock1` … `/lockN`",
+};
+
+const TICKETS: Entry = dir("/slots/<pool>/tickets", "the folder of tickets");
+const TICKET: Entry = Entry {
+    pattern: "/slots/<pool>/tickets/<ticket>",
+    kind: Kind::Persistent,
+    payload: "the slot's number, which its name begins with",
+    written_by: "the holder, when it is admitted; ephemeral with an ephemeral slot",
+    guarded_by: "its name, which is never used again; an admission leaves no other ticket for its slot",
+    deleted_by: "whoever deletes the slot, in the same transaction; if the slot was deleted by hand, who is admitted to it next",
+    seed: "none: closes `a late script deletes its successor's slot`",
+};
+
+const ALIVE_DIR: Entry = dir("/slots/<pool>/alive", "the folder of signs of life");
+const ALIVE: Entry = Entry {
+    pattern: "/slots/<pool>/alive/<ticket>",
+    kind: Kind::Ephemeral,
+    payload: "the holder's name",
+    written_by: "the process that runs under the slot, in every session",
+    guarded_by: "its name, which is never used again",
+    deleted_by: "the release, or the end of the session",
+    seed: "none: tells a stuck holder from a dead one",
+};
+
+const QUEUE: Entry = dir("/slots/<pool>/queue", "the folder of waiters");
+const WAITER: Entry = Entry {
+    pattern: "/slots/<pool>/queue/<place>",
+    kind: Kind::EphemeralSequence,
+    payload: "JSON: holder, host, pid, who, reason, since, polling",
+    written_by: "who waits; persistent for a polling FleetLock client",
+    guarded_by: "its name, which is never used again",
+    deleted_by: "the admission, who gives up, or the end of the session; a polling client's lapses after 10 minutes of silence",
+    seed: "none: the seed's hosts polled without order",
+};
+
+const HISTORY: Entry = dir("/slots/<pool>/history", "the folder of what happened");
+const EVENT: Entry = Entry {
+    pattern: "/slots/<pool>/history/event-",
+    kind: Kind::PersistentSequence,
+    payload: "JSON: what happened, to which slot and holder, by whom, why",
+    written_by: "whatever changes the pool, in the same transaction",
+    guarded_by: "nothing: it is written once",
+    deleted_by: "later writers, beyond the newest 1,000",
+    seed: "none: `operator who releases by hand must be recorded`",
+};
+
+const DISARMED_DIR: Entry = dir("/slots/<pool>/disarmed", "the folder of hosts that are out of service");
+const DISARMED: Entry = Entry {
+    pattern: "/slots/<pool>/disarmed/<holder>",
+    kind: Kind::Persistent,
+    payload: "JSON: since when, why",
+    written_by: "`slots watch`, after its command succeeded",
+    guarded_by: "nothing: it only exists",
+    deleted_by: "`slots rearm`",
+    seed: "002: `the host stays out of service until a person repairs it`",
+};
+
+const fn dir(pattern: &'static str, seed: &'static str) -> Entry {
+    Entry {
+        pattern,
+        kind: Kind::Persistent,
+        payload: "nothing",
+        written_by: "`slots create`",
+        guarded_by: "nothing: it only exists",
+        deleted_by: "`slots delete`",
+        seed,
+    }
+}
+
+/// Every znode of slots.
+pub const ENTRIES: &[Entry] = &[
+    POOLS,
+    POOL,
+    BORN,
+    SLOT,
+    TICKETS,
+    TICKET,
+    ALIVE_DIR,
+    ALIVE,
+    QUEUE,
+    WAITER,
+    HISTORY,
+    EVENT,
+    DISARMED_DIR,
+    DISARMED,
+];
+
+/// What a pool is now.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Pool {
+    /// How many may be in at a time.
+    pub max: u32,
+    /// How many were in after the last admission.
+    pub count: u32,
+    /// Nobody new gets in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub frozen: Option<Frozen>,
+}
+
+impl Json for Pool {
+    const WHAT: &'static str = "a pool of slots";
+}
+
+/// An emergency stop.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Frozen {
+    /// Who pulled it.
+    pub by: String,
+    /// Why.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// Running commands are asked to end, too.
+    #[serde(default)]
+    pub tell: bool,
+}
+
+/// A process, told from any other that ever had its number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Process {
+    /// Its number.
+    pub pid: u32,
+    /// When it started, in clock ticks since boot.
+    pub started: u64,
+}
+
+/// Who holds a slot. What a seed's script wrote has a name only.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Holder {
+    /// The name that it holds by: the host's, unless told otherwise.
+    pub holder: String,
+    /// The host that it runs on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host: Option<String>,
+    /// That host's machine id: two hosts may have one name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub machine_id: Option<String>,
+    /// That host's boot: another one means that nothing of before runs any more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub boot_id: Option<String>,
+    /// The pid namespace that the numbers below belong to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pid_namespace: Option<u64>,
+    /// The process that holds it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub process: Option<Process>,
+    /// The guard of what it runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub guard: Option<Process>,
+    /// The user who started it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub who: Option<String>,
+    /// Why.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// What it runs.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub command: Vec<String>,
+    /// Since when, by the host's clock, in ms; ages are counted by the server's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub since_ms: Option<u64>,
+    /// What it holds it by; a seed's script has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ticket: Option<String>,
+    /// It ends with its session.
+    #[serde(default)]
+    pub ephemeral: bool,
+}
+
+impl Payload for Holder {
+    fn encode(&self) -> Vec<u8> {
+        serde_json::to_vec(self).expect("it has string keys and nothing that can fail")
+    }
+
+    /// JSON if it looks like it; any other text is the name of whoever wrote it.
+    fn decode(data: &[u8]) -> Result<Self, PayloadError> {
+        let expected = "the holder of a slot";
+        let text =
+            std::str::from_utf8(data).map_err(|source| PayloadError { expected, source: source.into() })?;
+        if text.trim_start().starts_with('{') {
+            return serde_json::from_str(text)
+                .map_err(|source| PayloadError { expected, source: source.into() });
+        }
+        Ok(Self { holder: text.trim().to_owned(), ..Self::default() })
+    }
+}
+
+/// Who waits for a slot.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Waiter {
+    /// The name that it will hold by.
+    pub holder: String,
+    /// Where it runs.
+    pub host: String,
+    /// What it is.
+    pub pid: u32,
+    /// The user who started it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub who: Option<String>,
+    /// Why.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// It has no session and must ask again within 10 minutes.
+    #[serde(default)]
+    pub polling: bool,
+}
+
+impl Json for Waiter {
+    const WHAT: &'static str = "a waiter for a slot";
+}
+
+/// What can happen in a pool.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum What {
+    /// The pool was created.
+    Created,
+    /// Somebody was admitted.
+    Acquired,
+    /// A later run of the holder took its slot over.
+    Resumed,
+    /// The holder gave it back.
+    Released,
+    /// Somebody else gave it back.
+    Forced,
+    /// The maximum was changed.
+    SetMax,
+    /// Emergency stop.
+    Frozen,
+    /// Its end.
+    Thawed,
+}
+
+/// One thing that happened.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Event {
+    /// What it was.
+    pub what: What,
+    /// To which slot.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slot: Option<u32>,
+    /// Of whom.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub holder: Option<String>,
+    /// Who did it.
+    pub by: String,
+    /// Why, or the new maximum.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub detail: Option<String>,
+}
+
+impl Json for Event {
+    const WHAT: &'static str = "an entry of a pool's history";
+}
+
+/// Why a host queues itself up no more.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Disarmed {
+    /// What it has done.
+    pub reason: String,
+}
+
+impl Json for Disarmed {
+    const WHAT: &'static str = "a disarmed watchdog";
+}
+
+/// All pools.
+pub fn pools() -> Znode<()> {
+    POOLS.at(&[])
+}
+
+/// One pool.
+pub fn pool(pool: &Name) -> Znode<Pool> {
+    POOL.at(&[pool])
+}
+
+/// What tells a pool from earlier ones of its name.
+pub fn born(pool: &Name, unique: &str) -> Znode<()> {
+    BORN.at(&[pool, &Quoted(unique)])
+}
+
+/// The unique part of a child of a pool that tells it from earlier ones, if it is that.
+pub fn born_unique(child: &str) -> Option<&str> {
+    child.strip_prefix("born-")
+}
+
+/// One slot; they count from 1.
+pub fn slot(pool: &Name, number: u32) -> Znode<Holder> {
+    SLOT.at(&[pool, &number])
+}
+
+/// The number of the slot that a child of a pool is, if it is one.
+pub fn slot_number(child: &str) -> Option<u32> {
+    let digits = child.strip_prefix("lock")?;
+    let number = digits.parse().ok().filter(|number| *number > 0)?;
+    // `lock01` is not a name of ours, nor is `lock+1`.
+    (digits == u32::to_string(&number)).then_some(number)
+}
+
+/// What somebody holds a slot by.
+pub fn ticket(pool: &Name, ticket: &str) -> Znode<u64> {
+    TICKET.at(&[pool, &Quoted(ticket)])
+}
+
+/// All tickets.
+pub fn tickets(pool: &Name) -> Znode<()> {
+    TICKETS.at(&[pool])
+}
+
+/// The name of a ticket for this slot. `unique` is never used again.
+pub fn ticket_name(slot: u32, unique: &str) -> String {
+    format!("{slot}-{unique}")
+}
+
+/// The slot that a ticket is for, as its name tells.
+pub fn ticket_slot(ticket: &str) -> Option<u32> {
+    ticket.split_once('-')?.0.parse().ok()
+}
+
+/// That the process under a ticket lives.
+pub fn alive(pool: &Name, ticket: &str) -> Znode<crate::Text> {
+    ALIVE.at(&[pool, &Quoted(ticket)])
+}
+
+/// All signs of life.
+pub fn alive_dir(pool: &Name) -> Znode<()> {
+    ALIVE_DIR.at(&[pool])
+}
+
+/// Who waits.
+pub fn queue(pool: &Name) -> Znode<Dir> {
+    QUEUE.at(&[pool])
+}
+
+/// One who waits.
+pub fn waiter(pool: &Name, place: &str) -> Znode<Waiter> {
+    WAITER.at(&[pool, &Quoted(place)])
+}
+
+/// What happened.
+pub fn history(pool: &Name) -> Znode<Dir> {
+    HISTORY.at(&[pool])
+}
+
+/// The next thing that happens.
+pub fn event(pool: &Name) -> Znode<Event> {
+    EVENT.at(&[pool])
+}
+
+/// All who are out of service.
+pub fn disarmed_dir(pool: &Name) -> Znode<Dir> {
+    DISARMED_DIR.at(&[pool])
+}
+
+/// Who is out of service.
+pub fn disarmed(pool: &Name, holder: &Name) -> Znode<Disarmed> {
+    DISARMED.at(&[pool, holder])
+}
+
+/// The folders of a pool, in the order of their creation.
+pub fn folders(pool: &Name) -> Vec<Znode<()>> {
+    [TICKETS, ALIVE_DIR, QUEUE, HISTORY, DISARMED_DIR].iter().map(|entry| entry.at(&[pool])).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_script_wrote_is_the_holders_name() {
+        let holder = Holder::decode(b"web-17.example.org\n").unwrap();
+        assert_eq!((holder.holder.as_str(), holder.ticket), ("web-17.example.org", None));
+    }
+
+    #[test]
+    fn holder_survives_being_stored() {
+        let holder = Holder { holder: "a".to_owned(), ticket: Some("t".to_owned()), ..Holder::default() };
+        assert_eq!(Holder::decode(&holder.encode()).unwrap(), holder);
+    }
+
+    #[test]
+    fn only_exact_names_are_slots() {
+        for (child, number) in [
+            ("lock1", Some(1)),
+            ("lock12", Some(12)),
+            ("lock01", None),
+            ("lock0", None),
+            ("queue", None),
+            ("lock+1", None),
+        ] {
+            assert_eq!(slot_number(child), number, "{child}");
+        }
+    }
+}

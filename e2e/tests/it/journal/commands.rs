@@ -1,0 +1,105 @@
+//! What the command line does with a journal.
+
+use std::process::{Command, Output};
+
+use menagerie_journal::{Commit, Journal, NewMessage, TopicConfig};
+use menagerie_testkit::{Process, RawClient, binary, eventually};
+use rustix::process::Signal;
+
+use super::{Served, runtime, spot, topic};
+use crate::ask::{children, look};
+
+fn menagerie(args: &[&str]) -> Output {
+    Command::new(binary()).args(args).output().expect("it can be run")
+}
+
+fn text(output: &Output) -> String {
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+#[test]
+fn a_journal_is_listed_read_backed_up_verified_and_restored() {
+    let mut served = Served::start();
+    let client = served.client();
+    runtime().block_on(async {
+        client.create_topic(&topic(), TopicConfig::partitions(2)).await.expect("a topic");
+        for n in 0..5 {
+            client
+                .commit(Commit::append(spot(1), NewMessage::new(format!("message {n}"))))
+                .await
+                .expect("appended");
+        }
+    });
+    let data = served.data();
+    let data = data.to_str().expect("its name is text");
+    assert!(text(&menagerie(&["journal", "topics", "--data", data])).contains("mail"));
+    let cat = text(&menagerie(&["journal", "cat", "mail", "--data", data, "-o", "json"]));
+    assert_eq!(cat.lines().count(), 5);
+    assert!(cat.lines().next().expect("a line").contains("\"body\":\"message 0\""));
+    let tail = text(&menagerie(&["journal", "tail", "mail", "-n", "2", "--data", data]));
+    assert_eq!(tail.lines().count(), 2);
+    assert!(tail.ends_with("message 4\n"));
+    assert!(text(&menagerie(&["journal", "stat", "mail", "--data", data])).contains("CONSUMER"));
+    assert!(text(&menagerie(&["journal", "stat", "--data", data])).contains("MESSAGES"));
+    let missing = menagerie(&["journal", "cat", "nothing", "--data", data]);
+    assert!(String::from_utf8_lossy(&missing.stderr).contains("there is no topic nothing"));
+    let busy = menagerie(&["journal", "verify", "--data", data]);
+    assert_eq!(busy.status.code(), Some(74), "a running journal is not verified");
+
+    let file = served.data().join("backup");
+    let file = file.to_str().expect("its name is text").to_owned();
+    text(&menagerie(&["journal", "backup", &file, "--data", data]));
+    served.process.signal(Signal::TERM);
+    assert_eq!(served.process.wait_for_end().status.code(), Some(0));
+    text(&menagerie(&["journal", "verify", "--data", data]));
+    let gone = menagerie(&["journal", "topics", "--data", data]);
+    assert_eq!(gone.status.code(), Some(69));
+    let elsewhere = tempfile::tempdir().expect("a temporary folder");
+    let elsewhere = elsewhere.path().to_str().expect("its name is text");
+    text(&menagerie(&["journal", "restore", &file, "--data", elsewhere]));
+    text(&menagerie(&["journal", "verify", "--data", elsewhere]));
+    let args = ["journal", "--unregistered", "--listen", "127.0.0.1:0", "--data", elsewhere];
+    let restored = Process::menagerie(args);
+    restored.wait_for_line("that it serves", |line| line.starts_with("journal ready on ").then_some(()));
+    let again = text(&menagerie(&["journal", "cat", "mail", "--data", elsewhere, "-o", "json"]));
+    assert_eq!(again, cat);
+}
+
+#[test]
+fn up_runs_a_journal_and_registers_it() {
+    let root = tempfile::tempdir().expect("a temporary folder");
+    let data = root.path().to_str().expect("its name is text");
+    let args = [
+        "up",
+        "--data",
+        data,
+        "--keeper-listen",
+        "127.0.0.1:0",
+        "--journal-listen",
+        "127.0.0.1:0",
+        "--queue-listen",
+        "127.0.0.1:0",
+        "--slots-listen",
+        "127.0.0.1:0",
+    ];
+    let mut up = Process::menagerie(args);
+    let keeper =
+        up.wait_for_line("where the keeper is", |line| line.strip_prefix("keeper ready on ")?.parse().ok());
+    up.wait_for_line("where the journal is", |line| line.starts_with("journal ready on ").then_some(()));
+    let mut client = RawClient::open(keeper);
+    let name = eventually("the journal to register", || {
+        let found = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            children(&mut client, "/menagerie/components/journal")
+        }));
+        found.ok().filter(|found| found.len() == 1)?.pop()
+    });
+    let (entry, _) =
+        look(&mut client, &format!("/menagerie/components/journal/{name}")).expect("it is registered");
+    let token = root.path().join("journal/token").canonicalize().expect("it has a token");
+    let entry = String::from_utf8(entry).expect("text");
+    assert!(entry.contains(token.to_str().expect("its name is text")), "{entry}");
+    assert!(text(&menagerie(&["journal", "stat", "--data", data])).contains("TOPICS"));
+    up.signal(Signal::TERM);
+    assert_eq!(up.wait_for_end().status.code(), Some(0));
+}

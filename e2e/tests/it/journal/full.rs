@@ -1,0 +1,106 @@
+//! A disk that is really full: commits are refused, readers go on, and it resumes when there is room.
+
+use std::fs;
+
+use menagerie_journal::{
+    Append, Client, Commit, Consumer, Fence, Journal, JournalError, MessageId, NewMessage, Read, TopicConfig,
+};
+use menagerie_testkit::eventually;
+
+use super::{Served, runtime, spot, topic};
+
+/// Mounts a small file system, of which only this process knows, over the data folder, puts a file there that can be taken
+/// away again, and becomes the journal.
+const SMALL: &str = "mount -t tmpfs -o size=$1,mode=700 none \"$0\" && head -c 60M /dev/zero > \"$0/filler\" && shift && exec \"$@\"";
+
+fn start(size: &str, args: &[&str]) -> Served {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let path = folder.path().to_str().expect("its name is text").to_owned();
+    // Without privileges it takes a user namespace, too.
+    let kind = if rustix::process::geteuid().is_root() { "-m" } else { "-rm" };
+    Served::start_in(folder, &["unshare", kind, "sh", "-c", SMALL, &path, size], args)
+}
+
+/// Does not compress.
+fn noise(number: u64) -> Vec<u8> {
+    let mut state = number.wrapping_mul(0x2545_f491_4f6c_dd1d) | 1;
+    let mut next = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state
+    };
+    (0..16 << 10).flat_map(|_| next().to_le_bytes()).collect()
+}
+
+async fn append(client: &Client, number: u64) -> Result<MessageId, JournalError> {
+    let message = NewMessage::new(noise(number));
+    let commit = Commit { appends: vec![Append { partition: spot(1), message }], ..Commit::default() };
+    Ok(client.commit(commit).await?.appends[0].id().expect("it is there"))
+}
+
+/// Appends until the disk is full; returns what was acknowledged.
+async fn fill(client: &Client) -> Vec<MessageId> {
+    let mut ids = Vec::new();
+    loop {
+        match append(client, ids.len() as u64).await {
+            Ok(id) => ids.push(id),
+            Err(error) => {
+                assert_eq!(error, JournalError::DiskFull);
+                assert!(error.help().contains("free space"), "{}", error.help());
+                return ids;
+            }
+        }
+        assert!(ids.len() < 10_000, "the disk does not get full");
+    }
+}
+
+async fn assert_all_there(client: &Client, ids: &[MessageId]) {
+    let (mut after, mut found) = (MessageId::ZERO, Vec::new());
+    loop {
+        let batch = client.read(Read::after(spot(1), after).limit(16)).await.expect("reading goes on");
+        let Some(last) = batch.messages.last() else { break };
+        after = last.id;
+        for message in &batch.messages {
+            assert_eq!(message.body, noise(found.len() as u64), "message {}", found.len());
+            found.push(message.id);
+        }
+    }
+    assert_eq!(found, ids, "each that was acknowledged, and no other");
+}
+
+#[test]
+fn a_full_disk_refuses_appends_and_resumes_when_there_is_room() {
+    let mut served = start("160m", &["--reserve", "0"]);
+    let client = served.client();
+    let runtime = runtime();
+    runtime.block_on(client.create_topic(&topic(), TopicConfig::default())).expect("a topic");
+    let mut ids = runtime.block_on(fill(&client));
+    assert!(!ids.is_empty(), "there was room at first");
+    runtime.block_on(assert_all_there(&client, &ids));
+    assert_eq!(runtime.block_on(append(&client, 0)), Err(JournalError::DiskFull), "it stays full");
+    assert!(served.process.try_wait().is_none(), "it goes on");
+    fs::remove_file(served.seen().join("filler")).expect("it is there");
+    let id = eventually("room", || runtime.block_on(append(&client, ids.len() as u64)).ok());
+    ids.push(id);
+    runtime.block_on(assert_all_there(&client, &ids));
+}
+
+#[test]
+fn before_the_disk_is_full_there_is_room_left_to_make_room() {
+    let mut served = start("400m", &[]);
+    let client = served.client();
+    let runtime = runtime();
+    runtime.block_on(client.create_topic(&topic(), TopicConfig::default())).expect("a topic");
+    let ids = runtime.block_on(fill(&client));
+    runtime.block_on(assert_all_there(&client, &ids));
+    let last = *ids.last().expect("there was room at first");
+    runtime.block_on(async {
+        let consumer = Consumer::new("worker").expect("a name");
+        client.open(&spot(1), &consumer, Fence::new(1, 1)).await.expect("it is not an append");
+        client.trim(&spot(1), last).await.expect("it makes room");
+    });
+    let id = eventually("what was trimmed to go", || runtime.block_on(append(&client, 0)).ok());
+    runtime.block_on(assert_all_there(&client, &[id]));
+    assert!(served.process.try_wait().is_none(), "it goes on");
+}

@@ -1,0 +1,132 @@
+//! Clients that take nothing, and clients that are many: only the offender suffers.
+
+use std::fs;
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
+
+use menagerie_journal::{Append, Commit, Journal, MessageId, NewMessage, Read, TopicConfig};
+use menagerie_testkit::DEADLINE;
+
+use super::{Served, runtime, spot, topic};
+use crate::process::{allow_files, peak_rss_mb};
+
+const CROWD: usize = 2_000;
+
+/// A frame of the journal's protocol, written by hand.
+fn frame(number: u64, kind: u8, body: &[u8]) -> Vec<u8> {
+    let mut out = (9 + body.len() as u32).to_le_bytes().to_vec();
+    out.extend(number.to_le_bytes());
+    out.push(kind);
+    out.extend(body);
+    out
+}
+
+fn hello(token: &str) -> Vec<u8> {
+    let mut body = b"MJNL".to_vec();
+    body.extend(1u32.to_le_bytes());
+    body.push(token.len() as u8);
+    body.extend(token.as_bytes());
+    frame(0, 0, &body)
+}
+
+/// Asks for everything in partition 1.
+fn read(number: u64, wait: Duration) -> Vec<u8> {
+    let mut body = vec![topic().as_str().len() as u8];
+    body.extend(topic().as_str().as_bytes());
+    body.extend(1u32.to_le_bytes());
+    body.extend(0u64.to_le_bytes());
+    body.extend(u64::MAX.to_le_bytes());
+    body.push(0);
+    body.extend(u32::MAX.to_le_bytes());
+    body.extend(u32::MAX.to_le_bytes());
+    body.extend((wait.as_millis() as u64).to_le_bytes());
+    frame(number, 4, &body)
+}
+
+/// A connection that was let in.
+fn connect(address: SocketAddr, token: &str) -> TcpStream {
+    let mut stream = TcpStream::connect(address).expect("it listens");
+    stream.set_read_timeout(Some(DEADLINE)).expect("a socket has options");
+    stream.write_all(&hello(token)).expect("it takes it");
+    let mut reply = [0; 17];
+    stream.read_exact(&mut reply).expect("it answers");
+    assert_eq!(reply[12], 0, "it is let in");
+    stream
+}
+
+#[test]
+fn a_reader_that_takes_nothing_holds_up_nobody_and_costs_little_memory() {
+    const MESSAGE: usize = 1 << 20;
+    let served = Served::start();
+    let client = served.client();
+    let runtime = runtime();
+    runtime.block_on(async {
+        client.create_topic(&topic(), TopicConfig::partitions(2)).await.expect("a topic");
+        for n in 0..48u8 {
+            let message = NewMessage::new(vec![n; MESSAGE]);
+            client.commit(Commit::append(spot(1), message)).await.expect("appended");
+        }
+    });
+    let token = fs::read_to_string(served.token_file()).expect("the token is there");
+    let token = token.trim();
+    // Each asks for gigabytes, together, and takes nothing of it.
+    let slow: Vec<TcpStream> = (0..4)
+        .map(|_| {
+            let mut stream = connect(served.address, token);
+            let wishes: Vec<u8> = (1..=200).flat_map(|number| read(number, Duration::ZERO)).collect();
+            stream.write_all(&wishes).expect("it takes them");
+            stream
+        })
+        .collect();
+    runtime.block_on(async {
+        for n in 0..200 {
+            client.commit(Commit::append(spot(2), NewMessage::new(format!("{n}")))).await.expect("appended");
+            let all = Read::after(spot(2), MessageId::ZERO);
+            assert_eq!(client.read(all).await.expect("read").messages.len(), n + 1);
+        }
+    });
+    let peak = peak_rss_mb(served.process.id());
+    // Without a bound it would be 4 × 200 × 48 MB. Bounded are 16 MiB for each of them, beside what the journal needs.
+    assert!(peak < 600, "{peak} MB");
+    drop(slow);
+}
+
+#[test]
+fn two_thousand_connections_are_borne() {
+    allow_files(CROWD as u64 * 2 + 1_000);
+    let served = Served::start();
+    let client = served.client();
+    let runtime = runtime();
+    runtime.block_on(client.create_topic(&topic(), TopicConfig::default())).expect("a topic");
+    let token = fs::read_to_string(served.token_file()).expect("the token is there");
+    let token = token.trim();
+    let crowd: Vec<TcpStream> = (0..CROWD)
+        .map(|n| match n % 4 {
+            // Some say nothing, some nonsense, and some begin a frame that never ends; most wait for messages.
+            0 => TcpStream::connect(served.address).expect("it listens"),
+            1 => {
+                let mut stream = TcpStream::connect(served.address).expect("it listens");
+                let nonsense: &[u8] = if n % 8 == 1 { &[0xff; 64] } else { &[200, 0, 0, 0, 1] };
+                // It may have hung up already.
+                let _ = stream.write_all(nonsense);
+                stream
+            }
+            _ => {
+                let mut stream = connect(served.address, token);
+                stream.write_all(&read(1, Duration::from_secs(600))).expect("it takes it");
+                stream
+            }
+        })
+        .collect();
+    let commit = Commit {
+        appends: vec![Append { partition: spot(1), message: NewMessage::new("news") }],
+        ..Commit::default()
+    };
+    runtime.block_on(client.commit(commit)).expect("it goes on");
+    for (mut stream, _) in crowd.into_iter().zip(0..).filter(|(_, n)| n % 4 > 1) {
+        let mut reply = [0; 13];
+        stream.read_exact(&mut reply).expect("each is told");
+        assert_eq!((reply[4], reply[12]), (1, 0));
+    }
+}

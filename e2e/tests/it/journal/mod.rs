@@ -1,0 +1,95 @@
+//! `menagerie journal`: crashes under load, slow and full disks, and its commands.
+
+mod commands;
+mod crash;
+#[cfg(feature = "strace")]
+mod full;
+mod hostile;
+mod serving;
+#[cfg(feature = "strace")]
+mod strace;
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use menagerie_journal::client::Address;
+use menagerie_journal::server::Token;
+use menagerie_journal::{Client, PartitionId, Topic};
+use menagerie_testkit::{Process, binary};
+use tempfile::TempDir;
+
+/// A journal in a folder of its own, in a process.
+pub struct Served {
+    folder: TempDir,
+    process: Process,
+    address: SocketAddr,
+}
+
+impl Served {
+    pub fn start() -> Self {
+        Self::start_under(&[], &[])
+    }
+
+    /// Runs it under another program, with more arguments.
+    pub fn start_under(line: &[&str], args: &[&str]) -> Self {
+        Self::start_in(tempfile::tempdir().expect("a temporary folder"), line, args)
+    }
+
+    /// In a folder that is there.
+    pub fn start_in(folder: TempDir, line: &[&str], args: &[&str]) -> Self {
+        let (process, address) = spawn(line, folder.path(), "127.0.0.1:0", args);
+        Self { folder, process, address }
+    }
+
+    /// kill -9, and again on the same data and port.
+    pub fn crash(&mut self) {
+        self.process.kill();
+        let (process, address) = spawn(&[], self.folder.path(), &self.address.to_string(), &[]);
+        (self.process, self.address) = (process, address);
+    }
+
+    pub fn client(&self) -> Client {
+        let token = Token::read(&self.token_file()).expect("the token is there");
+        Client::new(Address { address: self.address.to_string(), token, authority: None })
+    }
+
+    pub fn token_file(&self) -> PathBuf {
+        self.seen().join("journal/token")
+    }
+
+    /// The data folder as the process sees it.
+    pub fn seen(&self) -> PathBuf {
+        let within = self.folder.path().strip_prefix("/").expect("a full path");
+        Path::new("/proc").join(self.process.id().to_string()).join("root").join(within)
+    }
+
+    pub fn data(&self) -> PathBuf {
+        self.folder.path().to_owned()
+    }
+}
+
+fn spawn(line: &[&str], data: &Path, listen: &str, args: &[&str]) -> (Process, SocketAddr) {
+    let menagerie = binary();
+    let mut words: Vec<&str> = line.to_vec();
+    words.push(menagerie.to_str().expect("its name is text"));
+    words.extend(["--log-level", "warn", "journal", "--unregistered", "--listen", listen, "--data"]);
+    words.push(data.to_str().expect("its name is text"));
+    words.extend(args);
+    let process = Process::spawn(Command::new(words[0]).args(&words[1..]));
+    let ready = |line: &str| line.strip_prefix("journal ready on ")?.parse().ok();
+    let address = process.wait_for_line("where it listens", ready);
+    (process, address)
+}
+
+pub fn runtime() -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime")
+}
+
+pub fn topic() -> Topic {
+    Topic::new("mail").expect("a name")
+}
+
+pub fn spot(number: u32) -> PartitionId {
+    PartitionId::new(topic(), number)
+}

@@ -1,0 +1,27 @@
+//! The suites. Each starts its own keepers, so they can run side by side.
+
+mod ask;
+mod authority;
+mod backup;
+mod cli;
+mod crash;
+mod dice;
+mod full;
+mod hostile;
+mod journal;
+mod large;
+mod metrics;
+mod process;
+mod queue_http;
+mod queues;
+mod resume;
+mod slots;
+mod slow;
+mod snapshots;
+mod start;
+mod stop;
+#[cfg(feature = "strace")]
+mod strace;
+mod time;
+mod tls;
+mod up;

@@ -1,0 +1,95 @@
+//! Queues over HTTP, by the binary.
+
+mod commands;
+#[cfg(feature = "python")]
+mod schema;
+mod storm;
+
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
+
+use menagerie_testkit::Process;
+use serde_json::Value;
+
+use crate::cli::User;
+
+/// A machine that is busy may be slow, but not so slow.
+const LONG: Duration = Duration::from_secs(60);
+
+/// A server.
+pub struct Server {
+    pub process: Process,
+    pub address: SocketAddr,
+}
+
+impl Server {
+    pub fn start(user: &User, more: &[&str]) -> Self {
+        let process = user
+            .start(&[&["--log-level", "warn", "queue", "serve", "--listen", "127.0.0.1:0"], more].concat());
+        let ready = |line: &str| line.strip_prefix("queue ready on ")?.parse().ok();
+        let address = process.wait_for_line("where it listens", ready);
+        Self { process, address }
+    }
+
+    pub fn ask(&self, key: &str, method: &str, path: &str, body: &str) -> (u16, Value) {
+        Client::open(self.address, key)
+            .and_then(|mut client| client.ask(method, path, "", body))
+            .expect("it answers")
+    }
+}
+
+/// A connection that is kept.
+pub struct Client {
+    stream: TcpStream,
+    key: String,
+}
+
+impl Client {
+    pub fn open(address: SocketAddr, key: &str) -> std::io::Result<Self> {
+        let stream = TcpStream::connect(address)?;
+        stream.set_nodelay(true)?;
+        stream.set_read_timeout(Some(LONG))?;
+        Ok(Self { stream, key: key.to_owned() })
+    }
+
+    /// `headers`: whole lines.
+    pub fn ask(
+        &mut self,
+        method: &str,
+        path: &str,
+        headers: &str,
+        body: &str,
+    ) -> std::io::Result<(u16, Value)> {
+        let authorization = match self.key.as_str() {
+            "" => String::new(),
+            key => format!("Authorization: Application {key}\r\n"),
+        };
+        let length = body.len();
+        write!(
+            self.stream,
+            "{method} {path} HTTP/1.1\r\nHost: queue\r\n{authorization}{headers}Content-Length: {length}\r\n\r\n{body}"
+        )?;
+        let broken = || std::io::Error::from(std::io::ErrorKind::UnexpectedEof);
+        let mut answer = Vec::new();
+        loop {
+            let text = String::from_utf8_lossy(&answer).into_owned();
+            if let Some((head, body)) = text.split_once("\r\n\r\n") {
+                let field = |name: &str| {
+                    head.lines().find_map(|line| line.strip_prefix(name)?.trim().parse::<usize>().ok())
+                };
+                let length = field("content-length:").ok_or_else(broken)?;
+                if body.len() >= length {
+                    let code =
+                        head.split(' ').nth(1).and_then(|code| code.parse().ok()).ok_or_else(broken)?;
+                    return Ok((code, serde_json::from_str(body).unwrap_or(Value::Null)));
+                }
+            }
+            let mut buffer = [0; 16 << 10];
+            match self.stream.read(&mut buffer)? {
+                0 => return Err(broken()),
+                read => answer.extend_from_slice(&buffer[..read]),
+            }
+        }
+    }
+}

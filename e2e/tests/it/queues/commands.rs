@@ -1,0 +1,244 @@
+//! What operators type, and what they are told.
+
+use menagerie_testkit::eventually;
+use rustix::process::Signal;
+use serde_json::Value;
+
+use super::Fleet;
+use crate::cli::User;
+
+#[test]
+fn unknown_queue_is_an_error_with_a_tip() {
+    let fleet = Fleet::new("unknown");
+    let help = "menagerie queue create mail --partitions N";
+    for verb in [
+        &["put", "mail", "x"][..],
+        &["show", "mail"],
+        &["peek", "mail"],
+        &["failed", "mail"],
+        &["purge", "mail"],
+    ] {
+        fleet.user.fails(&[&["queue"], verb].concat(), 2, &["there is no queue mail", help]);
+    }
+    fleet.user.fails(&["queue", "put", "mail"], 2, &["nothing to put", "--file"]);
+    fleet.user.fails(&["queue", "create", "mail", "--partitions", "0"], 2, &["1 to 200"]);
+    fleet.user.fails(&["queue", "create", "a/b", "--partitions", "1"], 2, &["must not contain '/'"]);
+    fleet.user.fails(&["queue", "create", "a.failed", "--partitions", "1"], 2, &["given up", "another name"]);
+    fleet.user.fails(&["worker", "mail"], 2, &["nothing is said about what to do", "--python"]);
+    fleet.user.fails(&["worker", "mail", "--batch", "2", "--", "true"], 2, &["--serve"]);
+    fleet.user.fails(&["worker", "mail", "--", "no-such-program"], 127, &["cannot run no-such-program"]);
+    fleet.user.fails(&["worker", "mail", "--", "/"], 126, &["cannot run /", "can be executed"]);
+    fleet.user.fails(&["worker", "mail", "--commit", "never", "--", "true"], 2, &["each"]);
+    assert_eq!(fleet.user.ok(&["queue", "list"]).lines().count(), 1);
+}
+
+#[test]
+fn without_a_journal_nothing_is_made() {
+    let user = User::new("queues-homeless");
+    user.fails(
+        &["queue", "create", "mail", "--partitions", "1"],
+        69,
+        &["no journal is registered", "menagerie up"],
+    );
+}
+
+#[test]
+fn queue_is_made_once_and_deleted_only_on_purpose() {
+    let fleet = Fleet::with_queue("life", "mail-out-2", 3);
+    let user = &fleet.user;
+    fleet.create("mail-out-2", 3);
+    user.fails(
+        &["queue", "create", "mail-out-2", "--partitions", "4"],
+        1,
+        &["exists already, with 3 partitions"],
+    );
+    user.ok(&["queue", "put", "mail-out-2", "a", "b", "c", "d", "--partition", "2"]);
+    let list = user.json(&["queue", "list"]);
+    assert_eq!((&list[0]["queue"], &list[0]["lag"]), (&"mail-out-2".into(), &4.into()));
+    let peeked = user.ok(&["queue", "peek", "mail-out-2", "-n", "2", "-o", "json"]);
+    let bodies: Vec<Value> =
+        peeked.lines().map(|line| serde_json::from_str::<Value>(line).unwrap()["body"].clone()).collect();
+    assert_eq!(bodies, ["a", "b"]);
+    user.fails(&["queue", "delete", "mail-out-2"], 1, &["4 messages waiting", "--force"]);
+    user.ok(&["queue", "purge", "mail-out-2"]);
+    assert_eq!(fleet.lag("mail-out-2"), 0);
+    user.ok(&["queue", "delete", "mail-out-2"]);
+    user.fails(&["queue", "show", "mail-out-2"], 2, &["there is no queue"]);
+}
+
+#[test]
+fn lines_and_objects_are_put_as_they_say() {
+    let fleet = Fleet::with_queue("put", "mail", 4);
+    let user = &fleet.user;
+    let objects = concat!(
+        r#"{"body":"to three","partition":3}"#,
+        "\n\n",
+        r#"{"body":{"n":1},"key":"k"}"#,
+        "\n",
+        r#"{"body_base64":"/w==","partition":1,"dedup":"once"}"#,
+        "\n",
+        r#"{"body_base64":"/w==","partition":1,"dedup":"once"}"#,
+        "\n",
+        r#"{"body":"later","delay":"1h"}"#,
+        "\n",
+    );
+    let done =
+        user.run_with(&["queue", "put", "mail", "--file", "-", "--jsonl", "-o", "json"], objects.as_bytes());
+    assert_eq!(done.code, Some(0), "{}", done.stderr);
+    let put: Vec<Value> = done.text().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(put.len(), 5);
+    assert_eq!((&put[3]["duplicate"], &put[4]["delayed"]), (&true.into(), &true.into()));
+    let third = user.ok(&["queue", "peek", "mail", "-p", "3"]);
+    assert!(third.contains("to three"), "{third}");
+    let first = user.ok(&["queue", "peek", "mail", "-p", "1", "-o", "json"]);
+    assert_eq!(first.matches(r#""body_base64":"/w==""#).count(), 1, "{first}");
+    let view = fleet.show("mail");
+    assert_eq!(view["lag"], 3);
+    let delayed: u64 =
+        view["partitions"].as_array().unwrap().iter().filter_map(|one| one["delayed"].as_u64()).sum();
+    assert_eq!(delayed, 1);
+    let done =
+        user.run_with(&["queue", "put", "mail", "--file", "-", "--jsonl"], b"{\"body\":1}\nnonsense\n");
+    assert_eq!(done.code, Some(2));
+    assert!(done.stderr.contains("line 2 of - is no message"), "{}", done.stderr);
+    assert!(done.stderr.contains("1 message put into queue mail before this"), "{}", done.stderr);
+    assert_eq!(fleet.lag("mail"), 4);
+    // Those that are put at once have one id, if they are in different partitions.
+    let both = b"{\"body\":\"one\",\"partition\":1}\n{\"body\":\"two\",\"partition\":2}\n";
+    let done = user.run_with(&["queue", "put", "mail", "--file", "-", "--jsonl", "-o", "json"], both);
+    let put: Vec<Value> = done.text().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(put[0]["id"], put[1]["id"]);
+    let id = put[0]["id"].as_str().unwrap();
+    user.fails(&["queue", "get", "mail", id], 1, &["mail-1, mail-2", "--partition"]);
+    assert_eq!(user.ok(&["queue", "get", "mail", id, "-p", "2"]), "two");
+    assert_eq!(user.ok(&["queue", "get", "mail", id, "-o", "json"]).lines().count(), 2);
+}
+
+#[test]
+fn pauses_hold_queues_and_workers_and_move_nothing() {
+    let fleet = Fleet::with_queue("pause", "mail", 2);
+    let user = &fleet.user;
+    let worker = fleet.starting("mail", &[], &["sh", "work.sh"]);
+    let name = super::ready(&worker);
+    user.ok(&["queue", "pause", "mail", "--reason", "upgrade"]);
+    fleet.put("mail", 0..4);
+    assert!(user.ok(&["queue", "show", "mail", "--quick"]).contains("upgrade"));
+    user.ok(&["queue", "pause", "mail"]);
+    assert!(
+        user.ok(&["queue", "show", "mail", "--quick"]).contains("upgrade"),
+        "there is nothing new to say"
+    );
+    user.ok(&["queue", "pause", "mail", "--reason", "rollback"]);
+    assert!(user.ok(&["queue", "show", "mail", "--quick"]).contains("rollback"));
+    user.ok(&["queue", "pause", "--worker", &name]);
+    user.ok(&["queue", "resume", "mail"]);
+    eventually("it says that it is paused", || {
+        (user.json(&["queue", "workers"])[0]["paused"] == true).then_some(())
+    });
+    assert_eq!(fleet.lag("mail"), 4);
+    user.ok(&["queue", "resume", "--worker", &name]);
+    fleet.drained("mail");
+    super::assert_once(&fleet.handled());
+}
+
+#[test]
+fn failed_messages_are_shown_and_come_back() {
+    let fleet = Fleet::with_queue("failed", "mail", 1);
+    let user = &fleet.user;
+    let task =
+        "read -r body; echo \"cannot send $body\" >&2; [ -e mended ] || exit 65; echo \"$body\" >> sent";
+    let mut worker = fleet.starting("mail", &[], &["sh", "-c", task]);
+    super::ready(&worker);
+    user.ok(&["queue", "put", "mail", "a", "b"]);
+    let failed = eventually("both have failed", || {
+        let failed = user.json(&["queue", "failed", "mail"]);
+        failed.as_array().filter(|all| all.len() == 2).cloned()
+    });
+    assert_eq!((&failed[0]["origin"], &failed[0]["attempts"]), (&"mail-1".into(), &1.into()));
+    assert!(failed[0]["output"].as_str().unwrap().contains("cannot send a"), "{failed:?}");
+    let table = user.ok(&["queue", "failed", "mail"]);
+    assert!(table.contains("OUTPUT") && table.contains("cannot send b"), "{table}");
+    user.fails(&["queue", "peek", "mail.failed"], 2, &["`menagerie queue failed mail`"]);
+    user.fails(&["queue", "retry", "mail"], 2, &["required"]);
+    user.fails(&["queue", "retry", "mail", "12345"], 1, &["there is no message"]);
+    user.write("mended", "");
+    user.ok(&["queue", "retry", "mail", failed[1]["id"].as_str().unwrap()]);
+    assert_eq!(fleet.said("sent"), "b\n");
+    user.ok(&["queue", "forget", "mail", "--all"]);
+    assert_eq!(user.json(&["queue", "failed", "mail"]).as_array().map(Vec::len), Some(0));
+    worker.signal(Signal::INT);
+    assert_eq!(worker.wait_for_end().status.code(), Some(0));
+}
+
+#[test]
+fn checks_tell_lag_and_workers() {
+    let fleet = Fleet::with_queue("check", "mail", 2);
+    let user = &fleet.user;
+    fleet.put("mail", 0..3);
+    let check = |args: &[&str]| {
+        let done = user.run(&[&["check"], args].concat());
+        (done.code, done.text())
+    };
+    let (code, text) = check(&["lag", "mail", "--waiting-critical", "2"]);
+    assert!(code == Some(2) && text.starts_with("LAG CRITICAL - ") && text.contains("3 waiting"), "{text}");
+    let (code, text) = check(&["lag", "--queue", "mail", "-w", "1h"]);
+    assert!(code == Some(0) && text.contains("without a worker"), "{text}");
+    let (code, text) = check(&["workers", "mail"]);
+    assert!(code == Some(2) && text.contains("nobody serves queue mail"), "{text}");
+    let _worker = fleet.worker("mail", &[]);
+    fleet.drained("mail");
+    eventually("all is well", || {
+        let (lag, workers) = (check(&["lag", "mail", "-c", "1h"]), check(&["workers", "mail"]));
+        (lag.0 == Some(0) && workers.0 == Some(0)).then_some(())
+    });
+    let (code, text) = check(&["workers", "nothing"]);
+    assert!(code == Some(3) && text.contains("UNKNOWN"), "{text}");
+}
+
+#[test]
+fn large_messages_are_all_shown() {
+    let fleet = Fleet::with_queue("large", "mail", 1);
+    let user = &fleet.user;
+    let file = user.write("large", &"x".repeat(5 << 20));
+    for _ in 0..4 {
+        user.ok(&["queue", "put", "mail", "--file", &file, "--whole"]);
+    }
+    for verb in ["peek", "tail"] {
+        assert_eq!(user.ok(&["queue", verb, "mail"]).lines().count(), 4, "{verb}");
+        assert_eq!(user.ok(&["queue", verb, "mail", "-n", "3"]).lines().count(), 3, "{verb}");
+    }
+}
+
+#[test]
+fn what_a_task_prints_does_not_look_like_our_log() {
+    let fleet = Fleet::with_queue("forged", "mail", 1);
+    let user = &fleet.user;
+    let task = "printf 'no\\nWARN forged\\033[1m\\n'; exit 65";
+    let mut worker = user.command(&["worker", "mail", "--settle", "200ms", "--", "sh", "-c", task]);
+    let log = std::fs::File::create(user.folder().join("log")).unwrap();
+    let mut worker = worker.stdout(std::process::Stdio::null()).stderr(log).spawn().unwrap();
+    user.ok(&["queue", "put", "mail", "a"]);
+    eventually("it is given up", || fleet.file("log").contains("message given up").then_some(()));
+    worker.kill().unwrap();
+    worker.wait().unwrap();
+    let log = fleet.file("log");
+    let given_up = log.lines().find(|line| line.contains("message given up")).unwrap();
+    assert!(given_up.contains("forged") && !log.contains('\u{1b}'), "{log}");
+    assert!(!log.lines().any(|line| line.starts_with("WARN forged")), "{log}");
+}
+
+#[test]
+fn tail_follows_all_partitions() {
+    let fleet = Fleet::with_queue("tail", "mail", 3);
+    fleet.put("mail", 0..5);
+    let tail = fleet.user.start(&["queue", "tail", "mail", "-f", "-n", "2"]);
+    let number = |line: &str| line.rsplit_once("  ")?.1.parse::<u32>().ok();
+    for _ in 0..2 {
+        tail.wait_for_line("the newest", number);
+    }
+    fleet.put("mail", 100..103);
+    let mut came: Vec<u32> = (0..3).map(|_| tail.wait_for_line("what came", number)).collect();
+    // From three partitions, in any order.
+    came.sort_unstable();
+    assert_eq!(came, [100, 101, 102]);
+}

@@ -1,0 +1,218 @@
+//! Queues, by the binary: what workers do, what becomes of it when something dies, and what operators see.
+
+mod bodies;
+mod churn;
+mod commands;
+mod crash;
+mod first;
+mod import;
+mod rebalance;
+mod runners;
+mod signals;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use menagerie_testkit::{Process, eventually, eventually_within};
+use serde_json::Value;
+
+use crate::cli::User;
+
+/// What a busy machine may take for a few hundred messages.
+const LONG: Duration = Duration::from_secs(120);
+
+/// The task: says which message it was, in which partition, at which attempt, under which fence. Only one may be at a
+/// partition at a time, and the kernel knows which: a file lock ends with the last process that has it.
+const WORK: &str = r#"
+exec 9>> "lock-$MENAGERIE_QUEUE-$MENAGERIE_PARTITION"
+flock -n 9 || echo "$MENAGERIE_QUEUE-$MENAGERIE_PARTITION is not alone" >> violations
+read -r body
+echo "$MENAGERIE_PARTITION $body $MENAGERIE_ATTEMPT $MENAGERIE_FENCE" >> handled
+"#;
+
+/// A journal and somebody who types commands, in a root of their own.
+pub struct Fleet {
+    pub user: User,
+    journal: Process,
+    address: SocketAddr,
+}
+
+/// A message that was handled, in the order in which they were.
+#[derive(Debug, Clone)]
+pub struct Handled {
+    pub partition: u32,
+    pub body: u32,
+    pub attempt: u32,
+    pub fence: (u64, u64),
+}
+
+impl Fleet {
+    /// Sessions end quickly when nobody keeps them.
+    pub fn new(name: &str) -> Self {
+        Self::of(User::new(&format!("queues-{name}")).with("MENAGERIE_SESSION_TIMEOUT", "2s"))
+    }
+
+    pub fn of(user: User) -> Self {
+        let (journal, address) = journal(&user, "127.0.0.1:0");
+        user.write("work.sh", WORK);
+        user.write("violations", "");
+        user.write("handled", "");
+        Self { user, journal, address }
+    }
+
+    pub fn with_queue(name: &str, queue: &str, partitions: u16) -> Self {
+        let fleet = Self::new(name);
+        fleet.create(queue, partitions);
+        fleet
+    }
+
+    /// For who must not lose a session because the machine has other things to do: what is repeated then was not killed.
+    pub fn patient(name: &str, queue: &str, partitions: u16) -> Self {
+        let fleet = Self::of(User::new(&format!("queues-{name}")));
+        fleet.create(queue, partitions);
+        fleet
+    }
+
+    pub fn create(&self, queue: &str, partitions: u16) {
+        self.user.ok(&["queue", "create", queue, "--partitions", &partitions.to_string()]);
+    }
+
+    /// kill -9, and again on the same data and port.
+    pub fn crash_journal(&mut self) {
+        self.journal.kill();
+        let address = self.address.to_string();
+        (self.journal, self.address) = journal(&self.user, &address);
+    }
+
+    /// Puts numbered messages, to one partition after the other.
+    pub fn put(&self, queue: &str, numbers: std::ops::Range<u32>) {
+        put(&self.user, queue, numbers);
+    }
+
+    /// Starts a worker with the usual task; waits until it is listed.
+    pub fn worker(&self, queue: &str, options: &[&str]) -> Process {
+        let worker = self.starting(queue, options, &["sh", "work.sh"]);
+        ready(&worker);
+        worker
+    }
+
+    /// The same with another task, and without waiting.
+    pub fn starting(&self, queue: &str, options: &[&str], command: &[&str]) -> Process {
+        let usual = ["worker", queue, "--backoff", "50ms", "--grace", "1s"];
+        let settle: &[&str] = if options.contains(&"--settle") { &[] } else { &["--settle", "300ms"] };
+        self.user.start(&[&usual, settle, options, &["--"], command].concat())
+    }
+
+    pub fn show(&self, queue: &str) -> Value {
+        self.user.json(&["queue", "show", queue, "--quick"])
+    }
+
+    pub fn lag(&self, queue: &str) -> u64 {
+        self.show(queue)["lag"].as_u64().expect("it is a number")
+    }
+
+    /// Waits until everything is recorded as processed.
+    #[track_caller]
+    pub fn drained(&self, queue: &str) {
+        let drained = || {
+            let done = self.user.run(&["queue", "show", queue, "--quick", "-o", "json"]);
+            // ZooKeeper or the journal may just be away.
+            let view: Value = serde_json::from_str(&done.text()).ok()?;
+            (view["lag"] == 0).then_some(())
+        };
+        eventually_within(LONG, &format!("queue {queue} is drained"), drained);
+    }
+
+    /// What was handled so far.
+    pub fn handled(&self) -> Vec<Handled> {
+        self.file("handled").lines().filter_map(handled).collect()
+    }
+
+    pub fn file(&self, name: &str) -> String {
+        std::fs::read_to_string(self.user.folder().join(name)).unwrap_or_default()
+    }
+
+    /// Waits until a file of the user's folder says something.
+    #[track_caller]
+    pub fn said(&self, name: &str) -> String {
+        eventually(&format!("{name} is written"), || {
+            Some(self.file(name)).filter(|text| text.ends_with('\n'))
+        })
+    }
+}
+
+fn handled(line: &str) -> Option<Handled> {
+    let mut words = line.split_whitespace();
+    let mut number = || words.next()?.parse().ok();
+    let (partition, body, attempt) = (number()?, number()?, number()?);
+    let (generation, zxid) = words.next()?.split_once('-')?;
+    Some(Handled { partition, body, attempt, fence: (generation.parse().ok()?, zxid.parse().ok()?) })
+}
+
+fn journal(user: &User, listen: &str) -> (Process, SocketAddr) {
+    let process = user.start(&["--log-level", "warn", "journal", "--listen", listen]);
+    let ready = |line: &str| line.strip_prefix("journal ready on ")?.parse().ok();
+    let address = process.wait_for_line("where it listens", ready);
+    (process, address)
+}
+
+#[track_caller]
+pub fn put(user: &User, queue: &str, numbers: std::ops::Range<u32>) {
+    let lines: String = numbers.map(|number| format!("{number}\n")).collect();
+    let done = user.run_with(&["queue", "put", queue, "--file", "-"], lines.as_bytes());
+    assert_eq!(done.code, Some(0), "{}", done.stderr);
+}
+
+#[track_caller]
+pub fn ready(worker: &Process) -> String {
+    worker.wait_for_line("that it is ready", |line| line.strip_prefix("worker ready as ").map(str::to_owned))
+}
+
+/// Whether the messages of each partition were begun in order, and none was passed over: who repeats something goes back,
+/// and on from there.
+#[track_caller]
+pub fn assert_order(handled: &[Handled]) {
+    let mut partitions: BTreeMap<u32, Vec<&Handled>> = BTreeMap::new();
+    for one in handled {
+        partitions.entry(one.partition).or_default().push(one);
+    }
+    for (partition, handled) in partitions {
+        let all: BTreeSet<u32> = handled.iter().map(|one| one.body).collect();
+        let mut expected = all.iter();
+        let mut seen = BTreeSet::new();
+        for one in handled {
+            if seen.insert(one.body) {
+                assert_eq!(Some(&one.body), expected.next(), "out of order in partition {partition}");
+            }
+        }
+    }
+}
+
+/// Whether all of these were handled.
+#[track_caller]
+pub fn assert_all(handled: &[Handled], numbers: std::ops::Range<u32>) {
+    let seen: BTreeSet<u32> = handled.iter().map(|one| one.body).collect();
+    let missing: Vec<u32> = numbers.filter(|number| !seen.contains(number)).collect();
+    assert!(missing.is_empty(), "never handled: {missing:?}");
+}
+
+/// Whether none was handled twice.
+#[track_caller]
+pub fn assert_once(handled: &[Handled]) {
+    let mut seen = BTreeSet::new();
+    let twice: Vec<&Handled> = handled.iter().filter(|one| !seen.insert(one.body)).collect();
+    assert!(twice.is_empty(), "handled twice: {twice:?}");
+}
+
+/// Whether the owners of each partition followed one another by the server's own order: a fence is the zxid of the lock's
+/// ticket, and who has an older one never comes after one who has a newer.
+#[track_caller]
+pub fn assert_owners(handled: &[Handled]) {
+    let mut newest: BTreeMap<u32, (u64, u64)> = BTreeMap::new();
+    for one in handled {
+        let newest = newest.entry(one.partition).or_default();
+        assert!(one.fence >= *newest, "an owner before {newest:?} came back: {one:?}");
+        *newest = one.fence;
+    }
+}

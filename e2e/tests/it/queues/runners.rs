@@ -1,0 +1,122 @@
+//! What tasks may do, and what becomes of those that do something else.
+
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt as _;
+
+use menagerie_testkit::eventually;
+
+use super::{Fleet, ready};
+
+fn one_failed(fleet: &Fleet) -> serde_json::Value {
+    eventually("it is given up", || {
+        let failed = fleet.user.json(&["queue", "failed", "mail"]);
+        failed.as_array().filter(|all| all.len() == 1).map(|all| all[0].clone())
+    })
+}
+
+#[test]
+fn runner_that_prints_garbage_fails_its_message_and_nothing_else() {
+    let fleet = Fleet::with_queue("garbage", "mail", 1);
+    fleet.user.ok(&["queue", "put", "mail", "bad", "good"]);
+    let program = r#"while read -r line; do
+  id=${line#*\"id\":\"}; id=${id%%\"*}
+  case "$line" in *bad*) echo "Traceback: this is no answer";; *) echo "{\"id\":\"$id\",\"ok\":true}";; esac
+done"#;
+    fleet.user.write("fed.sh", program);
+    let _worker = fleet.starting("mail", &["--serve", "--attempts", "2"], &["sh", "fed.sh"]);
+    fleet.drained("mail");
+    let failed = one_failed(&fleet);
+    assert_eq!((&failed["body"], &failed["attempts"]), (&"bad".into(), &2.into()));
+    assert!(failed["error"].as_str().is_some_and(|error| error.contains("no answer")), "{failed}");
+}
+
+#[test]
+fn time_limit_ends_a_task_and_all_that_it_started() {
+    let fleet = Fleet::with_queue("time-limit", "mail", 1);
+    fleet.user.ok(&["queue", "put", "mail", "x"]);
+    let task = "sleep 600 & echo $! > child; wait";
+    let _worker = fleet.starting("mail", &["--time-limit", "500ms", "--attempts", "1"], &["sh", "-c", task]);
+    let failed = one_failed(&fleet);
+    assert!(failed["error"].as_str().is_some_and(|error| error.contains("time limit")), "{failed}");
+    crate::slots::wait_until_gone(fleet.said("child").trim().parse().expect("a number"));
+}
+
+#[test]
+fn task_that_takes_longer_than_a_session_is_left_alone() {
+    let fleet = Fleet::with_queue("long", "mail", 1);
+    fleet.user.ok(&["queue", "put", "mail", "x"]);
+    // With a grace as long as the session: it must not be asked to end although the lease is kept up.
+    let task = "echo begun >> runs; sleep 5; echo done >> runs";
+    let _worker = fleet.starting("mail", &["--time-limit", "60s"], &["sh", "-c", task]);
+    fleet.drained("mail");
+    assert_eq!(fleet.file("runs"), "begun\ndone\n");
+}
+
+#[test]
+fn startup_command_runs_once_before_the_first_message_or_nothing_does() {
+    let fleet = Fleet::with_queue("startup", "mail", 1);
+    fleet.put("mail", 0..3);
+    let done = fleet.user.run(&["worker", "mail", "--on-startup", "exit 3", "--", "true"]);
+    assert_eq!(done.code, Some(1), "{}", done.stderr);
+    assert!(done.stderr.contains("--on-startup failed: it exited with code 3"), "{}", done.stderr);
+    assert_eq!(fleet.lag("mail"), 3);
+    let _worker = fleet.worker("mail", &["--on-startup", "echo ready >> started"]);
+    fleet.drained("mail");
+    assert_eq!(fleet.file("started"), "ready\n");
+}
+
+#[test]
+fn worker_stops_at_a_failure_if_it_is_to() {
+    let fleet = Fleet::with_queue("stop", "mail", 1);
+    fleet.user.ok(&["queue", "put", "mail", "x", "y"]);
+    let mut worker = fleet.starting("mail", &["--on-failure", "stop", "--attempts", "2"], &["false"]);
+    let end = worker.wait_for_end();
+    assert_eq!(end.status.code(), Some(1), "{}", end.stderr);
+    assert!(end.stderr.contains("a message failed: it exited with code 1"), "{}", end.stderr);
+    assert_eq!(fleet.lag("mail"), 2, "the message stays");
+}
+
+#[test]
+fn program_that_vanishes_is_waited_for() {
+    let fleet = Fleet::with_queue("missing", "mail", 1);
+    let program = fleet.user.write("program", "#!/bin/sh\necho done >> done\n");
+    std::fs::set_permissions(&program, Permissions::from_mode(0o755)).unwrap();
+    let options = ["--attempts", "100000", "--backoff-max", "200ms"];
+    let worker = fleet.starting("mail", &options, &[&program]);
+    ready(&worker);
+    let away = fleet.user.folder().join("away");
+    std::fs::rename(&program, &away).unwrap();
+    fleet.user.ok(&["queue", "put", "mail", "x"]);
+    eventually("it was missed", || worker.stderr().contains("cannot run").then_some(()));
+    assert_eq!(fleet.lag("mail"), 1);
+    std::fs::rename(&away, &program).unwrap();
+    fleet.drained("mail");
+    assert_eq!(fleet.said("done"), "done\n");
+}
+
+#[test]
+fn memory_limit_and_other_users_are_kept_to() {
+    let fleet = Fleet::with_queue("limits", "mail", 1);
+    fleet.user.ok(&["queue", "put", "mail", "x"]);
+    let _worker =
+        fleet.starting("mail", &["--memory-limit", "256M"], &["sh", "-c", "sleep 0.2; ulimit -v >> memory"]);
+    fleet.drained("mail");
+    assert_eq!(fleet.said("memory"), "262144\n");
+    fleet.user.fails(
+        &["worker", "mail", "--user", "nobody-of-that-name", "--", "true"],
+        2,
+        &["there is no user"],
+    );
+}
+
+#[test]
+fn root_can_run_tasks_as_somebody_else() {
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let fleet = Fleet::with_queue("user", "mail", 1);
+    fleet.user.ok(&["queue", "put", "mail", "x"]);
+    let worker = fleet.starting("mail", &["--user", "nobody"], &["sh", "-c", "echo I am $(id -un)"]);
+    ready(&worker);
+    worker.wait_for_line("who it is", |line| (line == "I am nobody").then_some(()));
+}

@@ -1,0 +1,70 @@
+//! Slots, by the binary: what runs under them, what becomes of it, and who may do what to a pool.
+
+mod complaints;
+mod fleetlock;
+mod guarding;
+mod input;
+mod operators;
+mod storm;
+mod watchdog;
+
+use menagerie_testkit::{Process, eventually};
+use serde_json::Value;
+
+use crate::cli::User;
+
+/// Somebody with a pool of this size, in a root of their own. Sessions end quickly when nobody keeps them.
+fn user(name: &str, max: u32) -> User {
+    let user = User::new(&format!("slots-{name}")).with("MENAGERIE_SESSION_TIMEOUT", "2s");
+    user.ok(&["slots", "create", "pool", "--max", &max.to_string()]);
+    user
+}
+
+/// The pool as it is now.
+fn pool(user: &User) -> Value {
+    user.json(&["slots", "show", "pool"])
+}
+
+fn names(list: &Value) -> Vec<String> {
+    let name = |entry: &Value| entry["holder"].as_str().expect("everybody has a name").to_owned();
+    list.as_array().expect("it is a list").iter().map(name).collect()
+}
+
+/// Who is in, by slot.
+fn holders(user: &User) -> Vec<String> {
+    names(&pool(user)["holders"])
+}
+
+/// Who waits, in order.
+fn waiters(user: &User) -> Vec<String> {
+    names(&pool(user)["waiters"])
+}
+
+/// Starts a command under a slot, by this holder. It has to say its process id as the first thing.
+fn start(user: &User, holder: &str, options: &[&str], script: &str) -> (Process, u32) {
+    let process = queue(user, holder, options, script);
+    let pid = process.wait_for_line("its process id", |line| line.parse().ok());
+    (process, pid)
+}
+
+/// The same for one that has to wait first.
+fn queue(user: &User, holder: &str, options: &[&str], script: &str) -> Process {
+    let run = ["slots", "run", "pool", "--holder", holder, "--host", holder, "--grace", "1s"];
+    user.start(&[&run, options, &["--", "sh", "-c", script]].concat())
+}
+
+/// Waits until somebody is in the queue.
+fn wait_for_waiter(user: &User, holder: &str) {
+    eventually(&format!("{holder} waits"), || waiters(user).contains(&holder.to_owned()).then_some(()));
+}
+
+/// Whether a process runs; one that has ended and was not waited for does not.
+fn runs(pid: u32) -> bool {
+    let Ok(stat) = std::fs::read_to_string(format!("/proc/{pid}/stat")) else { return false };
+    let state = stat.rsplit_once(')').and_then(|(_, rest)| rest.split_whitespace().next());
+    !matches!(state, Some("Z" | "X") | None)
+}
+
+pub fn wait_until_gone(pid: u32) {
+    eventually(&format!("process {pid} is gone"), || (!runs(pid)).then_some(()));
+}

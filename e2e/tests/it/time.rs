@@ -1,0 +1,120 @@
+//! Time-outs of sessions: never early, hardly late, and a server that was away holds nothing against its clients.
+
+use std::time::{Duration, Instant};
+
+use menagerie_testkit::{DEADLINE, Incoming, Keeper, RawClient, Server, eventually};
+use menagerie_wire::{ErrorCode, EventKind, Request};
+
+use crate::ask::{EPHEMERAL, create_as, done, look, open_with_timeout, resumption};
+use crate::process::let_pass;
+
+/// Makes time-outs of 200 to 2000 ms possible.
+const TICK: [&str; 2] = ["--tick", "100"];
+
+/// How late a session may expire.
+const LATE_MAX: Duration = Duration::from_millis(50);
+
+/// Waits for the end of the ephemeral znode at `path`, pinging meanwhile, so that the server is awake at all times and
+/// has every opportunity to be early.
+fn when_deleted(witness: &mut RawClient, path: &str) -> Instant {
+    let reply = witness.call(&Request::Exists { path, watch: true });
+    assert_eq!(reply.header.err, ErrorCode::Ok, "{path} is there at first");
+    loop {
+        witness.send(&Request::Ping);
+        match witness.recv(DEADLINE) {
+            Some(Incoming::Event(event)) => {
+                assert_eq!((event.kind, event.path.as_str()), (EventKind::Deleted, path));
+                return Instant::now();
+            }
+            Some(Incoming::Reply(_)) => {}
+            other => panic!("no reply to a ping: {other:?}"),
+        }
+    }
+}
+
+/// How long after its last sign of life a session of this time-out is ended.
+fn life(server: &Server, timeout_ms: i32) -> Duration {
+    let mut witness = RawClient::open(server.address());
+    let mut client = open_with_timeout(server.address(), timeout_ms);
+    let path = format!("/of-{:x}", client.session().id);
+    // The server cannot hear of it earlier than it is sent.
+    let heard = Instant::now();
+    done(&mut client, &create_as(&path, b"", EPHEMERAL));
+    when_deleted(&mut witness, &path) - heard
+}
+
+#[test]
+fn silent_session_expires_never_early_and_hardly_late() {
+    let server = Keeper::new().args(TICK).start();
+    for timeout_ms in [200, 500, 1000] {
+        let timeout = Duration::from_millis(timeout_ms);
+        // Whoever measures on a busy machine measures its scheduler, too: the best of a few tries is the server's.
+        let mut lates = (0..8).map(|_| {
+            let life = life(&server, i32::try_from(timeout_ms).expect("small"));
+            life.checked_sub(timeout)
+                .unwrap_or_else(|| panic!("a time-out of {timeout:?} ended after {life:?}"))
+        });
+        let late = lates.find(|late| *late <= LATE_MAX);
+        assert!(late.is_some(), "a time-out of {timeout:?} is always more than {LATE_MAX:?} late");
+    }
+}
+
+#[test]
+fn session_that_speaks_does_not_expire() {
+    let server = Keeper::new().args(TICK).start();
+    let mut client = open_with_timeout(server.address(), 400);
+    done(&mut client, &create_as("/alive", b"", EPHEMERAL));
+    let begun = Instant::now();
+    while begun.elapsed() < Duration::from_secs(2) {
+        let_pass(Duration::from_millis(50));
+        client.ping();
+    }
+    assert!(look(&mut client, "/alive").is_some());
+}
+
+#[test]
+fn paused_server_expires_nobody_when_it_wakes() {
+    let server = Keeper::new().args(TICK).start();
+    let mut clients: Vec<_> = (0..20).map(|_| open_with_timeout(server.address(), 400)).collect();
+    for client in &mut clients {
+        let path = format!("/of-{:x}", client.session().id);
+        done(client, &create_as(&path, b"", EPHEMERAL));
+    }
+    // Half of them lose their connection too; they could not come back while the server slept.
+    clients.iter_mut().step_by(2).for_each(RawClient::hang_up);
+    server.pause();
+    let_pass(Duration::from_millis(1200));
+    server.resume();
+    for client in &mut clients {
+        let session = client.session().clone();
+        let mut back =
+            RawClient::connect(server.address(), &resumption(&session)).expect("the session lives");
+        let path = format!("/of-{:x}", session.id);
+        let (_, stat) = look(&mut back, &path).expect("its ephemeral znode is there");
+        assert_eq!(stat.ephemeral_owner, session.id);
+        *client = back;
+    }
+    // Mercy has an end: whoever stays silent now expires.
+    let mut witness = RawClient::open(server.address());
+    for client in &clients {
+        let path = format!("/of-{:x}", client.session().id);
+        eventually("silent sessions expire", || look(&mut witness, &path).is_none().then_some(()));
+    }
+}
+
+#[test]
+fn restarted_server_gives_everybody_the_full_time_out_again() {
+    const TIMEOUT: Duration = Duration::from_millis(2000);
+    let mut server = Keeper::new().args(TICK).start();
+    let mut client = open_with_timeout(server.address(), 2000);
+    done(&mut client, &create_as("/mine", b"", EPHEMERAL));
+    // Nearly all of its time is spent when the server goes.
+    let_pass(TIMEOUT * 3 / 4);
+    server.kill();
+    let restarted = Instant::now();
+    server.restart();
+    let mut witness = RawClient::open(server.address());
+    let deleted = when_deleted(&mut witness, "/mine");
+    let life = deleted - restarted;
+    assert!(life >= TIMEOUT, "the session lived only for {life:?} after the restart");
+}

@@ -1,0 +1,99 @@
+//! `menagerie up`: says where everything is, to people and to programs, and tidies up.
+
+use std::fs;
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream};
+
+use menagerie_testkit::{Process, RawClient};
+use rustix::process::Signal;
+
+use crate::ask::{create, done};
+
+#[test]
+fn up_says_where_it_is_and_takes_it_back_on_ctrl_c() {
+    let root = tempfile::tempdir().expect("a temporary directory can be made");
+    let data = root.path().to_str().expect("its name is text");
+    let args = [
+        "up",
+        "--data",
+        data,
+        "--keeper-listen",
+        "127.0.0.1:0",
+        "--metrics",
+        "127.0.0.1:0",
+        "--slots-listen",
+        "127.0.0.1:0",
+        "--journal-listen",
+        "127.0.0.1:0",
+        "--queue-listen",
+        "127.0.0.1:0",
+    ];
+    let mut up = Process::menagerie(args);
+    let keeper: SocketAddr =
+        up.wait_for_line("where the keeper is", |line| line.strip_prefix("keeper ready on ")?.parse().ok());
+    let metrics: SocketAddr = up.wait_for_line("where the metrics are", |line| {
+        line.trim().strip_prefix("metrics")?.split_whitespace().next()?.parse().ok()
+    });
+    up.wait_for_line("where the data is", |line| line.contains(data).then_some(()));
+    up.wait_for_line("how to stop it", |line| line.contains("Ctrl-C").then_some(()));
+
+    let file = root.path().join("addresses.json");
+    let text = fs::read_to_string(&file).expect("addresses.json is there once it is ready");
+    let addresses: serde_json::Value = serde_json::from_str(&text).expect("it is JSON");
+    assert_eq!(addresses["pid"], up.id());
+    assert_eq!(addresses["keeper"], keeper.to_string());
+    assert_eq!(addresses["metrics"], metrics.to_string());
+    let slots: SocketAddr = addresses["slots"].as_str().and_then(|at| at.parse().ok()).expect("an address");
+    let mut lock = TcpStream::connect(slots).expect("FleetLock is served");
+    lock.write_all(b"GET / HTTP/1.1\r\nHost: lock\r\nConnection: close\r\n\r\n").expect("it listens");
+    let mut answer = String::new();
+    lock.read_to_string(&mut answer).expect("it answers");
+    assert!(answer.contains("unknown_path"), "{answer}");
+    let queue: SocketAddr = addresses["queue"].as_str().and_then(|at| at.parse().ok()).expect("an address");
+    let mut http = TcpStream::connect(queue).expect("queues are served");
+    http.write_all(b"GET /__heartbeat__ HTTP/1.1\r\nHost: queue\r\nConnection: close\r\n\r\n")
+        .expect("it listens");
+    let mut answer = String::new();
+    http.read_to_string(&mut answer).expect("it answers");
+    assert!(answer.ends_with("\r\n\r\nOK"), "{answer}");
+    done(&mut RawClient::open(keeper), &create("/works", b""));
+
+    up.signal(Signal::INT);
+    let end = up.wait_for_end();
+    assert_eq!(end.status.code(), Some(0), "{}", end.stderr);
+    assert!(!file.exists(), "nobody is misled to where nothing runs");
+    assert!(root.path().join("keeper").is_dir(), "the data stays");
+}
+
+#[test]
+fn plain_ports_for_other_machines_are_refused_with_flags_that_exist() {
+    for (args, words) in [
+        (&["up", "--keeper-listen", "0.0.0.0:0"][..], "run `menagerie keeper` with --tls-listen"),
+        (&["keeper", "--listen", "0.0.0.0:0"], "use --tls-listen with certificates"),
+        (&["up", "--metrics", "0.0.0.0:0"], "listen on 127.0.0.1, or say --insecure"),
+    ] {
+        let end = Process::menagerie(args.iter().copied()).wait_for_end();
+        assert_eq!(end.status.code(), Some(2), "{}", end.stderr);
+        assert!(end.stderr.contains(words), "{}", end.stderr);
+    }
+}
+
+#[test]
+fn demo_leaves_nothing_behind() {
+    let temporary = tempfile::tempdir().expect("a temporary directory can be made");
+    let mut command = std::process::Command::new(menagerie_testkit::binary());
+    command
+        .args(["up", "--demo", "--keeper-listen", "127.0.0.1:0", "--slots-listen", "127.0.0.1:0"])
+        .args(["--journal-listen", "127.0.0.1:0"])
+        .args(["--queue-listen", "127.0.0.1:0"])
+        .env("TMPDIR", temporary.path());
+    command.env_remove("MENAGERIE_DATA");
+    let mut up = Process::spawn(&mut command);
+    up.wait_for_line("how to stop it", |line| line.contains("Ctrl-C").then_some(()));
+    let count = || fs::read_dir(temporary.path()).expect("it can be listed").count();
+    assert_eq!(count(), 1, "the data is in a temporary folder");
+    up.wait_for_line("the end of the demo", |line| line.contains("all 5 are done").then_some(()));
+    up.signal(Signal::TERM);
+    assert_eq!(up.wait_for_end().status.code(), Some(0));
+    assert_eq!(count(), 0);
+}

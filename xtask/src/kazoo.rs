@@ -1,0 +1,106 @@
+//! kazoo's own test suite, against the keeper; the tests that restart the server included.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, bail};
+
+use crate::run::{cargo, root, step, target};
+use crate::venv::venv;
+
+/// How long the keeper may take to start.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Builds the keeper, runs the suite against it, and stops it.
+pub fn run() -> Result<()> {
+    let venv = venv()?;
+    step("build the keeper", &mut cargo(&["build", "--quiet", "--package", "menagerie"]))?;
+    let scratch = target().join("kazoo");
+    if scratch.exists() {
+        fs::remove_dir_all(&scratch).context("cannot empty the scratch folder")?;
+    }
+    fs::create_dir_all(&scratch).context("cannot make the scratch folder")?;
+    let keeper = Restartable::start(&scratch)?;
+    let result = step(
+        "kazoo's own suite",
+        Command::new(root().join("e2e/kazoo/run"))
+            .arg(&keeper.address)
+            .current_dir(&scratch)
+            .env("KAZOO_VENV", &venv)
+            .env("ZK_STOP_CMD", keeper.script.display().to_string() + " stop")
+            .env("ZK_START_CMD", keeper.script.display().to_string() + " start"),
+    );
+    keeper.stop()?;
+    result
+}
+
+/// A keeper that a shell script can stop and start again: kazoo's tests restart their server by shell commands.
+struct Restartable {
+    script: PathBuf,
+    address: String,
+}
+
+impl Restartable {
+    fn start(scratch: &Path) -> Result<Self> {
+        let script = scratch.join("keeper.sh");
+        let binary = target().join("debug/menagerie");
+        fs::write(&script, restart_script(scratch, &binary))?;
+        let mut chmod = Command::new("chmod");
+        chmod.arg("+x").arg(&script);
+        step("prepare the keeper", &mut chmod)?;
+        let mut keeper = Self { script, address: String::new() };
+        keeper.call("start")?;
+        keeper.address = fs::read_to_string(scratch.join("address"))?.trim().to_owned();
+        Ok(keeper)
+    }
+
+    fn call(&self, verb: &str) -> Result<()> {
+        let mut child: Child = Command::new(&self.script)
+            .arg(verb)
+            .stdin(Stdio::null())
+            .spawn()
+            .context("cannot run the keeper's script")?;
+        let deadline = Instant::now() + PATIENCE;
+        while Instant::now() < deadline {
+            if let Some(status) = child.try_wait()? {
+                return if status.success() { Ok(()) } else { bail!("keeper {verb} failed: {status}") };
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        child.kill()?;
+        bail!("keeper {verb} took longer than {PATIENCE:?}")
+    }
+
+    fn stop(&self) -> Result<()> {
+        self.call("stop")
+    }
+}
+
+/// Always on the same port and data: sessions must survive the restart.
+fn restart_script(scratch: &Path, binary: &Path) -> String {
+    format!(
+        r#"#!/bin/sh
+cd '{scratch}' || exit 1
+case $1 in
+start)
+    : > out
+    '{binary}' keeper --listen "$(cat address 2>/dev/null || echo 127.0.0.1:0)" --data data >> out 2>> log < /dev/null &
+    echo $! > pid
+    until grep -q '^keeper ready on ' out; do
+        kill -0 "$(cat pid)" || {{ cat log >&2; exit 1; }}
+        sleep 0.05
+    done
+    sed -n 's/^keeper ready on //p' out > address
+    ;;
+stop)
+    kill "$(cat pid)"
+    while kill -0 "$(cat pid)" 2>/dev/null; do sleep 0.05; done
+    ;;
+esac
+"#,
+        scratch = scratch.display(),
+        binary = binary.display(),
+    )
+}
