@@ -39,16 +39,15 @@ async fn append(client: &Client, number: u64) -> Result<MessageId, JournalError>
     Ok(client.commit(commit).await?.appends[0].id().expect("it is there"))
 }
 
-/// Appends until the disk is full; returns what was acknowledged.
-async fn fill(client: &Client) -> Vec<MessageId> {
-    let mut ids = Vec::new();
+/// Appends until the disk is full, and notes what was acknowledged.
+async fn fill(client: &Client, ids: &mut Vec<MessageId>) {
     loop {
         match append(client, ids.len() as u64).await {
             Ok(id) => ids.push(id),
             Err(error) => {
                 assert_eq!(error, JournalError::DiskFull);
                 assert!(error.help().contains("free space"), "{}", error.help());
-                return ids;
+                return;
             }
         }
         assert!(ids.len() < 10_000, "the disk does not get full");
@@ -75,10 +74,12 @@ fn a_full_disk_refuses_appends_and_resumes_when_there_is_room() {
     let client = served.client();
     let runtime = runtime();
     runtime.block_on(client.create_topic(&topic(), TopicConfig::default())).expect("a topic");
-    let mut ids = runtime.block_on(fill(&client));
+    let mut ids = Vec::new();
+    runtime.block_on(fill(&client, &mut ids));
     assert!(!ids.is_empty(), "there was room at first");
     runtime.block_on(assert_all_there(&client, &ids));
-    assert_eq!(runtime.block_on(append(&client, 0)), Err(JournalError::DiskFull), "it stays full");
+    // A flush that found no room has given back what it took, so a little more may get in.
+    runtime.block_on(fill(&client, &mut ids));
     assert!(served.process.try_wait().is_none(), "it goes on");
     fs::remove_file(served.seen().join("filler")).expect("it is there");
     let id = eventually("room", || runtime.block_on(append(&client, ids.len() as u64)).ok());
@@ -92,7 +93,8 @@ fn before_the_disk_is_full_there_is_room_left_to_make_room() {
     let client = served.client();
     let runtime = runtime();
     runtime.block_on(client.create_topic(&topic(), TopicConfig::default())).expect("a topic");
-    let ids = runtime.block_on(fill(&client));
+    let mut ids = Vec::new();
+    runtime.block_on(fill(&client, &mut ids));
     runtime.block_on(assert_all_there(&client, &ids));
     let last = *ids.last().expect("there was room at first");
     runtime.block_on(async {
