@@ -1,7 +1,5 @@
 //! Blobs: whole or not at all, whatever happens to writers and readers.
 
-use std::time::Duration;
-
 use futures_util::future::join_all;
 use menagerie_kernel::recipes::blob::{Blob, BlobError, Expect};
 use menagerie_kernel::session::{IfLate, Role};
@@ -9,7 +7,7 @@ use menagerie_kernel::{CallError, Session, Transaction, retry};
 use menagerie_testkit::{OpCode, Proxy, eventually_async};
 use menagerie_znodes::{Kind, Raw, Znode};
 
-use crate::world::{LONG, SHORT, World};
+use crate::world::{LONG, SHORT, World, held};
 
 const PATH: &str = "/blob";
 
@@ -241,17 +239,13 @@ async fn slow_reader_from_whom_shards_are_taken_reads_again() {
     blob(&writer).write(&long(1), Expect::Nothing).await.unwrap();
     slow.term().sync("/").await.unwrap();
     proxy.take_requests();
-    proxy.delay(Duration::from_millis(100));
+    // It has read the marker, and is about to read the shard.
+    proxy.hold_requests_after(1, OpCode::GetData);
     let reading = tokio::spawn({
         let blob = blob(&slow);
         async move { blob.read().await }
     });
-    eventually_async("the marker is asked for", async || {
-        (proxy.requests_of(OpCode::GetData) > 0).then_some(())
-    })
-    .await;
-    // Its answer is on its way, and nothing that follows from it gets through.
-    proxy.hold_requests();
+    held(&proxy).await;
     let written = blob(&writer).write(&long(2), Expect::Anything).await.unwrap();
     proxy.heal();
     assert_eq!(reading.await.unwrap(), Ok(Some((long(2), written))));
@@ -297,15 +291,16 @@ async fn write_that_is_given_up_leaves_nothing_behind() {
     let other = world.session().await;
     blob(&other).write(b"old", Expect::Nothing).await.unwrap();
     session.term().sync("/").await.unwrap();
-    proxy.delay(Duration::from_millis(10));
-    proxy.take_requests();
+    // Its shards are there, and it is about to say so.
+    proxy.hold_requests_after(0, OpCode::Multi);
     let content = long(1);
     let given_up = blob(&session);
-    let shards = async || (proxy.requests_of(OpCode::Create2) >= 2).then_some(());
     tokio::select! {
-        _ = given_up.write(&content, Expect::Anything) => panic!("it takes longer"),
-        () = eventually_async("shards are there", shards) => {}
+        _ = given_up.write(&content, Expect::Anything) => panic!("it is held"),
+        () = held(&proxy) => {}
     }
+    assert!(below(&other, PATH).await > 0);
+    proxy.heal();
     eventually_async("nothing is left", async || (below(&other, PATH).await == 0).then_some(())).await;
     assert_eq!(value(&other).await, Some(b"old".to_vec()));
 }
@@ -317,12 +312,13 @@ async fn blob_that_is_deleted_under_a_writer_is_made_anew() {
     let other = world.session().await;
     blob(&other).write(&long(0), Expect::Nothing).await.unwrap();
     session.term().sync("/").await.unwrap();
-    proxy.delay(Duration::from_millis(10));
-    proxy.take_requests();
+    // Its shards are there, and it is about to say so.
+    proxy.hold_requests_after(0, OpCode::Multi);
     let content = long(1);
     let delete = async {
-        eventually_async("it writes", async || (proxy.requests_of(OpCode::Create2) >= 1).then_some(())).await;
+        held(&proxy).await;
         assert_eq!(blob(&other).delete(Expect::Anything).await, Ok(true));
+        proxy.heal();
     };
     let session_blob = blob(&session);
     let (written, ()) = tokio::join!(session_blob.write(&content, Expect::Anything), delete);

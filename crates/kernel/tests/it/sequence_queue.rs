@@ -8,7 +8,7 @@ use menagerie_kernel::{CallError, Session, Transaction, retry};
 use menagerie_testkit::{OpCode, eventually_async};
 use menagerie_znodes::{Kind, Znode};
 
-use crate::world::{LONG, SHORT, World};
+use crate::world::{LONG, SHORT, World, held};
 
 fn queue_at(session: &Session, path: &str, limit: usize) -> SequenceQueue {
     SequenceQueue::new(session, Znode::foreign(path, Kind::Persistent), limit)
@@ -183,12 +183,11 @@ async fn put_whose_side_data_was_taken_for_an_orphan_writes_it_again() {
     let other = world.session().await;
     queue(&other).put(b"first").await.unwrap();
     session.term().sync("/").await.unwrap();
-    proxy.delay(Duration::from_millis(30));
+    proxy.hold_requests_after(0, OpCode::Multi);
     let collect = async {
-        eventually_async("the side data is collected", async || {
-            (queue(&other).collect(Duration::ZERO).await.unwrap() > 0).then_some(())
-        })
-        .await;
+        held(&proxy).await;
+        assert!(queue(&other).collect(Duration::ZERO).await.unwrap() > 0);
+        proxy.heal();
     };
     let (slow, content) = (queue(&session), long(b'x'));
     let (put, ()) = tokio::join!(slow.put(&content), collect);

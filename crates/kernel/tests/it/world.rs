@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use menagerie_kernel::{Config, ConnectError, Session};
-use menagerie_testkit::{DEADLINE, Proxy, ensemble};
+use menagerie_testkit::{DEADLINE, Proxy, ensemble, eventually_async};
 
 /// The shortest session that a busy machine can keep alive.
 pub const SHORT: Duration = Duration::from_millis(1000);
@@ -45,6 +45,11 @@ impl World {
         config.servers = format!("{}{}", proxy.address(), self.path);
         (config, proxy)
     }
+}
+
+/// Waits until the proxy holds the request that it was told to.
+pub async fn held(proxy: &Proxy) {
+    eventually_async("the request is held", async || proxy.holds_requests().then_some(())).await;
 }
 
 /// A server of a busy machine may answer too late; that is not what is tested here.

@@ -44,6 +44,8 @@ pub(super) struct Faults {
     pub(super) delay: Duration,
     requests_held: bool,
     replies_held: bool,
+    /// Requests of this kind are held, and all that follow, once so many of them have passed.
+    hold_at: Option<(OpCode, usize)>,
     /// Requests that may still pass before everything is cut.
     pub(super) requests_left: Option<usize>,
     trap: Trap,
@@ -66,6 +68,24 @@ impl Faults {
             Direction::Requests => self.requests_held,
             Direction::Replies => self.replies_held,
         }
+    }
+
+    pub(super) fn hold_after(&mut self, passed: usize, op: OpCode) {
+        self.hold_at = Some((op, passed));
+    }
+
+    /// Whether this one stays where it is, the next in its direction.
+    pub(super) fn holds_back(&mut self, direction: Direction, unit: &Unit) -> bool {
+        if let (Direction::Requests, Unit::Frame(frame), Some((op, left))) =
+            (direction, unit, &mut self.hold_at)
+            && int(frame, 8) == Some(op.code())
+        {
+            match left.checked_sub(1) {
+                Some(fewer) => *left = fewer,
+                None => (self.hold_at, self.requests_held) = (None, true),
+            }
+        }
+        self.holds(direction)
     }
 
     pub(super) fn drop_next(&mut self, op: Option<OpCode>) {
@@ -199,6 +219,18 @@ mod tests {
         faults.judge(1, Direction::Requests, &request(2, OpCode::Create2));
         assert_eq!(faults.judge(1, Direction::Replies, &reply(2)), Verdict::Drop);
         assert!(!faults.cut);
+    }
+
+    #[test]
+    fn from_the_request_meant_on_all_are_held() {
+        let mut faults = Faults::default();
+        faults.hold_after(1, OpCode::GetData);
+        let held = [OpCode::Exists, OpCode::GetData, OpCode::GetData, OpCode::Exists]
+            .map(|op| faults.holds_back(Direction::Requests, &request(1, op)));
+        assert_eq!(held, [false, false, true, true]);
+        assert!(!faults.holds(Direction::Replies));
+        faults.heal();
+        assert!(!faults.holds_back(Direction::Requests, &request(1, OpCode::GetData)));
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{Shutdown, TcpStream};
 use std::sync::{Arc, PoisonError};
 use std::thread;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::faults::{Direction, Verdict};
 use super::units::{Splitter, Unit};
@@ -110,10 +110,15 @@ fn forward(shared: &Shared, id: u64, direction: Direction, mut to: TcpStream) {
 fn next(shared: &Shared, id: u64, direction: Direction) -> Option<Unit> {
     let mut state = shared.lock();
     loop {
-        let held = state.faults.holds(direction);
-        let queue = state.links.get_mut(&id)?.queue(direction).as_mut()?;
+        let State { faults, links, .. } = &mut *state;
+        let queue = links.get_mut(&id)?.queue(direction).as_mut()?;
         let wait = match queue.front() {
-            Some((due, _)) if !held => Some(due.saturating_duration_since(Instant::now())),
+            Some((due, unit)) if !faults.holds(direction) => match due.checked_duration_since(Instant::now())
+            {
+                Some(wait) => Some(wait),
+                None if faults.holds_back(direction, unit) => None,
+                None => Some(Duration::ZERO),
+            },
             _ => None,
         };
         state = match wait {

@@ -124,6 +124,17 @@ impl Proxy {
         self.shared.change(|state| state.faults.hold(Direction::Requests));
     }
 
+    /// Lets so many requests of this kind reach the server, and holds back the next and all that follow: somebody else can
+    /// act between two steps of a client.
+    pub fn hold_requests_after(&self, passed: usize, op: OpCode) {
+        self.shared.change(|state| state.faults.hold_after(passed, op));
+    }
+
+    /// Whether requests are held back by now.
+    pub fn holds_requests(&self) -> bool {
+        self.shared.lock().faults.holds(Direction::Requests)
+    }
+
     /// Holds back what the server sends: it hears and does what it is asked, and clients do not learn of it.
     pub fn hold_replies(&self) {
         self.shared.change(|state| state.faults.hold(Direction::Replies));
