@@ -8,7 +8,7 @@ use tokio::sync::{Semaphore, watch};
 use tracing::{info, warn};
 use zookeeper_client::{Acls, Client, SessionState, StateWatcher, TlsOptions};
 
-use super::config::{Config, Role};
+use super::config::{Config, Role, TIMEOUT};
 use super::flight::Background;
 use super::lease::LeaseClock;
 use super::term::{Inner, State, Term};
@@ -36,8 +36,7 @@ pub async fn begin(
     number: u64,
     background: &Arc<Background>,
 ) -> Result<(Term, Office), ConnectError> {
-    let asked = Instant::now();
-    let client = connect(config).await?;
+    let (asked, client) = connect(config).await?;
     let (client, generation) = namespace::enter(client, config).await?;
     let timeout = client.session_timeout();
     let clock = LeaseClock::new(asked, timeout);
@@ -67,7 +66,28 @@ pub fn acls(config: &Config) -> Acls<'static> {
     if config.auth.is_some() { Acls::creator_all() } else { Acls::anyone_all() }
 }
 
-async fn connect(config: &Config) -> Result<Client, ConnectError> {
+/// Connects. The client gives a server two fifths of the session's time-out to answer; of a short session that is less than a
+/// busy server may need, so whoever was silent is asked again, as long as with the usual time-out. A refusal is an answer.
+/// Also tells when that was asked for which was answered.
+async fn connect(config: &Config) -> Result<(Instant, Client), ConnectError> {
+    let begun = Instant::now();
+    loop {
+        let asked = Instant::now();
+        let connected = connect_once(config).await;
+        let was_silent = asked.elapsed() >= silence(config.timeout);
+        match connected {
+            Err(ConnectError::Unreachable { .. }) if was_silent && begun.elapsed() < silence(TIMEOUT) => {}
+            connected => return connected.map(|client| (asked, client)),
+        }
+    }
+}
+
+/// How long the client waits for a server's answer.
+fn silence(timeout: Duration) -> Duration {
+    timeout * 2 / 5
+}
+
+async fn connect_once(config: &Config) -> Result<Client, ConnectError> {
     let mut connector = Client::connector().with_session_timeout(config.timeout).with_fail_eagerly();
     if let Some(auth) = &config.auth {
         connector = connector.with_auth("digest", auth.digest.as_bytes());

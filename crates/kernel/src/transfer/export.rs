@@ -82,6 +82,8 @@ pub async fn export(
     put: &mut dyn FnMut(&Line) -> io::Result<()>,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Exported, ExportError> {
+    // Our server may be behind, and what comes meanwhile would look like a change.
+    term.sync(namespace).await?;
     let generation = generation(term, namespace).await?;
     if term.stat(place(namespace, &kernel::importing()).path()).await?.is_some() {
         return Err(ExportError::Importing { namespace: namespace.to_owned() });

@@ -2,7 +2,7 @@
 
 use futures_util::future::join_all;
 use menagerie_kernel::recipes::blob::{Blob, BlobError, Expect};
-use menagerie_kernel::session::{IfLate, Role};
+use menagerie_kernel::session::IfLate;
 use menagerie_kernel::{CallError, Session, Transaction, retry};
 use menagerie_testkit::{OpCode, Proxy, eventually_async};
 use menagerie_znodes::{Kind, Raw, Znode};
@@ -104,10 +104,7 @@ enum End {
 
 /// Writes `new` with a session that dies after so many requests. Gives it back: only time ends it.
 async fn write_and_die(world: &World, path: &str, new: &[u8], requests: usize) -> (End, Session, Proxy) {
-    let (mut config, proxy) = world.troubled_config(SHORT);
-    // Which has no heartbeats, so that all requests are the blob's.
-    config.role = Role::Observer;
-    let session = Session::connect(config).await.unwrap();
+    let (session, proxy) = world.troubled_observer(SHORT).await;
     let blob = blob_at(&session, path);
     proxy.cut_after(requests);
     let end = tokio::select! {
@@ -291,8 +288,8 @@ async fn write_that_is_given_up_leaves_nothing_behind() {
     let other = world.session().await;
     blob(&other).write(b"old", Expect::Nothing).await.unwrap();
     session.term().sync("/").await.unwrap();
-    // Its shards are there, and it is about to say so.
-    proxy.hold_requests_after(0, OpCode::Multi);
+    // Its claim is there, and a shard is on its way.
+    proxy.hold_requests_after(1, OpCode::Create2);
     let content = long(1);
     let given_up = blob(&session);
     tokio::select! {
@@ -308,8 +305,8 @@ async fn write_that_is_given_up_leaves_nothing_behind() {
 #[tokio::test]
 async fn blob_that_is_deleted_under_a_writer_is_made_anew() {
     let world = World::new("blob-deleted");
-    let (session, proxy) = world.troubled(LONG).await;
     let other = world.session().await;
+    let (session, proxy) = world.troubled_observer(LONG).await;
     blob(&other).write(&long(0), Expect::Nothing).await.unwrap();
     session.term().sync("/").await.unwrap();
     // Its shards are there, and it is about to say so.

@@ -35,6 +35,7 @@ async fn it_says_what_it_said_last_and_is_gone_when_it_leaves() {
     }
     shows(&other, "three").await;
     presence.leave().await.unwrap();
+    other.term().sync("/").await.unwrap();
     assert_eq!(other.term().stat(znode().path()).await.unwrap(), None);
 }
 

@@ -109,6 +109,7 @@ async fn consumer_that_dies_between_work_and_ack_leaves_its_entries_to_the_next(
     assert_eq!(dying.ack(Transaction::fenced(&term, "/ticket-1"), &taken[0].id).await, Ok(Ack::Done));
     // It works on the second, and is never heard of again until it is too late.
     proxy.partition();
+    other.term().sync("/").await.unwrap();
     let (_, gone) = other.term().stat_watched("/ticket-1").await.unwrap();
     gone.changed().await;
     consume(&other, "/ticket-2").await;
@@ -179,8 +180,8 @@ async fn orphaned_side_data_is_collected_after_its_grace_and_nothing_else() {
 #[tokio::test]
 async fn put_whose_side_data_was_taken_for_an_orphan_writes_it_again() {
     let world = World::new("queue-slow-put");
-    let (session, proxy) = world.troubled(LONG).await;
     let other = world.session().await;
+    let (session, proxy) = world.troubled_observer(LONG).await;
     queue(&other).put(b"first").await.unwrap();
     session.term().sync("/").await.unwrap();
     proxy.hold_requests_after(0, OpCode::Multi);

@@ -148,6 +148,8 @@ async fn silent_session_lapses_before_it_expires_and_is_followed_by_another_term
     let (session, proxy) = world.troubled(SHORT).await;
     let term = session.term();
     retry::create(&term, "/mine", b"").await.unwrap();
+    // It may be with another server, which is behind.
+    other.term().sync("/").await.unwrap();
     let (_, gone) = other.term().stat_watched("/mine").await.unwrap();
     proxy.partition();
     let gone = tokio::spawn(async move { (gone.changed().await, Instant::now()) });
@@ -183,6 +185,7 @@ async fn closed_session_takes_its_ephemerals_along_at_once() {
     retry::create(&term, "/mine", b"").await.unwrap();
     session.close().await;
     other.term().sync("/").await.unwrap();
+    other.term().sync("/").await.unwrap();
     assert_eq!(other.term().stat("/mine").await, Ok(None));
     assert_eq!(term.stat("/mine").await, Err(CallError::Closed));
 }
@@ -192,6 +195,8 @@ async fn session_without_handles_is_closed() {
     let world = World::new("dropped");
     let (session, other) = (world.session().await, world.session().await);
     retry::create(&session.term(), "/mine", b"").await.unwrap();
+    // It may be with another server, which is behind.
+    other.term().sync("/").await.unwrap();
     let (_, gone) = other.term().stat_watched("/mine").await.unwrap();
     let dropped = Instant::now();
     drop(session);

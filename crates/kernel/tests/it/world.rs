@@ -1,9 +1,10 @@
 //! What every test needs: a root of its own on the shared ensemble, and sessions in it, behind a proxy or not.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use menagerie_kernel::{Config, ConnectError, Session};
-use menagerie_testkit::{DEADLINE, Proxy, ensemble, eventually_async};
+use menagerie_kernel::session::Role;
+use menagerie_kernel::{Config, Session};
+use menagerie_testkit::{Proxy, ensemble, eventually_async};
 
 /// The shortest session that a busy machine can keep alive.
 pub const SHORT: Duration = Duration::from_millis(1000);
@@ -29,13 +30,20 @@ impl World {
 
     /// A session of somebody to whom nothing happens.
     pub async fn session(&self) -> Session {
-        connect(self.config(LONG)).await
+        Session::connect(self.config(LONG)).await.unwrap()
     }
 
     /// A session of somebody to whom things happen.
     pub async fn troubled(&self, timeout: Duration) -> (Session, Proxy) {
         let (config, proxy) = self.troubled_config(timeout);
-        (connect(config).await, proxy)
+        (Session::connect(config).await.unwrap(), proxy)
+    }
+
+    /// The same without heartbeats, so that every request is of what is tested.
+    pub async fn troubled_observer(&self, timeout: Duration) -> (Session, Proxy) {
+        let (mut config, proxy) = self.troubled_config(timeout);
+        config.role = Role::Observer;
+        (Session::connect(config).await.unwrap(), proxy)
     }
 
     /// The same, not connected yet.
@@ -50,15 +58,4 @@ impl World {
 /// Waits until the proxy holds the request that it was told to.
 pub async fn held(proxy: &Proxy) {
     eventually_async("the request is held", async || proxy.holds_requests().then_some(())).await;
-}
-
-/// A server of a busy machine may answer too late; that is not what is tested here.
-async fn connect(config: Config) -> Session {
-    let deadline = Instant::now() + DEADLINE;
-    loop {
-        match Session::connect(config.clone()).await {
-            Err(ConnectError::Unreachable { .. }) if Instant::now() < deadline => {}
-            connected => return connected.unwrap(),
-        }
-    }
 }

@@ -257,12 +257,13 @@ async fn messages_that_are_delayed_come_when_they_are_due_and_doubles_once() {
     let session = world.session().await;
     world.create(&session, "mail", 1).await;
     let mut putter = world.putter(&session, "mail").await;
-    let due = Ticks::now().plus(Duration::from_secs(2));
-    let delayed = NewMessage { due: Some(due), ..NewMessage::new("later") };
     let double = NewMessage { dedup: Some("order 17".into()), ..NewMessage::new("once") };
-    for message in [delayed, double.clone(), double, NewMessage::new("now")] {
-        putter.put(vec![(Place::Any, message)]).await.unwrap();
+    let mut put = async |message| putter.put(vec![(Place::Any, message)]).await.map(drop).unwrap();
+    for message in [double.clone(), double, NewMessage::new("now")] {
+        put(message).await;
     }
+    let due = Ticks::now().plus(Duration::from_secs(2));
+    put(NewMessage { due: Some(due), ..NewMessage::new("later") }).await;
     let log = Log::default();
     let worker = world.start(&session, options("w1", &["mail"]), log.task("w1"));
     eventually_async("all are handled", async || (log.handled().len() == 3).then_some(())).await;

@@ -5,7 +5,7 @@ use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{Shutdown, TcpStream};
 use std::sync::{Arc, PoisonError};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use super::faults::{Direction, Verdict};
 use super::units::{Splitter, Unit};
@@ -113,12 +113,10 @@ fn next(shared: &Shared, id: u64, direction: Direction) -> Option<Unit> {
         let State { faults, links, .. } = &mut *state;
         let queue = links.get_mut(&id)?.queue(direction).as_mut()?;
         let wait = match queue.front() {
-            Some((due, unit)) if !faults.holds(direction) => match due.checked_duration_since(Instant::now())
-            {
-                Some(wait) => Some(wait),
-                None if faults.holds_back(direction, unit) => None,
-                None => Some(Duration::ZERO),
-            },
+            Some((due, unit)) if !faults.holds(direction) => {
+                let wait = due.saturating_duration_since(Instant::now());
+                (!wait.is_zero() || !faults.holds_back(direction, unit)).then_some(wait)
+            }
             _ => None,
         };
         state = match wait {
