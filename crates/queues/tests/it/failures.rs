@@ -259,7 +259,7 @@ async fn what_is_done_is_recorded_in_time_also_while_an_attempt_runs() {
     });
     eventually_async("the first is recorded while the second runs", async || {
         let view = worker.view().await;
-        let runs = view.partitions[0].running.len() == 1;
+        let runs = view.partitions.first().is_some_and(|partition| partition.running.len() == 1);
         (runs && view.stats.records == 1 && view.stats.retried == 1).then_some(())
     })
     .await;
