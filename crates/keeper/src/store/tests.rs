@@ -62,6 +62,15 @@ fn files_that_we_did_not_write_are_neither_used_nor_removed() {
 }
 
 #[test]
+fn snapshot_that_was_not_finished_is_removed() {
+    let data = TempDir::new().unwrap();
+    let leftover = Folder::open(data.path()).unwrap().snapshot_in_the_making();
+    fs::write(&leftover, "half of it").unwrap();
+    drop(Folder::open(data.path()).unwrap());
+    assert!(!leftover.exists());
+}
+
+#[test]
 fn restore_puts_in_what_it_is_told_to_and_leaves_the_rest() {
     let folder = TempDir::new().unwrap();
     let (file, data) = (folder.path().join("backup"), folder.path().join("keeper"));
