@@ -11,7 +11,7 @@ const GENERATION: Entry = Entry {
     pattern: "/generation",
     kind: Kind::Persistent,
     payload: "decimal number: the greater of the old one + 1 and the time in ms",
-    written_by: "whoever creates or imports the namespace",
+    written_by: "whoever creates, imports or restores the namespace",
     guarded_by: "its version",
     deleted_by: "nobody",
     seed: "none: fences of 000 and 002 rest on it",

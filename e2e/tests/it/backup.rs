@@ -12,6 +12,7 @@ use tempfile::TempDir;
 
 use crate::ask::{ANY, EPHEMERAL, PERSISTENT, children, create, create_as, creation, delete, done};
 use crate::ask::{look, resumption, set};
+use crate::cli::User;
 use crate::dice::{Dice, seed};
 
 fn folder() -> TempDir {
@@ -142,6 +143,35 @@ fn restored_copy_is_equal_but_for_sessions_and_the_epoch_of_zxids() {
     assert_eq!(look(&mut client, "/gone"), None);
     let zxid = done(&mut client, &create("/new", b"")).header.zxid;
     assert!(zxid >> 32 > newest >> 32, "a new epoch: {zxid:#x} after {newest:#x}");
+}
+
+#[test]
+fn generations_of_a_restored_keeper_are_above_all_that_there_were() {
+    let generation = |user: &User| -> u64 {
+        let text = user.ok(&["zk", "get", "/menagerie/generation"]);
+        text.trim().parse().expect("it is a number")
+    };
+    let server = Keeper::new().start();
+    let user = User::at(server.address().to_string());
+    user.ok(&["slots", "create", "web", "--max", "2"]);
+    // Somebody else's, who means something else by it.
+    user.ok(&["zk", "create", "-p", "/theirs/generation", "7"]);
+    let backups = folder();
+    let file = backups.path().join("backup");
+    assert!(back_up(&server, &file).status.success());
+    let first = generation(&user);
+    user.ok(&["zk", "export", "namespace.jsonl"]);
+    user.ok(&["zk", "import", "--replace", "namespace.jsonl"]);
+    let second = generation(&user);
+    assert!(second > first);
+    drop(server);
+
+    let server = restored(&file);
+    let user = User::at(server.address().to_string());
+    let third = generation(&user);
+    assert!(third > second, "{first}, {second} after the import, {third} after the restore");
+    assert_eq!(user.ok(&["zk", "get", "/theirs/generation"]).trim(), "7");
+    assert!(user.ok(&["slots", "show", "web"]).contains("web"));
 }
 
 #[test]

@@ -3,6 +3,8 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
 
 use menagerie_testkit::{DEADLINE, Incoming, Keeper, RawClient, eventually};
 
@@ -11,6 +13,8 @@ use crate::ask::{create, done, look, set};
 /// Together the log of one round: well above the 64 MiB that call for a snapshot.
 const ZNODES: u8 = 180;
 const BYTES: usize = 500_000;
+/// Enough for many snapshots.
+const ROUNDS_MAX: usize = 50;
 
 fn names(folder: &Path) -> BTreeSet<String> {
     let entries = fs::read_dir(folder).expect("the folder can be listed");
@@ -18,8 +22,7 @@ fn names(folder: &Path) -> BTreeSet<String> {
 }
 
 fn snapshots(data: &Path) -> BTreeSet<String> {
-    let finished = |name: &String| name.strip_prefix("snapshot-").is_some_and(|rest| rest != "new");
-    names(&data.join("keeper")).into_iter().filter(finished).collect()
+    names(&data.join("keeper")).into_iter().filter(|name| name.starts_with("snapshot-")).collect()
 }
 
 /// Files of the log that hold records.
@@ -72,21 +75,60 @@ fn snapshot_replaces_the_log_that_it_covers() {
     assert_round(&mut RawClient::open(server.address()), 2);
 }
 
+/// Sets the znodes one after the other until the server is gone, and counts what it acknowledged.
+fn write_until_gone(client: &mut RawClient, acknowledged: &AtomicUsize) {
+    for write in 0..usize::from(ZNODES) * ROUNDS_MAX {
+        let at = (write % usize::from(ZNODES)) as u8;
+        let round = (write / usize::from(ZNODES) + 1) as u8;
+        client.send(&set(&path(at), &vec![at ^ round; BYTES]));
+        match client.reply(DEADLINE) {
+            Some(Incoming::Reply(reply)) => assert_eq!(reply.header.err.0, 0),
+            _ => return,
+        }
+        acknowledged.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
 #[test]
-fn kill_while_a_snapshot_is_taken_loses_nothing() {
+fn kill_while_a_snapshot_is_taken_loses_nothing_and_leaves_nothing() {
     let mut server = Keeper::new().start();
     let mut client = RawClient::open(server.address());
     for at in 0..ZNODES {
         done(&mut client, &create(&path(at), b""));
     }
-    write_round(&mut client, 1);
-    eventually("a snapshot is under way, or done already", || {
-        names(&server.data().join("keeper")).iter().any(|name| name.starts_with("snapshot-")).then_some(())
+    let in_the_making = server.data().join("keeper/snapshot.new");
+    let acknowledged = AtomicUsize::new(0);
+    thread::scope(|scope| {
+        scope.spawn(|| write_until_gone(&mut client, &acknowledged));
+        eventually("a snapshot is under way", || {
+            if !in_the_making.exists() {
+                return None;
+            }
+            // Paused, it cannot finish the snapshot any more: either it was too late, or it is within one.
+            server.pause();
+            let within = in_the_making.exists();
+            if !within {
+                server.resume();
+            }
+            within.then_some(())
+        });
+        server.kill();
     });
-    server.kill();
+    assert!(in_the_making.exists(), "the kill fell within it");
     server.restart();
-    assert!(!names(&server.data().join("keeper")).contains("snapshot-new"), "leftovers are removed");
-    assert_round(&mut RawClient::open(server.address()), 1);
+    assert!(!in_the_making.exists(), "leftovers are removed");
+    let mut client = RawClient::open(server.address());
+    let (rounds, more) = {
+        let acknowledged = acknowledged.load(Ordering::SeqCst);
+        (acknowledged / usize::from(ZNODES), acknowledged % usize::from(ZNODES))
+    };
+    for at in 0..ZNODES {
+        let (data, stat) = look(&mut client, &path(at)).expect("the znode is there");
+        let least = rounds + usize::from(usize::from(at) < more);
+        assert!(stat.version as usize >= least, "of znode {at}, round {least}: {}", stat.version);
+        let content = at ^ stat.version as u8;
+        assert!(stat.version == 0 || data.iter().all(|byte| *byte == content), "data of znode {at}");
+    }
 }
 
 #[test]

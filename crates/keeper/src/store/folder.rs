@@ -39,6 +39,7 @@ impl Folder {
             .mode(0o700)
             .create(folder.log())
             .map_err(StoreError::io("create the log's folder", folder.log()))?;
+        folder.remove_leftovers()?;
         Ok(folder)
     }
 
@@ -83,6 +84,17 @@ impl Folder {
         File::open(&self.path)
             .and_then(|dir| dir.sync_all())
             .map_err(StoreError::io("synchronise", &self.path))
+    }
+
+    /// Removes a snapshot that whoever had the folder before us did not finish: it may be as large as all the data.
+    fn remove_leftovers(&self) -> Result<(), StoreError> {
+        let path = self.snapshot_in_the_making();
+        match fs::remove_file(&path) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                Err(StoreError::Io { doing: "remove", path, source: error })
+            }
+            _ => Ok(()),
+        }
     }
 
     fn check_format(&self) -> Result<(), StoreError> {

@@ -8,7 +8,8 @@ use menagerie_wal::{Options as LogOptions, Wal};
 
 use super::folder::{Folder, create_private};
 use super::{StoreError, snapshot};
-use crate::core::{Options, State};
+use crate::core::sessions::Millis;
+use crate::core::{Change, Options, State};
 
 /// The last epoch that leaves the zxid positive.
 const EPOCH_MAX: i64 = i32::MAX as i64 - 1;
@@ -16,13 +17,18 @@ const EPOCH_MAX: i64 = i32::MAX as i64 - 1;
 const EPOCHS_BEGIN: u64 = 1_577_836_800;
 
 /// What a restored folder holds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Restored {
     /// Znodes.
     pub znodes: usize,
+    /// Those that hold something else than in the backup.
+    pub revised: Vec<String>,
     /// The first transaction of the new epoch.
     pub zxid: i64,
 }
+
+/// What a znode is to hold instead, by its path and its data; `None` for what it holds.
+pub type Revise<'a> = &'a dyn Fn(&str, &[u8]) -> Option<Vec<u8>>;
 
 /// Puts the content of the backup `file` into the folder `into`, which must hold no data yet.
 ///
@@ -30,14 +36,26 @@ pub struct Restored {
 /// clients that saw more than the backup holds can connect again, and fences taken before stay below those taken after.
 /// The epoch is the time of the restore: the same backup may be restored twice, and each must be above the other's.
 /// And all sessions are ended: a client whose session came back without the znodes it made since would be misled.
-pub fn restore(file: &Path, into: &Path, now: SystemTime) -> Result<Restored, StoreError> {
+///
+/// What the znodes mean is not the keeper's business. Whoever knows of numbers in them that must not go back says with
+/// `revise(path, data)` what a znode is to hold instead; that is done before anybody can read it.
+pub fn restore(
+    file: &Path,
+    into: &Path,
+    now: SystemTime,
+    revise: Revise<'_>,
+) -> Result<Restored, StoreError> {
     let mut state = State::new(Options::default());
     snapshot::load(file, &mut state)?;
     snapshot::end_all_sessions(&mut state);
-    let by_time =
-        now.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs().saturating_sub(EPOCHS_BEGIN));
-    let epoch = ((state.applied_zxid() >> 32) + 1).max(i64::try_from(by_time).unwrap_or(0).min(EPOCH_MAX));
-    state.resume_at(epoch << 32, state.last_session());
+    let since = now.duration_since(UNIX_EPOCH).unwrap_or_default();
+    let by_time = i64::try_from(since.as_secs().saturating_sub(EPOCHS_BEGIN)).unwrap_or(EPOCH_MAX);
+    let epoch = ((state.applied_zxid() >> 32) + 1).max(by_time.min(EPOCH_MAX));
+    let zxid = epoch << 32;
+    state.resume_at(zxid, state.last_session());
+    let changes = revisions(&state, zxid, i64::try_from(since.as_millis()).unwrap_or(0), revise);
+    let revised = changes.iter().map(|(path, _)| path.clone()).collect();
+    state.apply(zxid, changes.into_iter().map(|(_, change)| change).collect(), Millis(0), &mut |_| {});
 
     let folder = Folder::open(into)?;
     let is_empty = |path: &Path| fs::read_dir(path).map(|mut entries| entries.next().is_none());
@@ -50,7 +68,19 @@ pub fn restore(file: &Path, into: &Path, now: SystemTime) -> Result<Restored, St
     write_snapshot(&folder, &state, sequence)?;
     let wal = Wal::create(&log, LogOptions::default(), sequence);
     wal.and_then(Wal::close).map_err(|source| StoreError::Log { path: log, source })?;
-    Ok(Restored { znodes: state.tree.len(), zxid: state.applied_zxid() })
+    Ok(Restored { znodes: state.tree.len(), revised, zxid })
+}
+
+/// What becomes of znodes that are to hold something else, each with its path.
+fn revisions(state: &State, zxid: i64, mtime: i64, revise: Revise<'_>) -> Vec<(String, Change)> {
+    let znodes = (0..state.tree.slot_count()).filter_map(|slot| state.tree.peek(slot));
+    let revised = znodes.filter_map(|znode| {
+        let data = revise(&znode.path, znode.data.as_deref().unwrap_or_default())?.into();
+        let (path, version) = (znode.path.clone(), znode.meta.version.wrapping_add(1));
+        let change = Change::SetData { path, data: Some(data), version, mzxid: zxid, mtime };
+        Some((znode.path.to_string(), change))
+    });
+    revised.collect()
 }
 
 fn write_snapshot(folder: &Folder, state: &State, sequence: u64) -> Result<(), StoreError> {

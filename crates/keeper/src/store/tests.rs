@@ -25,7 +25,7 @@ fn backup(path: &Path) {
 }
 
 fn restore_at(file: &Path, into: &Path, seconds: u64) -> i64 {
-    restore(file, into, UNIX_EPOCH + Duration::from_secs(seconds)).unwrap().zxid
+    restore(file, into, UNIX_EPOCH + Duration::from_secs(seconds), &|_, _| None).unwrap().zxid
 }
 
 #[test]
@@ -59,6 +59,32 @@ fn files_that_we_did_not_write_are_neither_used_nor_removed() {
     for name in foreign {
         assert_eq!(fs::read(data.path().join(name)).unwrap(), b"mine", "{name}");
     }
+}
+
+#[test]
+fn snapshot_that_was_not_finished_is_removed() {
+    let data = TempDir::new().unwrap();
+    let leftover = Folder::open(data.path()).unwrap().snapshot_in_the_making();
+    fs::write(&leftover, "half of it").unwrap();
+    drop(Folder::open(data.path()).unwrap());
+    assert!(!leftover.exists());
+}
+
+#[test]
+fn restore_puts_in_what_it_is_told_to_and_leaves_the_rest() {
+    let folder = TempDir::new().unwrap();
+    let (file, data) = (folder.path().join("backup"), folder.path().join("keeper"));
+    backup(&file);
+    let revise = |path: &str, _: &[u8]| (path == "/zookeeper").then(|| b"new".to_vec());
+    let restored = restore(&file, &data, UNIX_EPOCH + Duration::from_secs(NOW), &revise).unwrap();
+    assert_eq!(restored.revised, ["/zookeeper"]);
+    let folder = Folder::open(&data).unwrap();
+    let state = recover(&folder, Options::default(), LogOptions::default()).unwrap().state;
+    let znode = state.tree.get("/zookeeper").unwrap();
+    assert_eq!(znode.data.as_deref(), Some(&b"new"[..]));
+    assert_eq!((znode.meta.version, znode.meta.mzxid), (1, restored.zxid));
+    let other = state.tree.get("/zookeeper/quota").unwrap();
+    assert_eq!((other.data.as_deref().unwrap_or_default(), other.meta.version), (&b""[..], 0));
 }
 
 #[test]

@@ -3,6 +3,7 @@
 //! - [`format`]: what an export looks like: JSON, line by line.
 //! - [`export()`] reads a namespace; [`import()`] writes it somewhere else, and can be run again after a crash.
 //! - [`counters`]: the numbers of sequence znodes go on where they were.
+//! - [`revise`]: what has to rise when a whole server comes back from a backup.
 //!
 //! Ephemerals are not moved: they belong to sessions. What a client cannot see of a znode (that it is a container, or has
 //! a time to live) is taken from the map, or lost.
@@ -11,11 +12,13 @@ pub mod counters;
 mod export;
 pub mod format;
 mod import;
+mod restored;
 
 use menagerie_znodes::Znode;
 
 pub use export::{ExportError, Exported, WhenChanged, export};
 pub use import::{ImportError, Imported, Options, import};
+pub use restored::revise;
 
 use crate::subtree;
 

@@ -5,12 +5,14 @@ use std::time::SystemTime;
 
 use clap::Args;
 use menagerie_keeper::store;
+use menagerie_kernel::session::now_ms;
+use menagerie_kernel::transfer;
 
 use crate::commands::data::DataArgs;
 use crate::exit::CliError;
 
 /// Make a new data folder from a backup. Offline: the folder must hold no keeper data. Sessions of the backup are
-/// ended, and zxids start a new epoch.
+/// ended, zxids start a new epoch, and the generations of namespaces rise.
 #[derive(Debug, Args)]
 pub struct Restore {
     /// The backup.
@@ -23,12 +25,19 @@ impl Restore {
     /// Reads the backup and writes the folder.
     pub fn run(self) -> Result<(), CliError> {
         let folder = self.data.keeper()?;
-        let restored = store::restore(&self.file, &folder, SystemTime::now()).map_err(|source| CliError::Store {
-            doing: format!("restore {}", self.file.display()),
-            source: Box::new(source),
-            help: "name a whole file that `menagerie keeper backup` wrote, and a --data folder without keeper data",
+        let now_ms = now_ms();
+        let revise = |path: &str, data: &[u8]| transfer::revise(path, data, now_ms);
+        let restored = store::restore(&self.file, &folder, SystemTime::now(), &revise).map_err(|source| {
+            CliError::Store {
+                doing: format!("restore {}", self.file.display()),
+                source: Box::new(source),
+                help: "name a whole file that `menagerie keeper backup` wrote, and a --data folder without keeper data",
+            }
         })?;
         println!("{}: {} znodes, zxid {:#x}", folder.display(), restored.znodes, restored.zxid);
+        for path in restored.revised {
+            println!("{path}: raised, so that fences keep rising");
+        }
         Ok(())
     }
 }
