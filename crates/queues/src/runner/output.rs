@@ -157,9 +157,10 @@ mod tests {
         for _ in 0..1000 {
             kept += usize::from(stream.write(b"b").await);
         }
-        assert_eq!(kept, CHUNKS_MAX, "the others are dropped");
+        // The first may still be among them, if its thread had no time yet.
+        assert!((CHUNKS_MAX - 1..=CHUNKS_MAX).contains(&kept), "the others are dropped, not {kept}");
         drop(go_on);
-        while written.lock().unwrap().len() <= CHUNKS_MAX {
+        while written.lock().unwrap().len() <= kept {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
         while !stream.write(b"c").await {}
