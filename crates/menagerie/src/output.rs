@@ -57,6 +57,15 @@ impl FormatArg {
         }
     }
 
+    /// Says what was done: to people on stderr, so that stdout stays data; to programs as a value.
+    pub fn tell(self, text: &str, value: &impl Serialize) -> Result<(), CliError> {
+        match self.output {
+            Format::Table => eprintln!("{text}"),
+            Format::Json => write(&json(value, serde_json::to_string_pretty)?)?,
+        }
+        Ok(())
+    }
+
     /// Prints a value of many: JSON on one line.
     pub fn print_line(self, value: &impl Show) -> Result<(), CliError> {
         match self.output {
@@ -88,7 +97,7 @@ impl OutputArgs {
                 last = text;
             }
             tokio::time::sleep(WATCH_INTERVAL).await;
-            if nobody_reads() {
+            if is_unread() {
                 return Err(CliError::NobodyReads);
             }
         }
@@ -117,8 +126,16 @@ pub fn write_bytes(bytes: &[u8]) -> Result<(), CliError> {
     out.write_all(bytes).and_then(|()| out.flush()).map_err(from_stdout)
 }
 
+/// Waits until the reader of stdout has gone, for who may have nothing to write for long.
+pub async fn unread() -> CliError {
+    while !is_unread() {
+        tokio::time::sleep(WATCH_INTERVAL).await;
+    }
+    CliError::NobodyReads
+}
+
 /// Whether the reader of a pipe has gone. Writing would tell too, but who watches what does not change writes nothing.
-fn nobody_reads() -> bool {
+fn is_unread() -> bool {
     let stdout = io::stdout();
     let mut asked = [PollFd::new(&stdout, PollFlags::empty())];
     let now = Timespec { tv_sec: 0, tv_nsec: 0 };

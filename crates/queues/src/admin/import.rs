@@ -21,12 +21,28 @@ const OWN: [&str; 2] = ["qdo_error", "qdo_status"];
 pub struct OldCursor {
     /// What its znode is called.
     pub znode: String,
-    /// Which partition of ours that is; nothing if it cannot be one.
+    /// Which partition that is; nothing if it is none.
     pub partition: Option<PartitionName>,
     /// What it says.
     pub text: String,
     /// What that means: at or before what was processed last. Nothing, if it means nothing.
     pub cursor: Option<Cursor>,
+}
+
+/// What can be taken over, in the order of what was found; or why it is passed over.
+fn plan(old: &[OldCursor]) -> Vec<Result<(&PartitionName, Cursor), &'static str>> {
+    let mut taken = BTreeSet::new();
+    let mut plan = Vec::with_capacity(old.len());
+    for old in old {
+        plan.push(match (&old.partition, old.cursor) {
+            (None, _) => Err("its name is no partition's"),
+            (Some(partition), _) if OWN.contains(&partition.queue().name()) => Err("qdo keeps it for itself"),
+            (Some(_), None) => Err("what it says is no cursor"),
+            (Some(partition), Some(_)) if !taken.insert(partition) => Err("qdo has this partition twice"),
+            (Some(partition), Some(cursor)) => Ok((partition, cursor)),
+        });
+    }
+    plan
 }
 
 /// What became of one.
@@ -41,7 +57,7 @@ pub struct Imported {
     /// What stands there now.
     pub new: Option<String>,
     /// In a few words.
-    pub what: &'static str,
+    pub what: String,
 }
 
 /// Finds qdo's cursors below its root, in a term that sees the ensemble from its own.
@@ -65,11 +81,23 @@ pub async fn find(term: &Term, root: &str) -> Result<Vec<OldCursor>, CallError> 
 
 fn read(znode: String, name: &str, data: &[u8]) -> OldCursor {
     let text = String::from_utf8_lossy(data).trim().to_owned();
-    let partition =
-        PartitionName::of_znode(name).filter(|partition| !OWN.contains(&partition.queue().name()));
+    let partition = PartitionName::of_znode(name);
     // What qdo had made and never written to is at its beginning.
     let cursor = if text.is_empty() { Some(Cursor::default()) } else { Cursor::of_double(&text) };
     OldCursor { znode, partition, text, cursor }
+}
+
+/// What would become of them.
+pub fn preview(old: &[OldCursor]) -> Vec<Imported> {
+    let one = |(old, planned): (&OldCursor, Result<(_, Cursor), _>)| match planned {
+        Ok((_, cursor)) => outcome(old, Some(cursor), "to be imported".to_owned()),
+        Err(why) => passed_over(old, why),
+    };
+    old.iter().zip(plan(old)).map(one).collect()
+}
+
+fn passed_over(old: &OldCursor, why: &str) -> Imported {
+    outcome(old, None, format!("passed over: {why}"))
 }
 
 /// Makes the queues, each with as many partitions as qdo had, and sets their cursors, unless they have moved already.
@@ -83,18 +111,19 @@ pub async fn import(
     let term = session.term();
     let mut done = Vec::new();
     let mut highest: BTreeMap<&QueueName, u16> = BTreeMap::new();
-    let mut taken = BTreeSet::new();
-    for old in old {
-        let usable = old.partition.as_ref().zip(old.cursor).filter(|(partition, _)| taken.insert(*partition));
-        let Some((partition, cursor)) = usable else {
-            done.push(outcome(old, None, "passed over: it is no cursor of a queue"));
-            continue;
+    for (old, planned) in old.iter().zip(plan(old)) {
+        let (partition, cursor) = match planned {
+            Ok(planned) => planned,
+            Err(why) => {
+                done.push(passed_over(old, why));
+                continue;
+            }
         };
         let number = highest.entry(partition.queue()).or_default();
         *number = partition.number().max(*number);
         // Before the queue is there, so that nobody begins from the start.
         let (stored, what) = set(&term, partition, cursor).await?;
-        done.push(outcome(old, Some(stored), what));
+        done.push(outcome(old, Some(stored), what.to_owned()));
     }
     for (queue, partitions) in highest {
         match create::create(session, journals, queue, partitions.min(PARTITIONS_MAX), journal).await {
@@ -129,10 +158,10 @@ async fn set(
     }
 }
 
-fn outcome(old: &OldCursor, stored: Option<Cursor>, what: &'static str) -> Imported {
+fn outcome(old: &OldCursor, stored: Option<Cursor>, what: String) -> Imported {
     Imported {
         from: old.znode.clone(),
-        partition: old.partition.clone(),
+        partition: stored.and(old.partition.clone()),
         old: old.text.clone(),
         new: stored.map(|stored| stored.to_string()),
         what,
@@ -152,7 +181,12 @@ mod tests {
         assert_eq!(read(String::new(), "a-1", b"0.0").cursor, Some(Cursor::default()));
         assert_eq!(read(String::new(), "a-1", b"").cursor, Some(Cursor::default()));
         assert_eq!(read(String::new(), "a-1", b"soon").cursor, None);
-        assert_eq!(read(String::new(), "qdo_status-3", b"1.0").partition, None);
-        assert_eq!(read(String::new(), "nothing", b"1.0").partition, None);
+        let found =
+            [("qdo_status-3", "1.0"), ("nothing", "1.0"), ("a-1", "soon"), ("a-1", "1"), ("a-1", "2")];
+        let found = found.map(|(name, text)| read(String::new(), name, text.as_bytes()));
+        let why: Vec<_> = plan(&found).into_iter().map(Result::err).collect();
+        let all = ["qdo keeps it for itself", "its name is no partition's", "what it says is no cursor"];
+        assert_eq!(why[..3], all.map(Some));
+        assert_eq!(why[3..], [None, Some("qdo has this partition twice")]);
     }
 }

@@ -36,6 +36,8 @@ pub struct PartitionView {
     pub partition: PartitionName,
     /// Who says that it handles it.
     pub owner: Option<Name>,
+    /// That worker takes nothing until it is told to, and nobody else does.
+    pub owner_paused: bool,
     /// How far it was processed.
     pub cursor: String,
     /// Messages in it, handled ones too.
@@ -72,6 +74,11 @@ impl QueueView {
     /// How long the oldest message has waited.
     pub fn oldest_ms(&self) -> Option<u64> {
         self.partitions.iter().filter_map(|partition| partition.oldest_ms).max()
+    }
+
+    /// Messages that are not due yet.
+    pub fn delayed(&self) -> u64 {
+        self.partitions.iter().map(|partition| partition.delayed).sum()
     }
 
     /// Messages in it, handled ones too.
@@ -140,12 +147,10 @@ pub async fn show(
     let term = session.term();
     let settings = found(&term, queue).await?;
     let store = named(journals, queue, &settings.journal)?;
-    let owners: BTreeMap<PartitionName, Name> = workers(session)
-        .await?
-        .into_iter()
-        .flat_map(|entry| {
-            entry.partitions.into_iter().map(move |partition| (partition, entry.worker.clone()))
-        })
+    let workers = workers(session).await?;
+    let owners: BTreeMap<&PartitionName, &WorkerEntry> = workers
+        .iter()
+        .flat_map(|entry| entry.partitions.iter().map(move |partition| (partition, entry)))
         .collect();
     let stats = store.stats(&topic(queue)?).await?;
     let mut partitions = Vec::new();
@@ -156,8 +161,10 @@ pub async fn show(
         let read = Read::after(partition_id(&partition)?, cursor.position()).limit(1);
         let oldest = store.read(read).await?.messages.pop();
         let waited = oldest.as_ref().map(|oldest| Ticks::now().since(oldest.id.0));
+        let owner = owners.get(&partition);
         partitions.push(PartitionView {
-            owner: owners.get(&partition).cloned(),
+            owner: owner.map(|entry| entry.worker.clone()),
+            owner_paused: owner.is_some_and(|entry| entry.paused),
             cursor: cursor.position().seconds(),
             messages: stats.map_or(0, |stats| stats.messages),
             // What the journal was told may be a second old; whether anything waits is known exactly.

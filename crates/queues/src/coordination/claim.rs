@@ -158,7 +158,7 @@ pub struct Books {
     /// With which it was opened.
     pub fence: Fence,
     /// How far the journal knew us to have come when it was opened.
-    known: MessageId,
+    pub known: MessageId,
 }
 
 impl Books {

@@ -74,7 +74,8 @@ impl Located {
         let authority = match (&access.authority, entry.tls) {
             (Some(authority), true) => Some(authority.clone()),
             (None, true) => {
-                return Err(self.unreachable("it speaks TLS, and no authority to trust is named".to_owned()));
+                return Err(self
+                    .unreachable("it speaks TLS, and nobody says whom to trust (--journal-ca)".to_owned()));
             }
             (_, false) => None,
         };

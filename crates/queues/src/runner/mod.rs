@@ -1,12 +1,12 @@
 //! Programs as tasks. All of them run under the kernel's guard: nothing of them outlives the worker's right to the message.
 //!
 //! - [`exec`]: a process for each message. [`serve`]: a program that is fed one message after the other as lines of JSON;
-//!   [`python`]: a Python function, by a program that is fed so. `lines`: what the two say. `output`: what a program prints, passed on, its end kept. `limits`: how long and how much.
+//!   [`python`]: a Python function, by a program that is fed so. `lines`: what the two say. [`output`]: what a program prints, passed on, its end kept. `limits`: how long and how much.
 
 pub mod exec;
 mod limits;
 mod lines;
-mod output;
+pub mod output;
 pub mod python;
 pub mod serve;
 

@@ -55,6 +55,12 @@ def say(channel, what):
     channel.flush()
 
 
+def flush():
+    """What is left in a buffer at a fork would be printed twice, at the end of a fork never."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+
+
 def threads():
     """Why a fork would be unsafe, if it would: a lock that another thread holds is never released in the child."""
     others = [thread.name for thread in threading.enumerate() if thread is not threading.main_thread()]
@@ -106,7 +112,7 @@ def fork(function, after_fork, context, messages, batch):
     if unsafe:
         return [outcome(message, unsafe) for message in messages]
     ours, theirs = os.pipe()
-    sys.stderr.flush()
+    flush()
     child = os.fork()
     if child == 0:
         status = 1
@@ -117,8 +123,10 @@ def fork(function, after_fork, context, messages, batch):
                 pipe.write(told)
             status = 0
         finally:
-            sys.stderr.flush()
-            os._exit(status)
+            try:
+                flush()
+            finally:
+                os._exit(status)
     os.close(theirs)
     with os.fdopen(ours, "rb") as pipe:
         told = pipe.read()
@@ -137,6 +145,8 @@ def main(name, on_startup, after_fork, shape):
     # The protocol keeps standard output for itself: what is printed must not get in between.
     channel = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
+    # A task that is killed has printed what it has printed.
+    sys.stdout.reconfigure(line_buffering=True)
     sys.path.insert(0, os.getcwd())
     try:
         function = load(name)

@@ -11,17 +11,20 @@ use menagerie_kernel::guard::{Deadline, GuardError, Guarded, Stream, spawn};
 use thiserror::Error;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::unix::pipe;
+use tokio::sync::{mpsc, oneshot};
 use tokio::task::AbortHandle;
 use tracing::{debug, info};
 
 use super::limits::{Cut, deadline};
 use super::lines::{self, Shape};
-use super::output::keep;
+use super::output::{self, CHUNK_BYTES, To, keep};
 use super::{Program, started};
 use crate::task::{Failed, Outcome, Outcomes, Task, Work};
 
 /// A line that is longer is no answer: answers carry no data.
 const ANSWER_BYTES_MAX: u64 = 1 << 20;
+/// So often a pipe is read until all is read that was in it when that began: Linux gives it 64 KiB.
+const CHUNKS_IN_A_PIPE: usize = (64 << 10) / CHUNK_BYTES;
 
 /// Whether a program says when it can be asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -63,6 +66,8 @@ struct Running {
 /// The end of what a program has printed to its standard error, which is passed on.
 struct Log {
     tail: Arc<Mutex<VecDeque<u8>>>,
+    /// Who waits until all is read that is there by now.
+    waiting: mpsc::Sender<oneshot::Sender<()>>,
     reader: AbortHandle,
 }
 
@@ -104,14 +109,22 @@ impl Serve {
         let Some(mut running) = running else { return Vec::new() };
         let control = running.guarded.control().clone();
         control.set_deadline(deadline(*work.lease.valid_until().borrow()));
+        running.log.clear();
         let asked = tokio::select! {
             answer = running.ask(&work, self.shape) => answer.map_err(Silence::Broken),
             cut = self.program.limits.cut(&work.lease, &control) => Err(Silence::Cut(cut)),
         };
         match asked {
-            Ok(outcomes) => {
+            Ok(mut outcomes) => {
                 // It may be idle for longer than any lease.
                 control.set_deadline(Deadline::NEVER);
+                let failed = outcomes.iter_mut().find_map(|outcome| match outcome {
+                    Outcome::Failed(failed) => Some(failed),
+                    Outcome::Done | Outcome::Stopped => None,
+                });
+                if let Some(failed) = failed {
+                    failed.output = running.log.tail().await;
+                }
                 self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(running);
                 outcomes
             }
@@ -119,13 +132,12 @@ impl Serve {
                 control.stop(self.program.grace);
                 let ended = running.guarded.wait().await;
                 debug!(?ended, "the program was ended");
-                let output =
-                    running.log.tail.lock().unwrap_or_else(PoisonError::into_inner).iter().copied().collect();
                 let error = match silence {
                     Silence::Cut(Cut::Stopped) => return Vec::new(),
                     Silence::Cut(Cut::TimeLimit) => "it took longer than its time limit".to_owned(),
                     Silence::Broken(why) => why,
                 };
+                let output = running.log.tail().await;
                 vec![Outcome::Failed(Failed { error, output, retry: true })]
             }
         }
@@ -165,17 +177,47 @@ impl Serve {
 
 impl Log {
     fn follow(mut from: pipe::Receiver) -> Self {
+        let (waiting, mut asked) = mpsc::channel::<oneshot::Sender<()>>(1);
         let tail = Arc::new(Mutex::new(VecDeque::new()));
         let kept = tail.clone();
         // It ends with the program, or with us.
         let reader = tokio::spawn(async move {
-            let mut chunk = vec![0; 8 << 10];
-            while let Ok(read @ 1..) = from.read(&mut chunk).await {
-                keep(&mut kept.lock().unwrap_or_else(PoisonError::into_inner), &chunk[..read]);
-                let _ = std::io::Write::write_all(&mut std::io::stderr(), &chunk[..read]);
+            let mut chunk = vec![0; CHUNK_BYTES];
+            let take = async |bytes: &[u8]| {
+                keep(&mut kept.lock().unwrap_or_else(PoisonError::into_inner), bytes);
+                output::write(To::Stderr, bytes).await;
+            };
+            loop {
+                tokio::select! {
+                    read = from.read(&mut chunk) => match read {
+                        Ok(read @ 1..) => take(&chunk[..read]).await,
+                        Ok(_) | Err(_) => return,
+                    },
+                    // Dropped, it has its answer.
+                    Some(_answer) = asked.recv() => {
+                        for _ in 0..CHUNKS_IN_A_PIPE {
+                            let Ok(read @ 1..) = from.try_read(&mut chunk) else { break };
+                            take(&chunk[..read]).await;
+                        }
+                    }
+                }
             }
         });
-        Self { tail, reader: reader.abort_handle() }
+        Self { tail, waiting, reader: reader.abort_handle() }
+    }
+
+    /// What was printed before belongs to another message.
+    fn clear(&self) {
+        self.tail.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+
+    /// The end of what was printed until now: what was said before an answer may be read after it.
+    async fn tail(&self) -> Vec<u8> {
+        let (answer, answered) = oneshot::channel();
+        if self.waiting.send(answer).await.is_ok() {
+            let _ = answered.await;
+        }
+        self.tail.lock().unwrap_or_else(PoisonError::into_inner).iter().copied().collect()
     }
 }
 

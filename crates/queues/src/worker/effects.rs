@@ -1,25 +1,23 @@
 //! What the worker's loop starts and is told about later.
 
-use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
-use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use futures_util::FutureExt as _;
-use menagerie_journal::{Batch, Commit, Journal, JournalError, MessageId, Move, Read, Topic};
+use menagerie_journal::{Batch, Commit, JournalError, MessageId, Read};
 use menagerie_kernel::{Fence, Session};
 use menagerie_znodes::Name;
-use menagerie_znodes::queues::{PartitionName, QueueName};
+use menagerie_znodes::queues::PartitionName;
 use tokio::sync::watch;
-use tracing::{debug, error, info, warn};
+use tracing::{error, info, warn};
 
+use super::report::Report;
 use crate::coordination::claim::{self, Books, Claim, Claimed, patiently};
 use crate::core::failure::Attempts;
 use crate::core::ledger::Recorded;
 use crate::error::QueueError;
 use crate::failed;
 use crate::journals::Journals;
-use crate::metrics::Metrics;
 use crate::task::{Outcome, Task, Work};
 
 /// Messages of a partition that are read ahead.
@@ -147,67 +145,6 @@ pub async fn run(
 /// Waits until somebody says so, or is gone.
 async fn raised(mut flag: watch::Receiver<bool>) {
     let _ = flag.wait_for(|raised| *raised).await;
-}
-
-/// How far a partition has come; told to its journal if that does not know.
-pub struct Position {
-    pub partition: PartitionName,
-    pub books: Books,
-    pub position: MessageId,
-    pub told: bool,
-}
-
-/// What is to be said of partitions.
-type Moves = Vec<(PartitionName, Move)>;
-
-/// What journals know of partitions.
-#[derive(Default)]
-pub struct Report {
-    /// How far they have come.
-    pub known: Vec<(PartitionName, MessageId)>,
-    /// How many messages wait.
-    pub lags: Vec<(PartitionName, u64)>,
-}
-
-/// Says in each journal how far the partitions in it have come, and asks how many messages wait.
-pub async fn report(positions: Vec<Position>, metrics: &Metrics) -> Report {
-    let Report { mut known, mut lags } = Report::default();
-    let mut journals: Vec<(Arc<dyn Journal>, Moves)> = Vec::new();
-    let mut queues: BTreeMap<QueueName, (Arc<dyn Journal>, Topic)> = BTreeMap::new();
-    for at in &positions {
-        let (journal, topic) = (at.books.journal.clone(), at.books.partition.topic.clone());
-        queues.entry(at.partition.queue().clone()).or_insert((journal.clone(), topic));
-        let Some(moved) = at.books.position(at.position).filter(|_| !at.told) else {
-            known.push((at.partition.clone(), at.position));
-            continue;
-        };
-        match journals.iter_mut().find(|(found, _)| Arc::ptr_eq(found, &journal)) {
-            Some((_, moves)) => moves.push((at.partition.clone(), moved)),
-            None => journals.push((journal, vec![(at.partition.clone(), moved)])),
-        }
-    }
-    for (journal, moves) in journals {
-        let began = Instant::now();
-        let commit =
-            Commit { moves: moves.iter().map(|(_, moved)| moved.clone()).collect(), ..Commit::default() };
-        // The cursor is the truth; what is refused because one of them is another's by now is said again without it.
-        match journal.commit(commit).await {
-            Ok(_) => known.extend(moves.into_iter().map(|(partition, moved)| (partition, moved.position))),
-            Err(error) => debug!(%error, "positions not told to the journal"),
-        }
-        metrics.journal(began.elapsed());
-    }
-    for (queue, (journal, topic)) in queues {
-        let Ok(stats) = journal.stats(&topic).await else { continue };
-        for stats in stats {
-            let number = u16::try_from(stats.partition).unwrap_or_default();
-            let partition = queue.partition(number);
-            if positions.iter().any(|at| at.partition == partition) {
-                lags.push((partition, claim::behind(&stats)));
-            }
-        }
-    }
-    Report { known, lags }
 }
 
 /// Says something about a failure: the first of these that the journal has room for. When the worker ends, or is to stop,

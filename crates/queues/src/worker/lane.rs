@@ -75,7 +75,8 @@ pub struct Lane {
 impl Lane {
     pub fn new(claimed: Claimed, options: &Options, watcher: Begun) -> Self {
         let Claimed { partition, held, cursor, books, attempts, before } = claimed;
-        let position = cursor.position();
+        // Who had it before us may have recorded more than it has told.
+        let (position, reported) = (cursor.position(), books.known);
         let ledger = Ledger::new(position, options.commit, options.ack);
         let ledger = match before {
             Before::Released => ledger,
@@ -100,7 +101,7 @@ impl Lane {
             stop: watch::Sender::new(false),
             _watcher: watcher,
             lost: false,
-            reported: position,
+            reported,
         }
     }
 

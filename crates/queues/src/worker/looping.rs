@@ -13,8 +13,9 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::{JoinError, JoinSet};
 use tracing::{info, warn};
 
-use super::effects::{self, Event, Position, Report};
+use super::effects::Event;
 use super::lane::{Begun, Lane};
+use super::report::{self, Position, Report};
 use super::{Ended, Means, Options, Order, Stats};
 use crate::coordination::claim;
 use crate::coordination::orders::{Ordered, Orders};
@@ -232,12 +233,20 @@ impl Loop {
         let lanes = self.lanes.values().filter(|lane| !lane.lost);
         let positions = lanes.map(at).filter(|at| all || !at.told).collect();
         let metrics = self.metrics.clone();
-        self.events.spawn(async move { Event::Reported(effects::report(positions, &metrics).await) });
+        self.events.spawn(async move { Event::Reported(report::report(positions, &metrics).await) });
     }
 
-    /// Journals know so much. What they did not take is said again.
-    pub fn reported(&mut self, Report { known, lags }: Report) {
+    /// Journals know so much. What they did not take is said again, unless they know another owner.
+    pub fn reported(&mut self, Report { known, lost, lags }: Report) {
         self.reporting = false;
+        for (partition, fence) in lost {
+            let lane = self.lanes.get_mut(&partition).filter(|lane| lane.books.fence == fence && !lane.lost);
+            if let Some(lane) = lane {
+                warn!(%partition, %fence, "the journal knows another owner: partition lost");
+                lane.lose();
+                self.touched.insert(partition);
+            }
+        }
         // What was given back meanwhile is another's to tell.
         for (partition, lag) in lags.iter().filter(|(partition, _)| self.lanes.contains_key(partition)) {
             self.metrics.lag(partition, *lag);

@@ -4,13 +4,15 @@
 //! touched go on as far as it can: record, read ahead, release. Whose message is next is [`Turn`]'s to say.
 //!
 //! - this file: what an operator chooses, and the life of a worker. `looping`: the loop. `advance`: how a partition goes on.
-//!   `react`: what the loop is told. `lane`: one partition. `effects`: what is begun and ends later. `view`: what it shows.
+//!   `react`: what the loop is told. `lane`: one partition. `effects`: what is begun and ends later. `report`: what journals
+//!   are told. `view`: what it shows.
 
 mod advance;
 mod effects;
 mod lane;
 mod looping;
 mod react;
+mod report;
 mod view;
 
 use std::num::NonZeroU32;

@@ -97,6 +97,7 @@ impl Loop {
         let lane = Lane::new(claimed, &self.options, Begun(watcher));
         self.stats.taken += 1;
         self.unsaid = true;
+        self.unreported |= lane.reported < lane.ledger.confirmed();
         self.lanes.insert(partition.clone(), lane);
         self.touched.insert(partition.clone());
     }

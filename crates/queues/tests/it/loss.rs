@@ -1,7 +1,7 @@
 //! Partitions that are lost while they are being worked on.
 
 use menagerie_journal::{
-    Commit, Consumer, Fence, Journal as _, JournalError, MessageId, PartitionId, Ticks, Topic,
+    Commit, Consumer, Fence, Journal as _, JournalError, MessageId, PartitionId, PartitionStats, Ticks, Topic,
 };
 use menagerie_queues::admin::{self, Scope};
 use menagerie_queues::coordination::claim::{Claim, Claimed, claim};
@@ -102,6 +102,31 @@ async fn who_is_refused_by_the_journal_before_a_message_begins_does_not_begin_it
     world.drained(&session, "mail", 1).await;
     assert_eq!(worker.view().await.stats.lost, 1, "it has taken it again, with a newer fence");
     assert_eq!(log.handled().len(), 1);
+    worker.finish().await;
+}
+
+#[tokio::test]
+async fn partition_that_the_journal_knows_to_be_anothers_keeps_no_other_from_being_told() {
+    let world = World::new("told-apart");
+    let session = world.session().await;
+    world.create(&session, "mail", 3).await;
+    let log = Log::default();
+    let worker = world.start(&session, options("w1", &["mail"]), log.task("w1"));
+    let view = worker.has(3).await;
+    let topic = Topic::new("mail").unwrap();
+    let fence: menagerie_kernel::Fence = view.partitions[1].fence.parse().unwrap();
+    let newer = Fence::new(fence.generation, fence.zxid + 1);
+    let fenced = PartitionId::new(topic.clone(), 2);
+    world.store.open(&fenced, &Consumer::new("workers").unwrap(), newer).await.unwrap();
+    world.put(&session, "mail", 0..30).await;
+    // The fenced one, too: it has been taken again, with a newer fence.
+    eventually_async("the journal knows that all is done", async || {
+        let stats = world.store.stats(&topic).await.unwrap();
+        let done = |stats: &PartitionStats| stats.consumers.iter().all(|consumer| consumer.lag == 0);
+        (stats.len() == 3 && stats.iter().all(done)).then_some(())
+    })
+    .await;
+    assert_eq!(worker.view().await.stats.lost, 1);
     worker.finish().await;
 }
 

@@ -98,6 +98,12 @@ async fn a_function_is_called_in_a_fork_for_each_message_with_what_was_made_at_t
         .collect();
     let errors: Vec<_> = failed.iter().map(|story| story.error.as_str()).collect();
     assert_eq!(errors, ["Hopeless: never", "its process was ended by signal 9", "SystemExit: 3"]);
+    let output = &failed[0].output;
+    assert!(output.contains("printed by the task") && output.contains("Traceback"), "{output}");
+    assert!(
+        output.ends_with("Hopeless: never\n") && failed[1].output == "printed by the task\n",
+        "{failed:?}"
+    );
 }
 
 #[tokio::test]

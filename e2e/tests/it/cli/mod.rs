@@ -80,6 +80,19 @@ impl User {
         command
     }
 
+    /// The same, started by another program that is given it as its last arguments.
+    pub fn command_under(&self, line: &[&str], args: &[&str]) -> Command {
+        let (ours, mut command) = (self.command(args), Command::new(line[0]));
+        command.args(&line[1..]).arg(ours.get_program()).args(ours.get_args()).current_dir(self.folder());
+        for (name, value) in ours.get_envs() {
+            match value {
+                Some(value) => command.env(name, value),
+                None => command.env_remove(name),
+            };
+        }
+        command
+    }
+
     /// Starts a command that goes on until it is stopped.
     pub fn start(&self, args: &[&str]) -> Process {
         Process::spawn(&mut self.command(args))

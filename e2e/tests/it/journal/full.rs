@@ -11,18 +11,21 @@ use super::{Served, runtime, spot, topic};
 
 /// Mounts a small file system, of which only this process knows, over the data folder, puts a file there that can be taken
 /// away again, and becomes the journal.
-const SMALL: &str = "mount -t tmpfs -o size=$1,mode=700 none \"$0\" && head -c 60M /dev/zero > \"$0/filler\" && shift && exec \"$@\"";
+pub const SMALL: &str = "mount -t tmpfs -o size=$1,mode=700 none \"$0\" && head -c 60M /dev/zero > \"$0/filler\" && shift && exec \"$@\"";
+
+/// What to say to `unshare`: without privileges it takes a user namespace, too.
+pub fn unshare() -> &'static str {
+    if rustix::process::geteuid().is_root() { "-m" } else { "-rm" }
+}
 
 fn start(size: &str, args: &[&str]) -> Served {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let path = folder.path().to_str().expect("its name is text").to_owned();
-    // Without privileges it takes a user namespace, too.
-    let kind = if rustix::process::geteuid().is_root() { "-m" } else { "-rm" };
-    Served::start_in(folder, &["unshare", kind, "sh", "-c", SMALL, &path, size], args)
+    Served::start_in(folder, &["unshare", unshare(), "sh", "-c", SMALL, &path, size], args)
 }
 
 /// Does not compress.
-fn noise(number: u64) -> Vec<u8> {
+pub fn noise(number: u64) -> Vec<u8> {
     let mut state = number.wrapping_mul(0x2545_f491_4f6c_dd1d) | 1;
     let mut next = || {
         state ^= state << 13;

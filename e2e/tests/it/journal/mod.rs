@@ -3,7 +3,7 @@
 mod commands;
 mod crash;
 #[cfg(feature = "strace")]
-mod full;
+pub mod full;
 mod hostile;
 mod serving;
 #[cfg(feature = "strace")]

@@ -8,11 +8,14 @@ use std::time::{Duration, Instant};
 use menagerie_testkit::{Process, eventually_within};
 use rustix::process::Signal;
 
-use super::{Fleet, assert_all, assert_once, assert_order, assert_owners};
+use super::{Fleet, assert_all, assert_once, assert_order, assert_owners, ready};
 use crate::dice::{Dice, seed};
 use crate::process::let_pass;
 
 const PARTITIONS: u16 = 16;
+
+/// So many are started at a time.
+const AT_ONCE: usize = 10;
 
 /// How long everything may take once it is calm.
 const CALM: Duration = Duration::from_secs(240);
@@ -38,7 +41,15 @@ fn churn(name: &str, many: usize, manners: Manners) {
     };
     let mut dice = Dice::new(seed());
     let start = || fleet.starting("mail", &["--settle", "200ms"], &["sh", "work.sh"]);
+    // All of them are there at once, before the first goes.
     let mut workers: Vec<Process> = Vec::new();
+    while workers.len() < many {
+        let some: Vec<Process> = (workers.len()..many).take(AT_ONCE).map(|_| start()).collect();
+        some.iter().for_each(|worker| drop(ready(worker)));
+        workers.extend(some);
+    }
+    let listed = || fleet.user.json(&["queue", "workers"]).as_array().map_or(0, Vec::len);
+    eventually_within(CALM, "all are listed", || (listed() == many).then_some(()));
     let (began, user) = (Instant::now(), &fleet.user);
     let put = thread::scope(|scope| {
         let putting = scope.spawn(|| {

@@ -1,8 +1,8 @@
 //! What operators type, and what they are told.
 
-use menagerie_testkit::eventually;
+use menagerie_testkit::{Process, eventually};
 use rustix::process::Signal;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::Fleet;
 use crate::cli::User;
@@ -24,6 +24,11 @@ fn unknown_queue_is_an_error_with_a_tip() {
     fleet.user.fails(&["queue", "create", "mail", "--partitions", "0"], 2, &["1 to 200"]);
     fleet.user.fails(&["queue", "create", "a/b", "--partitions", "1"], 2, &["must not contain '/'"]);
     fleet.user.fails(&["queue", "create", "a.failed", "--partitions", "1"], 2, &["given up", "another name"]);
+    fleet.user.fails(&["queue", "put", "mail", "x", "--ttl", "0s"], 2, &["--ttl", "never handled"]);
+    fleet.user.fails(&["queue", "put", "mail", "x", "--jsonl"], 2, &["--jsonl", "cannot be used with"]);
+    fleet.user.fails(&["queue", "put", "mail", "x", "--whole"], 2, &["--whole", "cannot be used with"]);
+    fleet.user.fails(&["queue", "put", "mail", "x", "--dedup", ""], 2, &["1 to 251 bytes"]);
+    fleet.user.fails(&["worker", "mail", "spam", "mail", "--", "true"], 2, &["queue mail is named twice"]);
     fleet.user.fails(&["worker", "mail"], 2, &["nothing is said about what to do", "--python"]);
     fleet.user.fails(&["worker", "mail", "--batch", "2", "--", "true"], 2, &["--serve"]);
     fleet.user.fails(&["worker", "mail", "--", "no-such-program"], 127, &["cannot run no-such-program"]);
@@ -44,9 +49,13 @@ fn without_a_journal_nothing_is_made() {
 
 #[test]
 fn queue_is_made_once_and_deleted_only_on_purpose() {
-    let fleet = Fleet::with_queue("life", "mail-out-2", 3);
+    let fleet = Fleet::new("life");
     let user = &fleet.user;
-    fleet.create("mail-out-2", 3);
+    for created in [true, false] {
+        let told = user.json(&["queue", "create", "mail-out-2", "--partitions", "3"]);
+        let expected = json!({"queue": "mail-out-2", "partitions": 3, "journal": "main", "created": created});
+        assert_eq!(told, expected);
+    }
     user.fails(
         &["queue", "create", "mail-out-2", "--partitions", "4"],
         1,
@@ -60,9 +69,11 @@ fn queue_is_made_once_and_deleted_only_on_purpose() {
         peeked.lines().map(|line| serde_json::from_str::<Value>(line).unwrap()["body"].clone()).collect();
     assert_eq!(bodies, ["a", "b"]);
     user.fails(&["queue", "delete", "mail-out-2"], 1, &["4 messages waiting", "--force"]);
-    user.ok(&["queue", "purge", "mail-out-2"]);
+    let purged = user.json(&["queue", "purge", "mail-out-2"]);
+    assert_eq!(purged, json!({"queue": "mail-out-2", "forgotten": 4}));
     assert_eq!(fleet.lag("mail-out-2"), 0);
-    user.ok(&["queue", "delete", "mail-out-2"]);
+    let deleted = user.json(&["queue", "delete", "mail-out-2"]);
+    assert_eq!(deleted, json!({"queue": "mail-out-2", "deleted": true}));
     user.fails(&["queue", "show", "mail-out-2"], 2, &["there is no queue"]);
 }
 
@@ -93,10 +104,8 @@ fn lines_and_objects_are_put_as_they_say() {
     let first = user.ok(&["queue", "peek", "mail", "-p", "1", "-o", "json"]);
     assert_eq!(first.matches(r#""body_base64":"/w==""#).count(), 1, "{first}");
     let view = fleet.show("mail");
-    assert_eq!(view["lag"], 3);
-    let delayed: u64 =
-        view["partitions"].as_array().unwrap().iter().filter_map(|one| one["delayed"].as_u64()).sum();
-    assert_eq!(delayed, 1);
+    assert_eq!((&view["lag"], &view["delayed"]), (&3.into(), &1.into()));
+    assert!(user.ok(&["queue", "show", "mail", "--quick"]).contains(", 1 delayed"));
     let done =
         user.run_with(&["queue", "put", "mail", "--file", "-", "--jsonl"], b"{\"body\":1}\nnonsense\n");
     assert_eq!(done.code, Some(2));
@@ -130,11 +139,18 @@ fn pauses_hold_queues_and_workers_and_move_nothing() {
     );
     user.ok(&["queue", "pause", "mail", "--reason", "rollback"]);
     assert!(user.ok(&["queue", "show", "mail", "--quick"]).contains("rollback"));
-    user.ok(&["queue", "pause", "--worker", &name]);
-    user.ok(&["queue", "resume", "mail"]);
+    let paused = user.json(&["queue", "pause", "--worker", &name]);
+    assert_eq!(paused, json!({"worker": name, "paused": true}));
+    let resumed = user.json(&["queue", "resume", "mail"]);
+    assert_eq!(resumed, json!({"queue": "mail", "resumed": true}));
     eventually("it says that it is paused", || {
         (user.json(&["queue", "workers"])[0]["paused"] == true).then_some(())
     });
+    eventually("it has all partitions", || (fleet.show("mail")["state"] == "workers paused").then_some(()));
+    let shown = user.ok(&["queue", "show", "mail", "--quick"]);
+    assert!(shown.contains("workers are paused") && shown.contains(&format!("{name} (paused)")), "{shown}");
+    let checked = user.run(&["check", "workers", "mail"]);
+    assert!(checked.code == Some(2) && checked.text().contains("1 paused"), "{}", checked.text());
     assert_eq!(fleet.lag("mail"), 4);
     user.ok(&["queue", "resume", "--worker", &name]);
     fleet.drained("mail");
@@ -162,9 +178,11 @@ fn failed_messages_are_shown_and_come_back() {
     user.fails(&["queue", "retry", "mail"], 2, &["required"]);
     user.fails(&["queue", "retry", "mail", "12345"], 1, &["there is no message"]);
     user.write("mended", "");
-    user.ok(&["queue", "retry", "mail", failed[1]["id"].as_str().unwrap()]);
+    let retried = user.json(&["queue", "retry", "mail", failed[1]["id"].as_str().unwrap()]);
+    assert_eq!(retried, json!({"queue": "mail", "retried": 1}));
     assert_eq!(fleet.said("sent"), "b\n");
-    user.ok(&["queue", "forget", "mail", "--all"]);
+    let forgotten = user.json(&["queue", "forget", "mail", "--all"]);
+    assert_eq!(forgotten, json!({"queue": "mail", "forgotten": 1}));
     assert_eq!(user.json(&["queue", "failed", "mail"]).as_array().map(Vec::len), Some(0));
     worker.signal(Signal::INT);
     assert_eq!(worker.wait_for_end().status.code(), Some(0));
@@ -241,4 +259,16 @@ fn tail_follows_all_partitions() {
     // From three partitions, in any order.
     came.sort_unstable();
     assert_eq!(came, [100, 101, 102]);
+}
+
+#[test]
+fn following_ends_with_whoever_reads_it() {
+    let fleet = Fleet::with_queue("unread-tail", "mail", 1);
+    fleet.user.ok(&["queue", "put", "mail", "a"]);
+    // Nothing more comes, so nothing more is written.
+    let script = r#""$@" | head -1"#;
+    let tail = ["queue", "tail", "mail", "-f"];
+    let mut tail = Process::spawn(&mut fleet.user.command_under(&["sh", "-c", script, "sh"], &tail));
+    tail.wait_for_line("what is there", |line| line.ends_with("  a").then_some(()));
+    assert_eq!(tail.wait_for_end().status.code(), Some(0));
 }

@@ -63,6 +63,9 @@ fn demo_puts_two_workers_to_work_and_says_where_to_look() {
     });
     assert_eq!(workers[0]["worker"], "demo-1");
     up.wait_for_line("the end", |line| line.contains("messages of queue mail are handled").then_some(()));
-    up.signal(Signal::TERM);
-    assert_eq!(up.wait_for_end().status.code(), Some(0));
+    let before = up.stderr().len();
+    up.signal(Signal::INT);
+    let end = up.wait_for_end();
+    assert_eq!(end.status.code(), Some(0));
+    assert!(!end.stderr[before..].contains("WARN"), "it ends without complaint: {}", end.stderr);
 }

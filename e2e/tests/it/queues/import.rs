@@ -14,7 +14,9 @@ fn cursors_of_qdo_are_taken_over_and_repeat_rather_than_skip() {
         user.ok(&["zk", "create", "-p", path, data]);
     }
     user.fails(&["queue", "import-qdo", "--from", "/nothing"], 1, &["no cursors of qdo below /nothing"]);
-    assert!(user.ok(&["queue", "import-qdo", "--dry-run"]).contains("to be imported"));
+    let preview = user.json(&["queue", "import-qdo", "--dry-run"]);
+    assert_eq!(preview[0]["what"], "to be imported");
+    assert_eq!(preview[2]["what"], "passed over: qdo keeps it for itself");
     let imported = user.json(&["queue", "import-qdo"]);
     assert_eq!(
         (&imported[0]["new"], &imported[0]["what"]),

@@ -5,10 +5,14 @@ mod churn;
 mod commands;
 mod crash;
 mod first;
+#[cfg(feature = "strace")]
+mod full;
 mod import;
 mod rebalance;
 mod runners;
+mod serving;
 mod signals;
+mod unread;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
@@ -54,7 +58,11 @@ impl Fleet {
     }
 
     pub fn of(user: User) -> Self {
-        let (journal, address) = journal(&user, "127.0.0.1:0");
+        let journal = journal(&user, "127.0.0.1:0", &[]);
+        Self::with_journal(user, journal)
+    }
+
+    pub fn with_journal(user: User, (journal, address): (Process, SocketAddr)) -> Self {
         user.write("work.sh", WORK);
         user.write("violations", "");
         user.write("handled", "");
@@ -82,7 +90,7 @@ impl Fleet {
     pub fn crash_journal(&mut self) {
         self.journal.kill();
         let address = self.address.to_string();
-        (self.journal, self.address) = journal(&self.user, &address);
+        (self.journal, self.address) = journal(&self.user, &address, &[]);
     }
 
     /// Puts numbered messages, to one partition after the other.
@@ -150,11 +158,15 @@ fn handled(line: &str) -> Option<Handled> {
     Some(Handled { partition, body, attempt, fence: (generation.parse().ok()?, zxid.parse().ok()?) })
 }
 
-fn journal(user: &User, listen: &str) -> (Process, SocketAddr) {
-    let process = user.start(&["--log-level", "warn", "journal", "--listen", listen]);
-    let ready = |line: &str| line.strip_prefix("journal ready on ")?.parse().ok();
-    let address = process.wait_for_line("where it listens", ready);
+fn journal(user: &User, listen: &str, more: &[&str]) -> (Process, SocketAddr) {
+    let process = user.start(&[&["--log-level", "warn", "journal", "--listen", listen], more].concat());
+    let address = listening(&process);
     (process, address)
+}
+
+#[track_caller]
+fn listening(journal: &Process) -> SocketAddr {
+    journal.wait_for_line("where it listens", |line| line.strip_prefix("journal ready on ")?.parse().ok())
 }
 
 #[track_caller]

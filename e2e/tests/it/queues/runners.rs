@@ -3,9 +3,10 @@
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt as _;
 
-use menagerie_testkit::eventually;
+use menagerie_testkit::{Ensemble, eventually, four_letter_word};
 
 use super::{Fleet, ready};
+use crate::cli::User;
 
 fn one_failed(fleet: &Fleet) -> serde_json::Value {
     eventually("it is given up", || {
@@ -54,12 +55,21 @@ fn task_that_takes_longer_than_a_session_is_left_alone() {
 
 #[test]
 fn startup_command_runs_once_before_the_first_message_or_nothing_does() {
-    let fleet = Fleet::with_queue("startup", "mail", 1);
+    let servers = Ensemble::Keeper.start_own();
+    let fleet = Fleet::of(User::at(servers.connect_string()));
+    fleet.create("mail", 1);
     fleet.put("mail", 0..3);
+    let sessions = || {
+        let told = four_letter_word(servers.addresses()[0], "mntr");
+        told.lines().find_map(|line| line.strip_prefix("zk_global_sessions\t")?.parse::<u32>().ok())
+    };
+    let before = sessions();
+    assert_eq!(before, Some(1), "the journal's own");
     let done = fleet.user.run(&["worker", "mail", "--on-startup", "exit 3", "--", "true"]);
     assert_eq!(done.code, Some(1), "{}", done.stderr);
     assert!(done.stderr.contains("--on-startup failed: it exited with code 3"), "{}", done.stderr);
     assert_eq!(fleet.lag("mail"), 3);
+    assert_eq!(sessions(), before, "who could not start has taken leave");
     let _worker = fleet.worker("mail", &["--on-startup", "echo ready >> started"]);
     fleet.drained("mail");
     assert_eq!(fleet.file("started"), "ready\n");

@@ -128,7 +128,11 @@ fn judge(view: &QueueView, limits: Limits) -> Report {
 }
 
 fn by(partition: &PartitionView) -> String {
-    partition.owner.as_ref().map_or("without a worker".to_owned(), |owner| format!("with {owner}"))
+    match &partition.owner {
+        None => "without a worker".to_owned(),
+        Some(owner) if partition.owner_paused => format!("with {owner}, which is paused"),
+        Some(owner) => format!("with {owner}"),
+    }
 }
 
 #[cfg(test)]
@@ -141,6 +145,7 @@ mod tests {
         PartitionView {
             partition: name.parse().unwrap(),
             owner: owner.map(|owner| Name::new(owner).unwrap()),
+            owner_paused: false,
             cursor: "0.0000000".to_owned(),
             messages: lag,
             lag,

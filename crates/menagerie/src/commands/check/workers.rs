@@ -16,7 +16,8 @@ use crate::exit::CliError;
 /// As it is called in the line.
 pub const SERVICE: &str = "WORKERS";
 
-/// Check the workers of a queue: how many there are, and whether every partition has one.
+/// Check the workers of a queue: how many there are, and whether every partition has one. One that is paused does not
+/// count: what it has, nobody handles.
 #[derive(Debug, Args)]
 pub struct Workers {
     #[command(flatten)]
@@ -60,37 +61,41 @@ fn judge(
 ) -> Report {
     let serves = |worker: &&WorkerEntry| worker.serves.as_ref().is_none_or(|queues| queues.contains(queue));
     let serving: Vec<&WorkerEntry> = workers.iter().filter(serves).collect();
-    let owned =
-        |partition: &PartitionName| workers.iter().any(|worker| worker.partitions.contains(partition));
+    let owned = |partition: &PartitionName| {
+        workers.iter().any(|worker| !worker.paused && worker.partitions.contains(partition))
+    };
     let missing: Vec<PartitionName> = (1..=partitions)
         .map(|number| queue.partition(number))
         .filter(|partition| !owned(partition))
         .collect();
     let paused = serving.iter().filter(|worker| worker.paused).count();
-    let state = limits.judge(serving.len() as f64);
+    let working = (serving.len() - paused) as f64;
+    let state = limits.judge(working);
     let state = if missing.is_empty() { state } else { state.worse(unowned) };
     let mut text = match serving.len() {
         0 => format!("nobody serves queue {queue}"),
         1 => format!("1 worker serves queue {queue}"),
         many => format!("{many} workers serve queue {queue}"),
     };
-    if !missing.is_empty() {
-        text += &format!("; {} of {partitions} partitions have none", missing.len());
-    }
     if paused > 0 {
         text += &format!(", {paused} paused");
     }
+    if !missing.is_empty() {
+        let none = if paused > 0 { "none that works" } else { "none" };
+        text += &format!("; {} of {partitions} partitions have {none}", missing.len());
+    }
     let mut report = Report::new(SERVICE, state, text);
     report.perf = vec![
-        Perf { thresholds: limits, ..Perf::new("workers".to_owned(), Some(serving.len() as f64), "") },
+        Perf { thresholds: limits, ..Perf::new("workers".to_owned(), Some(working), "") },
         Perf::new("unowned".to_owned(), Some(missing.len() as f64), ""),
         Perf::new("paused".to_owned(), Some(paused as f64), ""),
     ];
     for worker in serving {
-        report.detail(1, format!("{} has {} partitions", worker.worker, worker.partitions.len()));
+        let paused = if worker.paused { ", and is paused" } else { "" };
+        report.detail(1, format!("{} has {} partitions{paused}", worker.worker, worker.partitions.len()));
     }
     for partition in missing {
-        report.detail(1, format!("{partition} has no worker"));
+        report.detail(1, format!("{partition} has no worker{}", if paused > 0 { " that works" } else { "" }));
     }
     report
 }
@@ -128,5 +133,10 @@ mod tests {
         assert_eq!(judged(&two), (State::Ok, "2 workers serve queue mail".to_owned()));
         let half = [worker("a", &["mail-1"]), worker("b", &[])];
         assert_eq!(judged(&half).0, State::Warning);
+        let pausing = |worker: WorkerEntry| WorkerEntry { paused: true, ..worker };
+        let [a, b] = two;
+        let text = "2 workers serve queue mail, 1 paused; 1 of 2 partitions have none that works";
+        assert_eq!(judged(&[a.clone(), pausing(b.clone())]), (State::Warning, text.to_owned()));
+        assert_eq!(judged(&[pausing(a), pausing(b)]).0, State::Critical);
     }
 }

@@ -3,11 +3,12 @@
 use clap::Args;
 use menagerie_queues::admin;
 use menagerie_znodes::queues::{PARTITIONS_MAX, QueueName};
+use serde_json::json;
 
 use super::desk::{Desk, DeskArgs, PATIENCE};
 use super::failed;
 use crate::exit::CliError;
-use crate::output::count;
+use crate::output::{FormatArg, count};
 
 /// Make a queue. Making it again with the same number of partitions is fine; with another one it is a conflict.
 #[derive(Debug, Args)]
@@ -20,6 +21,8 @@ pub struct Create {
     partitions: u16,
     #[command(flatten)]
     journal: JournalArg,
+    #[command(flatten)]
+    format: FormatArg,
 }
 
 /// Which journal.
@@ -55,8 +58,15 @@ impl Create {
                 admin::Created::Existed => "was there already, with",
             };
             let partitions = count(self.partitions.into(), "partition");
-            eprintln!("queue {} {was} {partitions}, in journal {journal}", self.queue);
-            Ok(())
+            self.format.tell(
+                &format!("queue {} {was} {partitions}, in journal {journal}", self.queue),
+                &json!({
+                    "queue": self.queue,
+                    "partitions": self.partitions,
+                    "journal": journal,
+                    "created": created == admin::Created::Fresh,
+                }),
+            )
         })
     }
 }

@@ -3,11 +3,12 @@
 use clap::Args;
 use menagerie_queues::admin::{self, show};
 use menagerie_znodes::queues::QueueName;
+use serde_json::json;
 
 use super::desk::DeskArgs;
 use super::failed;
 use crate::exit::CliError;
-use crate::output::count;
+use crate::output::{FormatArg, count};
 
 /// Delete a queue, with its handled messages.
 #[derive(Debug, Args)]
@@ -17,6 +18,8 @@ pub struct Delete {
     /// Also if messages wait in it, or have failed.
     #[arg(long)]
     force: bool,
+    #[command(flatten)]
+    format: FormatArg,
 }
 
 impl Delete {
@@ -27,8 +30,7 @@ impl Delete {
             let doing = || failed(format!("delete queue {queue}"));
             if !self.force {
                 let view = show::show(&desk.session, &desk.journals, queue).await.map_err(doing())?;
-                let delayed: u64 = view.partitions.iter().map(|partition| partition.delayed).sum();
-                let waiting = view.lag() + delayed;
+                let waiting = view.lag() + view.delayed();
                 if waiting + view.failed > 0 {
                     return Err(CliError::Refused {
                         what: format!(
@@ -41,8 +43,8 @@ impl Delete {
                 }
             }
             admin::delete(&desk.session, &desk.journals, queue).await.map_err(doing())?;
-            eprintln!("queue {queue} is deleted");
-            Ok(())
+            let told = json!({ "queue": queue, "deleted": true });
+            self.format.tell(&format!("queue {queue} is deleted"), &told)
         })
     }
 }

@@ -2,12 +2,13 @@
 
 use clap::Args;
 use menagerie_znodes::queues::QueueName;
+use serde_json::json;
 
 use super::desk::DeskArgs;
 use super::failed::{doing, open};
 use super::retry::WhichArgs;
 use crate::exit::CliError;
-use crate::output::count;
+use crate::output::{FormatArg, count};
 
 /// Forget messages that were given up.
 #[derive(Debug, Args)]
@@ -16,6 +17,8 @@ pub struct Forget {
     queue: QueueName,
     #[command(flatten)]
     which: WhichArgs,
+    #[command(flatten)]
+    format: FormatArg,
 }
 
 impl Forget {
@@ -29,8 +32,8 @@ impl Forget {
                     messages.forget(failed.id).await.map_err(doing(&self.queue))
                 })
                 .await?;
-            eprintln!("{} forgotten", count(forgotten, "failed message"));
-            Ok(())
+            let text = format!("{} forgotten", count(forgotten, "failed message"));
+            self.format.tell(&text, &json!({ "queue": self.queue, "forgotten": forgotten }))
         })
     }
 }

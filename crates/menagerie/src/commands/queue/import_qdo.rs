@@ -1,7 +1,7 @@
 //! `menagerie queue import-qdo`
 
 use clap::Args;
-use menagerie_queues::admin::import::{self, Imported, OldCursor};
+use menagerie_queues::admin::import::{self, Imported};
 use serde::Serialize;
 
 use super::create::JournalArg;
@@ -52,7 +52,7 @@ impl ImportQdo {
             });
         }
         if self.dry_run {
-            return self.format.print(&Listing(found.iter().map(preview).collect()));
+            return self.format.print(&Listing(import::preview(&found)));
         }
         desk.change(async |desk| {
             let journal = self.journal.name(desk).await?;
@@ -60,20 +60,6 @@ impl ImportQdo {
             let imported = imported.map_err(failed(format!("import {}", self.from)))?;
             self.format.print(&Listing(imported))
         })
-    }
-}
-
-fn preview(old: &OldCursor) -> Imported {
-    Imported {
-        from: old.znode.clone(),
-        partition: old.partition.clone(),
-        old: old.text.clone(),
-        new: old.partition.as_ref().and(old.cursor).map(|cursor| cursor.to_string()),
-        what: if old.partition.is_some() && old.cursor.is_some() {
-            "to be imported"
-        } else {
-            "to be passed over"
-        },
     }
 }
 
@@ -86,7 +72,7 @@ impl Show for Listing {
                 row.partition.as_ref().map_or("-".to_owned(), ToString::to_string),
                 row.old.escape_debug().to_string(),
                 row.new.clone().unwrap_or_else(|| "-".to_owned()),
-                row.what.to_owned(),
+                row.what.clone(),
             ]);
         }
         table.text()

@@ -7,6 +7,7 @@ use std::io::{self, BufRead, BufReader, Read as _};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use menagerie_journal::Ticks;
+use menagerie_journal::commit::KEY_BYTES_MAX;
 use menagerie_queues::admin::Place;
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -154,7 +155,17 @@ fn object(text: &[u8]) -> Result<Item, String> {
         (None, Some(at)) => Some(moment(&text(at))?),
         (None, None) => None,
     };
-    Ok(Item { place, due, dedup: object.dedup, body })
+    let dedup = object.dedup.as_deref().map(dedup_id).transpose()?;
+    Ok(Item { place, due, dedup, body })
+}
+
+/// What a message is known by. What others know messages by, clients over HTTP or an operator's retry, is something else.
+pub fn dedup_id(text: &str) -> Result<String, String> {
+    let id = format!("put/{text}");
+    match text.is_empty() || id.len() > KEY_BYTES_MAX {
+        true => Err(format!("a dedup id has 1 to {} bytes", KEY_BYTES_MAX - (id.len() - text.len()))),
+        false => Ok(id),
+    }
 }
 
 #[cfg(test)]
@@ -181,6 +192,7 @@ mod tests {
             (r#"{"body":"a","typo":1}"#, "unknown field"),
             (r#"{"body_base64":"*"}"#, "body_base64"),
             (r#"{"body":"a","delay":"soon"}"#, "not a duration"),
+            (r#"{"body":"a","dedup":""}"#, "1 to 251 bytes"),
         ] {
             let error = object(text.as_bytes()).unwrap_err();
             assert!(error.contains(why), "{text}: {error}");

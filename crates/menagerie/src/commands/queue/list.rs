@@ -42,7 +42,7 @@ impl Row {
             owned: view.partitions.iter().filter(|partition| partition.owner.is_some()).count(),
             lag: view.lag(),
             oldest_ms: view.oldest_ms(),
-            delayed: view.partitions.iter().map(|partition| partition.delayed).sum(),
+            delayed: view.delayed(),
             failed: view.failed,
             journal: view.journal.clone(),
             state: state(view),

@@ -9,6 +9,7 @@ use super::failed;
 use super::scope::ScopeArgs;
 use crate::commands::slots::who;
 use crate::exit::CliError;
+use crate::output::FormatArg;
 
 /// Let nobody take messages of a queue, or a worker none, until `queue resume`. What runs is finished, nothing moves.
 #[derive(Debug, Args)]
@@ -18,6 +19,8 @@ pub struct Pause {
     /// Why; shown to whoever looks.
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
+    #[command(flatten)]
+    format: FormatArg,
 }
 
 impl Pause {
@@ -27,8 +30,8 @@ impl Pause {
             let (Some(scope), name) = (self.scope.scope(), self.scope.name()) else { return Ok(()) };
             let pause = queues::Pause { by: who::operator(), reason: self.reason };
             admin::pause(&desk.session, &scope, &pause).await.map_err(failed(format!("pause {name}")))?;
-            eprintln!("{name} is paused; `menagerie queue resume` lets it go on");
-            Ok(())
+            let text = format!("{name} is paused; `menagerie queue resume` lets it go on");
+            self.format.tell(&text, &self.scope.told("paused", true))
         })
     }
 }

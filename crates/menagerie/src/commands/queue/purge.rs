@@ -3,17 +3,20 @@
 use clap::Args;
 use menagerie_queues::admin;
 use menagerie_znodes::queues::QueueName;
+use serde_json::json;
 
 use super::desk::DeskArgs;
 use super::failed;
 use crate::exit::CliError;
-use crate::output::count;
+use crate::output::{FormatArg, count};
 
 /// Forget every message of a queue, handled or not. Some that a worker has read ahead may still be handled.
 #[derive(Debug, Args)]
 pub struct Purge {
     /// Which queue.
     queue: QueueName,
+    #[command(flatten)]
+    format: FormatArg,
 }
 
 impl Purge {
@@ -22,8 +25,8 @@ impl Purge {
         desk.change(async |desk| {
             let purged = admin::purge(&desk.session, &desk.journals, &self.queue).await;
             let messages = purged.map_err(failed(format!("purge queue {}", self.queue)))?;
-            eprintln!("{} of queue {} forgotten", count(messages, "message"), self.queue);
-            Ok(())
+            let text = format!("{} of queue {} forgotten", count(messages, "message"), self.queue);
+            self.format.tell(&text, &json!({ "queue": self.queue, "forgotten": messages }))
         })
     }
 }

@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use super::desk::DeskArgs;
 use super::failed;
-use super::input::{Input, Item, Shape};
+use super::input::{self, Input, Item, Shape};
 use super::time::moment;
 use crate::durations;
 use crate::exit::CliError;
@@ -44,22 +44,29 @@ pub struct Put {
     #[arg(long, value_name = "TIME", value_parser = moment)]
     at: Option<Ticks>,
     /// Forget a message that nobody has handled by so long after it is due.
-    #[arg(long, value_name = "DURATION", value_parser = durations::parse)]
+    #[arg(long, value_name = "DURATION", value_parser = lifetime)]
     ttl: Option<Duration>,
     /// Of messages with the same id within two minutes, only the first counts. For one message.
-    #[arg(long, value_name = "ID", conflicts_with = "file")]
+    #[arg(long, value_name = "ID", value_parser = input::dedup_id, conflicts_with = "file")]
     dedup: Option<String>,
     /// One message for each line of this file, as it is; `-` for standard input.
     #[arg(long, value_name = "FILE")]
     file: Option<OsString>,
     /// The lines are JSON objects: body (or body_base64), and key, partition, delay, at, dedup if you like.
-    #[arg(long, requires = "file", conflicts_with_all = ["key", "partition", "delay", "at", "whole"])]
+    #[arg(long, requires = "file", conflicts_with_all = ["bodies", "key", "partition", "delay", "at", "whole"])]
     jsonl: bool,
     /// The file is one message, line breaks and all.
-    #[arg(long, requires = "file")]
+    #[arg(long, requires = "file", conflicts_with = "bodies")]
     whole: bool,
     #[command(flatten)]
     format: FormatArg,
+}
+
+fn lifetime(text: &str) -> Result<Duration, String> {
+    match durations::parse(text)? {
+        Duration::ZERO => Err("a message that lives for no time is never handled".to_owned()),
+        lifetime => Ok(lifetime),
+    }
 }
 
 /// A message that was put.

@@ -7,12 +7,15 @@ use super::desk::DeskArgs;
 use super::failed;
 use super::scope::ScopeArgs;
 use crate::exit::CliError;
+use crate::output::FormatArg;
 
 /// Let a queue or a worker that was paused go on.
 #[derive(Debug, Args)]
 pub struct Resume {
     #[command(flatten)]
     scope: ScopeArgs,
+    #[command(flatten)]
+    format: FormatArg,
 }
 
 impl Resume {
@@ -21,11 +24,9 @@ impl Resume {
         desk.change(async |desk| {
             let (Some(scope), name) = (self.scope.scope(), self.scope.name()) else { return Ok(()) };
             let resumed = admin::resume(&desk.session, &scope).await;
-            match resumed.map_err(failed(format!("resume {name}")))? {
-                true => eprintln!("{name} goes on"),
-                false => eprintln!("{name} was not paused"),
-            }
-            Ok(())
+            let resumed = resumed.map_err(failed(format!("resume {name}")))?;
+            let text = if resumed { format!("{name} goes on") } else { format!("{name} was not paused") };
+            self.format.tell(&text, &self.scope.told("resumed", resumed))
         })
     }
 }

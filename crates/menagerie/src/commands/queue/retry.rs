@@ -4,11 +4,12 @@ use clap::Args;
 use menagerie_journal::MessageId;
 use menagerie_queues::admin::failed::{FailedMessage, FailedMessages};
 use menagerie_znodes::queues::QueueName;
+use serde_json::json;
 
 use super::desk::DeskArgs;
 use super::failed::{BATCH, doing, open};
 use crate::exit::CliError;
-use crate::output::count;
+use crate::output::{FormatArg, count};
 use crate::progress::Meter;
 
 /// Send messages that were given up back to where they were: behind all that wait there by now, each with a new id and its
@@ -19,6 +20,8 @@ pub struct Retry {
     queue: QueueName,
     #[command(flatten)]
     which: WhichArgs,
+    #[command(flatten)]
+    format: FormatArg,
 }
 
 /// Which of them.
@@ -89,8 +92,8 @@ impl Retry {
                     messages.retry(failed).await.map_err(doing(&self.queue))
                 })
                 .await?;
-            eprintln!("{} sent back to queue {}", count(retried, "message"), self.queue);
-            Ok(())
+            let text = format!("{} sent back to queue {}", count(retried, "message"), self.queue);
+            self.format.tell(&text, &json!({ "queue": self.queue, "retried": retried }))
         })
     }
 }

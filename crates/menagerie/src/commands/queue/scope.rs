@@ -4,6 +4,7 @@ use clap::Args;
 use menagerie_queues::admin::Scope;
 use menagerie_znodes::Name;
 use menagerie_znodes::queues::QueueName;
+use serde_json::{Value, json};
 
 /// One of the two.
 #[derive(Debug, Args)]
@@ -21,6 +22,14 @@ impl ScopeArgs {
     pub fn scope(&self) -> Option<Scope> {
         let queue = self.queue.clone().map(Scope::Queue);
         queue.or_else(|| self.worker.clone().map(Scope::Worker))
+    }
+
+    /// What came of it, for programs.
+    pub fn told(&self, what: &str, came: bool) -> Value {
+        match &self.queue {
+            Some(queue) => json!({ "queue": queue, what: came }),
+            None => json!({ "worker": self.worker, what: came }),
+        }
     }
 
     /// As it is told.

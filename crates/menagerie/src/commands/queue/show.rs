@@ -38,6 +38,7 @@ struct View {
     messages: u64,
     lag: u64,
     oldest_ms: Option<u64>,
+    delayed: u64,
     failed: u64,
     rate: Option<Rate>,
     verdict: String,
@@ -93,6 +94,7 @@ fn compose(view: &QueueView, before: Option<(&QueueView, Duration)>) -> View {
         messages: view.messages(),
         lag: view.lag(),
         oldest_ms: view.oldest_ms(),
+        delayed: view.delayed(),
         failed: view.failed,
         rate,
         verdict: verdict(view, rate),
@@ -102,13 +104,19 @@ fn compose(view: &QueueView, before: Option<(&QueueView, Duration)>) -> View {
 
 /// In one word.
 pub fn state(view: &QueueView) -> &'static str {
-    let owned = view.partitions.iter().filter(|partition| partition.owner.is_some()).count();
+    let (owned, paused) = (count_of(view, |at| at.owner.is_some()), count_of(view, |at| at.owner_paused));
     match (&view.paused, owned) {
         (Some(_), _) => "paused",
         (None, 0) => "no workers",
+        (None, owned) if owned == paused => "workers paused",
         (None, owned) if owned < view.partitions.len() => "partly owned",
+        (None, _) if paused > 0 => "partly paused",
         (None, _) => "open",
     }
+}
+
+fn count_of(view: &QueueView, is: impl Fn(&PartitionView) -> bool) -> usize {
+    view.partitions.iter().filter(|partition| is(partition)).count()
 }
 
 /// Whether we are behind, and whether more workers would help.
@@ -119,7 +127,10 @@ fn verdict(view: &QueueView, rate: Option<Rate>) -> String {
     }
     let owners: std::collections::BTreeSet<_> =
         view.partitions.iter().filter_map(|partition| partition.owner.as_ref()).collect();
+    let held_up = count_of(view, |at| at.owner_paused && at.lag > 0);
     let more = match (owners.len(), view.partitions.len()) {
+        _ if view.paused.is_some() => "; it is paused",
+        _ if held_up > 0 => "; workers are paused: `menagerie queue resume --worker NAME` lets them go on",
         (0, _) => "; nobody handles it: `menagerie worker` does",
         (workers, partitions) if workers < partitions => "; more workers would help",
         _ => "; every partition has a worker of its own",
@@ -151,6 +162,9 @@ impl output::Show for View {
         if let Some(rate) = self.rate {
             text += &format!(" (in {:.1}/s, out {:.1}/s)", rate.put, rate.handled);
         }
+        if self.delayed > 0 {
+            text += &format!(", {} delayed", self.delayed);
+        }
         if self.failed > 0 {
             text += &format!(", {} failed", self.failed);
         }
@@ -168,7 +182,8 @@ impl output::Show for View {
                 view.delayed.to_string(),
                 per_second(rate.map(|rate| rate.put)),
                 per_second(rate.map(|rate| rate.handled)),
-                told(view.owner.as_ref().map(|owner| owner.as_str())),
+                told(view.owner.as_ref().map(|owner| owner.as_str()))
+                    + if view.owner_paused { " (paused)" } else { "" },
             ]);
         }
         format!("{text}\n\n{}", table.text())

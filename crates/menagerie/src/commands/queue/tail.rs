@@ -14,7 +14,7 @@ use tokio::task::JoinSet;
 use super::desk::DeskArgs;
 use super::{failed, message};
 use crate::exit::CliError;
-use crate::output::FormatArg;
+use crate::output::{self, FormatArg};
 
 /// One long poll of `tail -f`.
 const POLL: Duration = Duration::from_secs(30);
@@ -58,7 +58,10 @@ impl Tail {
                 *last = found.message.id.max(*last);
             }
             match self.follow {
-                true => self.follow(browser, places).await,
+                true => tokio::select! {
+                    followed = self.follow(browser, places) => followed,
+                    gone = output::unread() => Err(gone),
+                },
                 false => Ok(()),
             }
         })

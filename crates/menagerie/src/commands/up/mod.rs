@@ -17,6 +17,7 @@ use menagerie_znodes::Name;
 use prometheus_client::registry::Registry;
 use serde::Serialize;
 
+use self::demo::Demo;
 use super::data::DataArgs;
 use super::journal::register::{self, Entry, Registration};
 use super::journal::serve::Running;
@@ -117,17 +118,6 @@ impl Up {
             options,
             &mut registry,
         )?;
-        // The keeper last: the others take leave of it.
-        let (stopper, store) = (keeper.stopper(), journal.store.clone());
-        let keeper_stopper = stopper.clone();
-        stop.then(move || {
-            queue.stop();
-            slots.stop();
-            drop(registration);
-            store.stop();
-            stopper.stop();
-        });
-
         let metrics = observer.as_ref().map(Observer::address);
         if let Some(observer) = observer {
             observer.serve(registry)?;
@@ -144,9 +134,18 @@ impl Up {
             .map_err(CliError::io(format!("write {}", root.join("addresses.json").display())))?;
         addresses.print(&root);
         let _ = sd_notify::notify(&[sd_notify::NotifyState::Ready]);
-        if self.demo {
-            demo::start(keeper.address(), NAMESPACE)?;
-        }
+        let demo = self.demo.then(|| Demo::start(keeper.address(), NAMESPACE)).transpose()?;
+        // The keeper last: the others take leave of it.
+        let (stopper, store) = (keeper.stopper(), journal.store.clone());
+        let keeper_stopper = stopper.clone();
+        stop.then(move || {
+            demo.into_iter().for_each(Demo::stop);
+            queue.stop();
+            slots.stop();
+            drop(registration);
+            store.stop();
+            stopper.stop();
+        });
         // When one of them fails, both end: each is told to stop when the other has.
         let (store, closed) = (
             journal.store.clone(),

@@ -9,6 +9,7 @@ mod signals;
 mod task;
 mod user;
 
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,6 +18,7 @@ use clap::Args;
 use menagerie_kernel::session::Role;
 use menagerie_queues::admin::show;
 use menagerie_queues::metrics::Metrics;
+use menagerie_queues::runner::output::{self, To};
 use menagerie_queues::task::Task;
 use menagerie_queues::worker::{self, Ended, Means, Options, Order};
 use menagerie_znodes::queues::QueueName;
@@ -73,6 +75,7 @@ impl Worker {
         if let Some(address) = self.metrics {
             ports::require_loopback(address, self.insecure, "--metrics", None)?;
         }
+        self.require_each_once()?;
         let settings = self.desk.client.clone().settings()?;
         let options = self.options.options(&self.queues, &settings.worker)?;
         self.task.check(&options)?;
@@ -88,18 +91,26 @@ impl Worker {
                 settings: settings.clone(),
             };
             let stopped = signals::listen(told)?;
+            tokio::pin!(stopped);
+            let client = tokio::select! {
+                client = Client::connect_within(settings, Role::Owner) => client?,
+                () = &mut stopped => return Ok(()),
+            };
             let begin = async {
-                let client = Client::connect_within(settings, Role::Owner).await?;
                 let desk = Desk::at(&client.session, self.desk.access.clone().access()).await?;
                 let task = self.task.start(&options, &client.session).await?;
-                Ok::<_, CliError>((client, desk, task))
+                Ok((desk, task))
             };
-            let (client, desk, task) = tokio::select! {
-                begun = begin => begun?,
+            let begun = tokio::select! {
+                begun = begin => begun.map(Some),
                 // Nothing was begun.
-                () = stopped => return Ok(()),
+                () = &mut stopped => Ok(None),
             };
-            let ended = self.work(&desk, task, options, orders, received, observer).await;
+            let ended = match begun {
+                Ok(Some((desk, task))) => self.work(&desk, task, options, orders, received, observer).await,
+                Ok(None) => Ok(Ended::Told),
+                Err(error) => Err(error),
+            };
             client::close(client.session).await;
             match ended? {
                 Ended::Told => Ok(()),
@@ -124,7 +135,8 @@ impl Worker {
         let mut registry = Registry::default();
         let metrics = Metrics::new(&mut registry);
         if let Some(observer) = observer {
-            println!("worker metrics on {}", observer.address());
+            let line = format!("worker metrics on {}\n", observer.address());
+            output::write(To::Stdout, line.as_bytes()).await;
             observer.serve(registry)?;
         }
         self.warn_of_strangers(desk).await?;
@@ -135,7 +147,7 @@ impl Worker {
             let (answer, answered) = oneshot::channel();
             // It answers when it is listed and works.
             if orders.send(Order::Show(answer)).await.is_ok() && answered.await.is_ok() {
-                println!("worker ready as {name}");
+                output::write(To::Stdout, format!("worker ready as {name}\n").as_bytes()).await;
                 let _ = sd_notify::notify(&[sd_notify::NotifyState::Ready]);
             }
             std::future::pending::<()>().await
@@ -143,6 +155,19 @@ impl Worker {
         tokio::select! {
             ended = working => ended.map_err(failed("work")),
             () = ready => Err(CliError::Interrupted { signal: 0 }),
+        }
+    }
+
+    /// Whoever names one twice means something that we do not do: a larger share, say.
+    fn require_each_once(&self) -> Result<(), CliError> {
+        let mut seen = BTreeSet::new();
+        match self.queues.iter().find(|queue| !seen.insert(*queue)) {
+            None => Ok(()),
+            Some(twice) => Err(CliError::Usage {
+                what: format!("queue {twice} is named twice"),
+                help: "name each queue once, in the order in which they come; --strict drains one before the next"
+                    .to_owned(),
+            }),
         }
     }
 

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use menagerie_queues::runner::output::{self, To};
 use menagerie_queues::worker::{Adjustment, Options, Order};
 use menagerie_znodes::queues::QueueName;
 use tokio::signal::unix::{SignalKind, signal};
@@ -97,7 +98,7 @@ impl Told {
         if let Ok(view) = answered.await
             && let Ok(text) = serde_json::to_string(&view)
         {
-            eprintln!("{text}");
+            output::write(To::Stderr, format!("{text}\n").as_bytes()).await;
         }
     }
 

@@ -6,34 +6,67 @@ mod queues;
 mod slots;
 
 use std::net::SocketAddr;
+use std::sync::mpsc;
 use std::thread;
+use std::time::Duration;
 
 use menagerie_kernel::Config;
+use tokio::sync::watch;
 use tracing::warn;
 
 use crate::client;
 use crate::exit::CliError;
 
-/// Runs it.
-pub fn start(keeper: SocketAddr, namespace: &str) -> Result<(), CliError> {
-    let config = Config::new(keeper.to_string(), namespace);
-    // Where clients look by themselves there is nothing to say.
-    let hint = match keeper.port() {
-        2181 => String::new(),
-        _ => format!(" --zookeeper {keeper}"),
-    };
-    let run = move || {
-        let shown = client::block_on(async {
-            let (slots, queues) = tokio::join!(slots::run(config.clone(), &hint), queues::run(config, &hint));
-            for error in [slots.err(), queues.err()].into_iter().flatten() {
-                warn!(error, "the demo has ended early");
+/// How long taking leave may take.
+const LEAVE: Duration = Duration::from_secs(5);
+
+/// A demo that runs, until it is told to stop.
+pub struct Demo {
+    stop: watch::Sender<bool>,
+    stopped: mpsc::Receiver<()>,
+}
+
+/// Becomes true when the demo is to end.
+type Stopping = watch::Receiver<bool>;
+
+async fn told(mut stopping: Stopping) {
+    let _ = stopping.wait_for(|stop| *stop).await;
+}
+
+impl Demo {
+    /// Runs it.
+    pub fn start(keeper: SocketAddr, namespace: &str) -> Result<Self, CliError> {
+        let config = Config::new(keeper.to_string(), namespace);
+        // Where clients look by themselves there is nothing to say.
+        let hint = match keeper.port() {
+            2181 => String::new(),
+            _ => format!(" --zookeeper {keeper}"),
+        };
+        let (stop, stopping) = watch::channel(false);
+        let (done, stopped) = mpsc::channel();
+        let run = move || {
+            let shown = client::block_on(async {
+                let (slots, queues) = tokio::join!(
+                    slots::run(config.clone(), &hint, stopping.clone()),
+                    queues::run(config, &hint, stopping)
+                );
+                for error in [slots.err(), queues.err()].into_iter().flatten() {
+                    warn!(error, "the demo has ended early");
+                }
+                Ok(())
+            });
+            if let Err(error) = shown {
+                warn!(%error, "there is no demo");
             }
-            Ok(())
-        });
-        if let Err(error) = shown {
-            warn!(%error, "there is no demo");
-        }
-    };
-    let spawned = thread::Builder::new().name("demo".to_owned()).spawn(run);
-    spawned.map(drop).map_err(CliError::io("start a thread"))
+            let _ = done.send(());
+        };
+        let spawned = thread::Builder::new().name("demo".to_owned()).spawn(run);
+        spawned.map(|_| Self { stop, stopped }).map_err(CliError::io("start a thread"))
+    }
+
+    /// Takes leave of the keeper and the journal, which must still be there.
+    pub fn stop(self) {
+        self.stop.send_replace(true);
+        let _ = self.stopped.recv_timeout(LEAVE);
+    }
 }

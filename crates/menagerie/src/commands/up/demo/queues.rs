@@ -12,11 +12,13 @@ use menagerie_queues::journals::{Access, Journals};
 use menagerie_queues::metrics::Metrics;
 use menagerie_queues::runner::exec::Exec;
 use menagerie_queues::runner::{Limits, Program, lease_grace};
-use menagerie_queues::worker::{self, Means, Options};
+use menagerie_queues::worker::{self, Means, Options, Order};
 use menagerie_znodes::Name;
 use menagerie_znodes::queues::QueueName;
 use prometheus_client::registry::Registry;
 use tokio::sync::mpsc;
+
+use super::{Stopping, told};
 
 const QUEUE: &str = "mail";
 const PARTITIONS: u16 = 4;
@@ -32,14 +34,36 @@ const PATIENCE: Duration = Duration::from_secs(30);
 const LOOK: Duration = Duration::from_millis(500);
 
 /// Runs it. The workers stay, for who wants to put more.
-pub async fn run(config: Config, hint: &str) -> Result<(), String> {
+pub async fn run(config: Config, hint: &str, stopping: Stopping) -> Result<(), String> {
     let session = Session::connect(config.clone()).await.map_err(said)?;
-    let journals = Journals::registered(&session, Access::default()).await.map_err(said)?;
     let queue: QueueName = QUEUE.parse().map_err(said)?;
+    let journals = tokio::select! {
+        filled = fill(&session, &queue, hint) => filled?,
+        () = told(stopping.clone()) => {
+            session.close().await;
+            return Ok(());
+        }
+    };
+    let work = |number| tokio::spawn(work(config.clone(), queue.clone(), number, stopping.clone()));
+    let workers: Vec<_> = (1..=WORKERS).map(work).collect();
+    tokio::select! {
+        drained = drained(&session, &journals, &queue, hint) => drained?,
+        () = told(stopping) => {}
+    }
+    for worker in workers {
+        worker.await.map_err(said)??;
+    }
+    session.close().await;
+    Ok(())
+}
+
+/// Makes the queue, and puts messages into it.
+async fn fill(session: &Session, queue: &QueueName, hint: &str) -> Result<Journals, String> {
+    let journals = Journals::registered(session, Access::default()).await.map_err(said)?;
     let names = journals.names(PATIENCE).await;
     let journal = names.first().ok_or("there is no journal")?;
-    admin::create(&session, &journals, &queue, PARTITIONS, journal).await.map_err(said)?;
-    let mut putter = Putter::open(&session, &journals, &queue, 0).await.map_err(said)?;
+    admin::create(session, &journals, queue, PARTITIONS, journal).await.map_err(said)?;
+    let mut putter = Putter::open(session, &journals, queue, 0).await.map_err(said)?;
     let messages = (1..=MESSAGES).map(|number| (Place::Any, NewMessage::new(format!("letter {number}"))));
     putter.put(messages.collect()).await.map_err(said)?;
     println!(
@@ -47,11 +71,18 @@ pub async fn run(config: Config, hint: &str) -> Result<(), String> {
     );
     println!("demo: watch it with `menagerie queue show {QUEUE} --watch{hint}`");
     println!("demo: put more with `menagerie queue put {QUEUE} hello{hint}`");
-    let workers: Vec<_> =
-        (1..=WORKERS).map(|number| tokio::spawn(work(config.clone(), queue.clone(), number))).collect();
+    Ok(journals)
+}
+
+async fn drained(
+    session: &Session,
+    journals: &Journals,
+    queue: &QueueName,
+    hint: &str,
+) -> Result<(), String> {
     loop {
         tokio::time::sleep(LOOK).await;
-        let view = show::show(&session, &journals, &queue).await.map_err(said)?;
+        let view = show::show(session, journals, queue).await.map_err(said)?;
         if view.lag() == 0 {
             break;
         }
@@ -59,13 +90,10 @@ pub async fn run(config: Config, hint: &str) -> Result<(), String> {
     println!(
         "demo: all {MESSAGES} messages of queue {QUEUE} are handled; see `menagerie queue workers{hint}`"
     );
-    for worker in workers {
-        worker.await.map_err(said)??;
-    }
     Ok(())
 }
 
-async fn work(config: Config, queue: QueueName, number: usize) -> Result<(), String> {
+async fn work(config: Config, queue: QueueName, number: usize, stopping: Stopping) -> Result<(), String> {
     let session = Session::connect(config).await.map_err(said)?;
     let journals = Journals::registered(&session, Access::default()).await.map_err(said)?;
     let grace = Duration::from_secs(1);
@@ -82,10 +110,19 @@ async fn work(config: Config, queue: QueueName, number: usize) -> Result<(), Str
     let settle = Rule { quiet, cap: quiet * 10 };
     let options = Options { settle, ..Options::new(name, vec![queue]) };
     let metrics = Metrics::new(&mut Registry::default());
-    let means = Means { session, journals, task: Arc::new(Exec::new(program)), metrics };
-    // Kept: without it the worker would take itself for told to end.
-    let (_orders, received) = mpsc::channel(1);
-    worker::run(means, options, received).await.map(drop).map_err(said)
+    let means = Means { session: session.clone(), journals, task: Arc::new(Exec::new(program)), metrics };
+    let (orders, received) = mpsc::channel(1);
+    let stop = async {
+        told(stopping).await;
+        let _ = orders.send(Order::Abort).await;
+    };
+    // The orders live as long as the worker: without them it would take itself for told to end.
+    let ended = tokio::select! {
+        ended = worker::run(means, options, received) => ended,
+        never = async { stop.await; std::future::pending().await } => never,
+    };
+    session.close().await;
+    ended.map(drop).map_err(said)
 }
 
 fn said(error: impl Display) -> String {

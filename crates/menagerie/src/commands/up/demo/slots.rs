@@ -9,6 +9,8 @@ use menagerie_slots::{Request, Standing, acquire, admin, identity};
 use menagerie_znodes::Name;
 use tokio::sync::mpsc;
 
+use super::{Stopping, told};
+
 const HOSTS: usize = 5;
 const MAX: u32 = 2;
 const POOL: &str = "decommission";
@@ -16,8 +18,15 @@ const POOL: &str = "decommission";
 /// How long each of them works: long enough to look at it from another terminal.
 const WORK_S: &str = "3";
 
-/// Runs it.
-pub async fn run(config: Config, hint: &str) -> Result<(), String> {
+/// Runs it. A host that is interrupted keeps its slot, as it would in earnest.
+pub async fn run(config: Config, hint: &str, stopping: Stopping) -> Result<(), String> {
+    tokio::select! {
+        shown = show(config, hint) => shown,
+        () = told(stopping) => Ok(()),
+    }
+}
+
+async fn show(config: Config, hint: &str) -> Result<(), String> {
     let said = |error: &dyn std::fmt::Display| error.to_string();
     let session = Session::connect(config.clone()).await.map_err(|error| said(&error))?;
     let pool = Name::new(POOL).map_err(|error| said(&error))?;

@@ -1,0 +1,46 @@
+//! What a worker serves, and whom it talks to.
+
+use std::net::SocketAddr;
+
+use menagerie_testkit::{Authority, eventually};
+
+use super::{Fleet, assert_all, journal, ready};
+use crate::cli::User;
+use crate::metrics::samples;
+
+#[test]
+fn metrics_are_there_and_move() {
+    let fleet = Fleet::with_queue("metrics", "mail", 1);
+    let worker = fleet.starting("mail", &["--metrics", "127.0.0.1:0"], &["sh", "work.sh"]);
+    let metrics: SocketAddr =
+        worker.wait_for_line("where they are", |line| line.strip_prefix("worker metrics on ")?.parse().ok());
+    ready(&worker);
+    fleet.put("mail", 0..3);
+    fleet.drained("mail");
+    eventually("all is counted", || {
+        let samples = samples(metrics);
+        let of = |name: &str| samples.get(name).copied().unwrap_or_default();
+        let done = r#"menagerie_worker_messages_total{queue="mail",outcome="done"}"#;
+        let lag = r#"menagerie_worker_lag{queue="mail",partition="1"}"#;
+        let counted = of(done) == 3.0 && of("menagerie_worker_task_seconds_count") == 3.0;
+        let told = of("menagerie_worker_partitions") == 1.0 && samples.get(lag) == Some(&0.0);
+        (counted && told && of("menagerie_worker_record_seconds_count") >= 1.0).then_some(())
+    });
+}
+
+#[test]
+fn journal_that_speaks_tls_is_used_by_who_trusts_it() {
+    let authority = Authority::new();
+    let file = |name: &str| authority.file(name).to_str().expect("its name is text").to_owned();
+    let user = User::new("queues-tls").with("MENAGERIE_JOURNAL_CA", file("ca.pem"));
+    let journal =
+        journal(&user, "127.0.0.1:0", &["--tls-cert", &file("cert.pem"), "--tls-key", &file("key.pem")]);
+    let fleet = Fleet::with_journal(user, journal);
+    fleet.create("mail", 2);
+    fleet.put("mail", 0..10);
+    let _worker = fleet.worker("mail", &[]);
+    fleet.drained("mail");
+    assert_all(&fleet.handled(), 0..10);
+    let stranger = User::at(fleet.user.servers.clone().expect("it has servers"));
+    stranger.fails(&["queue", "put", "mail", "x"], 69, &["--journal-ca"]);
+}
