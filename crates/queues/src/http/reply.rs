@@ -213,6 +213,13 @@ impl Reply {
         reply
     }
 
+    /// More is held for those who ask than there is room for.
+    pub fn no_room() -> Self {
+        let mut reply = Self::error(503, "busy", "Too much is on its way at once; come again in a moment.");
+        reply.headers.push(("retry-after", "1".to_owned()));
+        reply
+    }
+
     /// The messages or the queues cannot be reached.
     pub fn storage_down(reason: &str) -> Self {
         Self::error(500, "storage", reason)
