@@ -334,3 +334,17 @@ pub(super) fn unreachable(error: QueueError) -> Reply {
     warn!(%error, reason, "a request failed");
     Reply::storage_down(&reason)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_has_a_network_is_one() {
+        let of = |text: &str| Asker::of(&Caller::default(), text.parse().unwrap());
+        assert_eq!(of("2001:db8::1"), of("2001:db8::ffff:1"));
+        assert_ne!(of("2001:db8::1"), of("2001:db8:0:1::1"));
+        assert_eq!(of("192.0.2.1"), of("::ffff:192.0.2.1"));
+        assert_ne!(of("192.0.2.1"), of("192.0.2.2"));
+    }
+}

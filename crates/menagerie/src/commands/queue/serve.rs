@@ -57,7 +57,7 @@ pub struct Serve {
     /// Bytes of requests and answers that are on their way at once; one key may have half of it. What does not fit is told
     /// to come again.
     #[arg(long, value_name = "BYTES", default_value_t = ROOM_BYTES as u64, value_parser = clap::value_parser!(u64).range(1..))]
-    memory_max: u64,
+    in_flight_bytes_max: u64,
     /// Write a line of JSON for every request there; no keys are in it.
     #[arg(long, value_name = "FILE")]
     access_log: Option<PathBuf>,
@@ -83,7 +83,7 @@ impl Serve {
                 journal: self.journal,
                 applications: applications(&client.settings),
                 rate_limit: self.rate_limit,
-                room_bytes: usize::try_from(self.memory_max).ok(),
+                room_bytes: usize::try_from(self.in_flight_bytes_max).ok(),
             };
             let service = service(&desk.session, desk.journals.clone(), options).await?;
             let body_bytes_max = self.body_bytes_max as usize;

@@ -6,7 +6,7 @@ use menagerie_journal::MessageId;
 use serde_json::{Value, json};
 
 use super::{KEY, OTHER_KEY, Site, keys};
-use crate::world::World;
+use crate::world::{Log, World, options};
 
 const QUEUE: &str = "/v1/notes/mail";
 const JSON: (&str, &str) = ("Content-Type", "application/json");
@@ -235,4 +235,23 @@ async fn those_who_may_read_may_do_no_more() {
         assert_eq!(by(KEY, "GET", path).await, 200, "what is public is so for its owner, too");
     }
     assert_eq!(by(OTHER_KEY, "DELETE", &message).await, 200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_put_behind_a_worker_is_kept_and_read_but_not_delivered() {
+    let (world, site) = site("http-behind", "").await;
+    let first = site.post(QUEUE, 1, "a").await;
+    site.post(QUEUE, 1, "b").await;
+    let log = Log::default();
+    let worker = world.start(&site.session, options("w1", &["notes:mail"]), log.task("w1"));
+    world.drained(&site.session, "notes:mail", 1).await;
+    let time = u32::from_str_radix(&first[..8], 16).unwrap();
+    let behind = format!("{:08x}{}", time.wrapping_sub(1), &first[8..]);
+    assert_eq!(site.own("PUT", &format!("{QUEUE}/{behind}"), "late").await.code, 200);
+    assert_eq!(site.own("GET", &format!("{QUEUE}/{behind}"), "").await.bodies(), ["late"]);
+    site.post(QUEUE, 1, "c").await;
+    world.drained(&site.session, "notes:mail", 1).await;
+    worker.finish().await;
+    assert_eq!(log.bodies(), ["a", "b", "c"]);
+    assert_eq!(site.own("GET", QUEUE, "").await.bodies(), ["late", "a", "b", "c"]);
 }
