@@ -113,7 +113,9 @@ fn a_server_whose_session_has_ended_begins_another_and_knows_what_has_happened()
     let other = fleet.user.ok(&["queue", "key", "add", "notes"]).trim().to_owned();
     server.process.resume();
     eventually("the key is refused", || {
-        (server.ask(&stored, "GET", "/v1/notes/mail", "").0 == 401).then_some(())
+        let code = server.ask(&stored, "GET", "/v1/notes/mail", "").0;
+        assert_ne!(code, 200, "what it knew is not believed for a moment longer than the session");
+        (code == 401).then_some(())
     });
     eventually("the new one is not", || {
         (server.ask(&other, "POST", "/v1/notes/mail", "x").0 == 201).then_some(())

@@ -65,11 +65,13 @@ async fn answers_that_nobody_takes_are_counted_and_one_alone_is_never_refused() 
         assert_eq!(site.own_with("POST", QUEUE, &[], &large).await.code, 201);
     }
     assert_eq!(site.own("GET", &format!("{QUEUE}?limit=1"), "").await.bodies()[0].len(), large.len());
-    let mut idle = TcpStream::connect(site.address).await.unwrap();
     let ask = format!("GET {QUEUE} HTTP/1.1\r\nHost: queue\r\nAuthorization: Application {KEY}\r\n\r\n");
-    idle.write_all(ask.as_bytes()).await.unwrap();
-    eventually_async("an answer that nobody takes stands in the way", async || {
-        (site.own("GET", &format!("{QUEUE}?limit=1"), "").await.code == 503).then_some(())
+    let idle = eventually_async("an answer that nobody takes stands in the way", async || {
+        let mut idle = TcpStream::connect(site.address).await.unwrap();
+        idle.write_all(ask.as_bytes()).await.unwrap();
+        let refused = site.own("GET", &format!("{QUEUE}?limit=1"), "").await;
+        // Else ours was first, and may have stood in its way.
+        (refused.code == 503).then_some(idle)
     })
     .await;
     drop(idle);
