@@ -42,7 +42,14 @@ const SUITES: [Suite; 5] = [
     Suite {
         folder: "e2e",
         ensembles: &["apache"],
-        only: &["cli::", "queue_http::storm", "queues::crash", "queues::rebalance", "queues::churn"],
+        only: &[
+            "cli::",
+            "queue_http::outage",
+            "queue_http::storm",
+            "queues::crash",
+            "queues::rebalance",
+            "queues::churn",
+        ],
         once: &[],
     },
     Suite { folder: "e2e", ensembles: &["apache3"], only: &["slots::storm"], once: &[] },

@@ -1,9 +1,10 @@
 //! `bench queue-http`: queues over HTTP, beside nginx answering nothing at all.
 //!
 //! # Layout
-//! - `client.rs`: the load. `servers.rs`: `menagerie up` and nginx, each with a folder of its own.
+//! - `client.rs`: the load. `polls.rs`: readers that only wait. `servers.rs`: `menagerie up` and nginx, each with a folder of its own.
 
 mod client;
+mod polls;
 mod servers;
 
 use std::net::SocketAddr;
@@ -60,6 +61,8 @@ impl QueueHttp {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         runtime.block_on(async {
             fill(&ours).await?;
+            // First: memory that a load has left behind would hide what they take.
+            polls::measure(&ours, time).await?;
             for round in 1..=self.rounds {
                 println!("round {round}");
                 let body = "x".repeat(BODY);

@@ -197,4 +197,7 @@ pub struct TopicView {
     pub topic: Topic,
     /// What it is like.
     pub config: TopicConfig,
+    /// Messages in all its partitions, as in [`PartitionStats`](crate::PartitionStats).
+    #[serde(default)]
+    pub messages: u64,
 }

@@ -57,7 +57,8 @@ impl TlsArgs {
 pub struct Limits {
     /// Connections at once; each costs a few kilobytes.
     pub connections: usize,
-    /// From a connection, or from the answer before, to the answer. Whoever takes longer only wants to keep others out.
+    /// From a connection, or from the answer before, to the answer; and from one piece of an answer that is taken to the
+    /// next. Whoever takes longer only wants to keep others out.
     pub exchange: Duration,
 }
 
@@ -175,6 +176,16 @@ impl axum::serve::Listener for Listener {
     }
 }
 
+impl Connection {
+    /// What was asked of the stream, unless there is nothing to be had and the time for it is over.
+    fn in_time<T>(&mut self, context: &mut Context<'_>, asked: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
+        if asked.is_pending() && self.deadline.as_mut().poll(context).is_ready() {
+            return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
+        }
+        asked
+    }
+}
+
 impl AsyncRead for Connection {
     fn poll_read(
         mut self: Pin<&mut Self>,
@@ -185,10 +196,7 @@ impl AsyncRead for Connection {
             Stream::Plain(stream) => Pin::new(stream).poll_read(context, buffer),
             Stream::Tls(stream) => Pin::new(stream).poll_read(context, buffer),
         };
-        if read.is_pending() && self.deadline.as_mut().poll(context).is_ready() {
-            return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
-        }
-        read
+        self.in_time(context, read)
     }
 }
 
@@ -198,19 +206,23 @@ impl AsyncWrite for Connection {
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        let end = Instant::now() + self.exchange;
-        self.deadline.as_mut().reset(end);
-        match &mut self.stream {
+        let written = match &mut self.stream {
             Stream::Plain(stream) => Pin::new(stream).poll_write(context, bytes),
             Stream::Tls(stream) => Pin::new(stream).poll_write(context, bytes),
+        };
+        if written.is_ready() {
+            let end = Instant::now() + self.exchange;
+            self.deadline.as_mut().reset(end);
         }
+        self.in_time(context, written)
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match &mut self.stream {
+        let flushed = match &mut self.stream {
             Stream::Plain(stream) => Pin::new(stream).poll_flush(context),
             Stream::Tls(stream) => Pin::new(stream).poll_flush(context),
-        }
+        };
+        self.in_time(context, flushed)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -218,5 +230,47 @@ impl AsyncWrite for Connection {
             Stream::Plain(stream) => Pin::new(stream).poll_shutdown(context),
             Stream::Tls(stream) => Pin::new(stream).poll_shutdown(context),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
+    use super::*;
+    use crate::commands::slots::fleetlock::allow::everybody;
+    use axum::serve::Listener as _;
+
+    async fn connected(exchange: Duration) -> (Connection, TcpStream) {
+        let socket = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let limits = Limits { connections: 4, exchange };
+        let (mut listener, address) = Listener::new(socket, None, everybody(), limits).unwrap();
+        let client = TcpStream::connect(address).await.unwrap();
+        (listener.accept().await.0, client)
+    }
+
+    #[tokio::test]
+    async fn who_takes_nothing_of_an_answer_is_let_go() {
+        let (mut connection, _client) = connected(Duration::from_millis(200)).await;
+        // More than the buffers of two sockets hold.
+        let written = connection.write_all(&vec![0; 64 << 20]).await;
+        assert_eq!(written.unwrap_err().kind(), io::ErrorKind::TimedOut);
+    }
+
+    #[tokio::test]
+    async fn who_takes_an_answer_slowly_has_it_all() {
+        let (mut connection, mut client) = connected(Duration::from_secs(30)).await;
+        let writing = tokio::spawn(async move { connection.write_all(&vec![0; 16 << 20]).await });
+        let mut taken = Vec::new();
+        client.read_to_end(&mut taken).await.unwrap();
+        writing.await.unwrap().unwrap();
+        assert_eq!(taken.len(), 16 << 20);
+    }
+
+    #[tokio::test]
+    async fn who_asks_nothing_is_let_go() {
+        let (mut connection, _client) = connected(Duration::from_millis(200)).await;
+        let read = connection.read_u8().await;
+        assert_eq!(read.unwrap_err().kind(), io::ErrorKind::TimedOut);
     }
 }

@@ -1,5 +1,7 @@
 //! Messages that were given up: where they go, and what is said about them.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use menagerie_journal::{Append, Commit, JournalError, Message, NewMessage, PartitionId, TopicConfig};
 use menagerie_znodes::queues::PartitionName;
@@ -53,6 +55,14 @@ pub struct Story {
     /// The end of what its task had printed.
     #[serde(default)]
     pub output: String,
+    /// How long it was to live there, if its end was known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ttl: Option<Duration>,
+}
+
+/// How long a message was to live, from when it was put.
+fn ttl(message: &Message) -> Option<Duration> {
+    message.expires.map(|end| end.since(message.id.0))
 }
 
 /// Everything that is to happen in the journal when a message is given up: it is among the failed ones, once, and it is
@@ -77,6 +87,7 @@ pub fn give_up(
         attempts: attempts.attempts,
         retries,
         output: String::from_utf8_lossy(&failed.output[from..]).into_owned(),
+        ttl: ttl(message),
     };
     let error = beginning(&failed.error, ERROR_BYTES_SHORT).to_owned();
     let short = Story { error, output: String::new(), ..story.clone() };

@@ -313,7 +313,11 @@ impl Journal for Store {
             let state = self.shared.read();
             let mut topics: Vec<TopicView> = state
                 .listed()
-                .map(|(_, topic)| TopicView { topic: topic.name.clone(), config: topic.config.clone() })
+                .map(|(_, topic)| TopicView {
+                    topic: topic.name.clone(),
+                    config: topic.config.clone(),
+                    messages: topic.partitions.iter().map(|partition| partition.messages).sum(),
+                })
                 .collect();
             topics.sort_by(|a, b| a.topic.cmp(&b.topic));
             Ok(topics)

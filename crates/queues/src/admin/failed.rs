@@ -80,6 +80,8 @@ impl FailedMessages {
         let message = NewMessage {
             meta: meta.into(),
             body: failed.message.body.clone(),
+            // As long as before, from now on: what is left of its first life may be nothing.
+            ttl: failed.story.as_ref().and_then(|story| story.ttl),
             dedup: Some(dedup.into()),
             ..NewMessage::default()
         };

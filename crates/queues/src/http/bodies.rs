@@ -5,9 +5,9 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
-use serde_json::Value;
 
 use super::form::{Findings, Reasons, TTL_SECONDS_DEFAULT, TTL_SECONDS_MAX, whole};
+use super::items::{Field, Item, Items};
 
 /// So many in one request: what a journal makes of them must fit into one frame.
 pub const MESSAGES_MAX: usize = 10_000;
@@ -56,44 +56,43 @@ pub fn several(json: &[u8], partitions: u16) -> Result<Vec<Posted>, Reasons> {
         let reason = "Unable to properly deserialize JSON body.".to_owned();
         Reasons::from([("InvalidParameter".to_owned(), reason)])
     };
-    let value: Value = serde_json::from_slice(json).map_err(|_| unreadable())?;
-    let messages = value.get("messages").and_then(Value::as_array).ok_or_else(unreadable)?;
+    let messages: Items<MESSAGES_MAX> = serde_json::from_slice(json).map_err(|_| unreadable())?;
     let mut findings = Findings::default();
-    if messages.len() > MESSAGES_MAX {
-        findings.take::<()>("messages", Err(format!("{} are more than {MESSAGES_MAX}", messages.len())));
+    if messages.count > MESSAGES_MAX {
+        findings.take::<()>("messages", Err(format!("{} are more than {MESSAGES_MAX}", messages.count)));
         return findings.give(None);
     }
-    let posted =
-        messages.iter().enumerate().map(|(index, one)| message(&mut findings, index, one, partitions));
-    let posted: Vec<_> = posted.collect();
+    let each = messages.items.into_iter().enumerate();
+    let posted: Vec<_> = each.map(|(index, one)| message(&mut findings, index, one, partitions)).collect();
     findings.give(posted.into_iter().collect())
 }
 
-fn message(findings: &mut Findings, index: usize, one: &Value, partitions: u16) -> Option<Posted> {
+fn message(findings: &mut Findings, index: usize, one: Field, partitions: u16) -> Option<Posted> {
     let field = |name: &str| format!("{index}.{name}");
-    let body = findings.take(&field("body"), body(one));
-    // A number may come as one, or as text.
-    let text = |name: &str| match one.get(name) {
-        None | Some(Value::Null) => None,
-        Some(Value::String(text)) => Some(text.clone()),
-        Some(other) => Some(other.to_string()),
+    let item = match one {
+        Field::Object(item) => *item,
+        Field::Nothing | Field::Text(_) | Field::Other(_) => Item::default(),
     };
-    let partition = text("partition")
-        .and_then(|text| findings.take(&field("partition"), partition_number(&text, partitions)));
-    let ttl = ttl(findings, &field("ttl"), text("ttl").as_deref());
+    let body = findings.take(&field("body"), body(item.body, item.body_base64));
+    let partition = item
+        .partition
+        .said()
+        .and_then(|text| findings.take(&field("partition"), partition_number(text, partitions)));
+    let ttl = ttl(findings, &field("ttl"), item.ttl.said());
     Some(Posted { body: body?, partition, ttl })
 }
 
-fn body(one: &Value) -> Result<Bytes, String> {
-    let bytes = match (one.get("body"), one.get("body_base64")) {
-        (Some(Value::String(text)), None) => Bytes::from(text.clone().into_bytes()),
-        (None, Some(Value::String(text))) => {
+fn body(plain: Field, base64: Field) -> Result<Bytes, String> {
+    let bytes = match (plain, base64) {
+        (Field::Text(text), Field::Nothing) => Bytes::from(text),
+        (Field::Nothing, Field::Text(text)) => {
             STANDARD.decode(text).map(Bytes::from).map_err(|error| format!("body_base64: {error}"))?
         }
-        (Some(_), Some(_)) => return Err("body and body_base64 exclude each other".to_owned()),
-        (None | Some(Value::Null), None) => return Err("Required".to_owned()),
-        (Some(other), None) => return Err(format!("{other} is not a string")),
-        (None, Some(other)) => return Err(format!("{other} is not a string")),
+        (Field::Nothing, Field::Nothing) => return Err("Required".to_owned()),
+        (other, Field::Nothing) | (Field::Nothing, other) => {
+            return Err(format!("{} is not a string", other.said().unwrap_or_default()));
+        }
+        (_, _) => return Err("body and body_base64 exclude each other".to_owned()),
     };
     if bytes.is_empty() { Err("Required".to_owned()) } else { Ok(bytes) }
 }

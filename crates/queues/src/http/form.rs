@@ -19,6 +19,23 @@ pub const WAIT_SECONDS_MAX: f64 = 60.0;
 /// Why a request is refused: reasons by field, in the words of the original.
 pub type Reasons = BTreeMap<String, String>;
 
+/// Parameters that mean something; others are passed over, and take no memory.
+const NAMES: [&str; 13] = [
+    "queue_name",
+    "partitions",
+    "type",
+    "consistency",
+    "principles",
+    "limit",
+    "offset",
+    "details",
+    "include_count",
+    "after",
+    "since",
+    "order",
+    "wait",
+];
+
 /// Parameters by name. Of several with one name, the last counts.
 #[derive(Debug, Clone, Default)]
 pub struct Form(BTreeMap<String, String>);
@@ -33,7 +50,8 @@ impl Form {
                 return Err(Reasons::from([(name, "it is not UTF-8".to_owned())]));
             }
         }
-        Ok(Self(form_urlencoded::parse(text).into_owned().collect()))
+        let known = form_urlencoded::parse(text).filter(|(name, _)| NAMES.contains(&name.as_ref()));
+        Ok(Self(known.map(|(name, value)| (name.into_owned(), value.into_owned())).collect()))
     }
 
     /// What was given; an empty one counts as not given.
@@ -279,6 +297,7 @@ mod tests {
             assert_eq!(reasons(Form::parse(text)), [("queue_name".into(), "it is not UTF-8".into())]);
         }
         assert_eq!(form("queue_name=%e2%98%83").given("queue_name"), Some("\u{2603}"));
+        assert_eq!(form("a=1&queue_name=x&b&=&limit=1&a=2").0.len(), 2, "what nobody asks for is not kept");
     }
 
     #[test]

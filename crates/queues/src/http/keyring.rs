@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use menagerie_kernel::recipes::tree_cache::{Freshness, TreeCache, TreeCacheError};
+use menagerie_kernel::recipes::tree_cache::{TreeCache, TreeCacheError};
 use menagerie_kernel::{CallError, Session};
 use menagerie_znodes::Payload as _;
 use menagerie_znodes::queues::{self, ApplicationKey, KeyId, Scope};
@@ -10,6 +10,7 @@ use tokio::sync::Semaphore;
 
 use super::access::Holder;
 use super::keys::Hash;
+use super::shelf::is_live;
 
 /// Keys that nobody knows are looked for at most so many at a time: who guesses keys must not be able to keep ZooKeeper
 /// busy.
@@ -69,7 +70,7 @@ impl Keyring {
             return Remembered::Known(holder);
         }
         let id = hash.id();
-        let live = *self.cache.freshness().borrow() == Freshness::Live;
+        let live = is_live(&self.session, &self.cache);
         match live.then(|| self.cache.get(queues::key(&id).path())).flatten() {
             Some((data, _)) => stored(hash, id, &data).map_or(Remembered::Wrong, Remembered::Known),
             None => Remembered::Nothing { live },

@@ -2,10 +2,12 @@
 
 use std::num::NonZeroU16;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::future::select_all;
 use menagerie_journal::{
-    Append, Appended, Commit, Journal, JournalError, Message, MessageId, NewMessage, Order, PartitionId, Read,
+    Append, Appended, Batch, Commit, Journal, JournalError, Message, MessageId, NewMessage, Order,
+    PartitionId, Read,
 };
 use menagerie_znodes::queues::{QueueName, Settings};
 use tokio::time::timeout;
@@ -15,13 +17,13 @@ use super::bodies::{self, Posted};
 use super::form::{Form, ReadForm};
 use super::ids::Place;
 use super::reply::{self, Reply};
-use super::service::{Headers, Request, Service, failed, unreachable};
+use super::service::{Headers, Held, Request, Service, failed, unreachable};
 use crate::admin;
 use crate::coordination::claim::partition_id;
 use crate::core::partitioning;
 
 /// An answer has an end: messages of so many bytes. Whoever wants more asks for what is behind the last message.
-const ANSWER_BYTES_MAX: usize = 32 << 20;
+pub(super) const ANSWER_BYTES_MAX: usize = 32 << 20;
 
 /// What a message takes besides its body, here and in the answer: a million empty ones are not nothing.
 const MESSAGE_BYTES: usize = 256;
@@ -49,7 +51,15 @@ impl Desk {
     pub(super) async fn one(&self, place: &Place) -> Result<Option<Message>, Reply> {
         let Some(id) = place.id else { return Ok(None) };
         let read = Read::one(self.partition(place.partition)?, id);
-        Ok(self.store.read(read).await.map_err(failed)?.messages.pop())
+        Ok(self.read(read).await?.messages.pop())
+    }
+
+    /// A partition that is not there has nothing: the queue may have been made anew with fewer of them, on another server.
+    async fn read(&self, read: Read) -> Result<Batch, Reply> {
+        match self.store.read(read).await {
+            Err(JournalError::NoPartition { .. }) => Ok(Batch::default()),
+            batch => batch.map_err(failed),
+        }
     }
 
     /// The message of this id, and not another one of the same time.
@@ -73,18 +83,25 @@ impl Service {
         place: (&str, &str),
     ) -> Result<Reply, Reply> {
         let (queue, settings) = self.queue(caller, Wish::Post, place).await?;
-        let (posted, settings) = match understood(request, settings.partitions) {
-            Ok(posted) => (posted, settings),
-            // Another server may have added the partition that is meant.
-            Err(_) => {
-                let settings = self.refreshed(&queue).await?;
-                let posted =
-                    understood(request, settings.partitions).map_err(|why| Reply::refused(400, &why))?;
-                (posted, settings)
-            }
-        };
+        match self.post_to(request, &queue, &settings).await {
+            // Another server may have added the partition that is meant, or made the queue anew with fewer of them.
+            Err(refused) if refused.code == 400 => match self.refreshed(&queue).await? {
+                same if same == settings => Err(refused),
+                fresh => self.post_to(request, &queue, &fresh).await,
+            },
+            outcome => outcome,
+        }
+    }
+
+    async fn post_to(
+        &self,
+        request: &Request,
+        queue: &QueueName,
+        settings: &Settings,
+    ) -> Result<Reply, Reply> {
+        let posted = understood(request, settings.partitions).map_err(|why| Reply::refused(400, &why))?;
         let dedup = idempotency(request)?;
-        let desk = self.desk(queue, &settings)?;
+        let desk = self.desk(queue.clone(), settings)?;
         let mut commit = Commit::default();
         let mut numbers = Vec::with_capacity(posted.len());
         let several = bodies::is_json(request.headers.content_type.as_deref());
@@ -127,6 +144,7 @@ impl Service {
         request: &Request,
         caller: &Caller,
         place: (&str, &str),
+        held: &mut Held,
     ) -> Result<Reply, Reply> {
         let (queue, mut settings) = self.queue(caller, Wish::View, place).await?;
         let form = Form::parse(request.query.as_bytes())
@@ -139,21 +157,36 @@ impl Service {
             |number: &u64| u16::try_from(*number).ok().filter(|n| (1..=settings.partitions).contains(n));
         let numbers: Vec<u16> = form.partitions.iter().filter_map(known).collect();
         let desk = self.desk(queue, &settings)?;
-        let found = gather(&desk, &numbers, &form).await?;
-        if !found.messages.is_empty() || form.wait.is_zero() || numbers.is_empty() {
-            return Ok(Reply::messages(&found.messages, found.more));
+        let mut found = gather(&desk, &numbers, &form, held).await?;
+        if found.messages.is_empty()
+            && !numbers.is_empty()
+            && self.waited(&desk, &numbers, &found.last, form.wait).await?
+        {
+            // Meanwhile the key may have been revoked, or the queue have become private or another.
+            let caller = self.caller(request).await?;
+            self.queue(&caller, Wish::View, place).await?;
+            found = gather(&desk, &numbers, &form, held).await?;
+        }
+        Ok(Reply::messages(&found.messages, found.more))
+    }
+
+    /// Waits until there may be more in one of these partitions than there was, or so long; whether there may be.
+    async fn waited(
+        &self,
+        desk: &Desk,
+        numbers: &[u16],
+        last: &[MessageId],
+        wait: Duration,
+    ) -> Result<bool, Reply> {
+        if wait.is_zero() {
+            return Ok(false);
         }
         let mut waits = Vec::with_capacity(numbers.len());
-        for (number, last) in numbers.iter().zip(&found.last) {
+        for (number, last) in numbers.iter().zip(last) {
             let (partition, last) = (desk.partition(*number)?, *last);
-            let store = &desk.store;
-            waits.push(Box::pin(async move { self.tide.above(store, &partition, last).await }));
+            waits.push(Box::pin(async move { self.tide.above(&desk.store, &partition, last).await }));
         }
-        let found = match timeout(form.wait, select_all(waits)).await {
-            Ok(_) => gather(&desk, &numbers, &form).await?,
-            Err(_) => found,
-        };
-        Ok(Reply::messages(&found.messages, found.more))
+        Ok(timeout(wait, select_all(waits)).await.is_ok())
     }
 }
 
@@ -233,7 +266,7 @@ struct Found {
     more: bool,
 }
 
-async fn gather(desk: &Desk, numbers: &[u16], form: &ReadForm) -> Result<Found, Reply> {
+async fn gather(desk: &Desk, numbers: &[u16], form: &ReadForm, held: &mut Held) -> Result<Found, Reply> {
     let mut found = Found::default();
     let mut room = ANSWER_BYTES_MAX;
     for number in numbers {
@@ -242,12 +275,12 @@ async fn gather(desk: &Desk, numbers: &[u16], form: &ReadForm) -> Result<Found, 
         found.more |= room == 0;
         while left > 0 && room > 0 {
             read.limit = left.min(BATCH_MESSAGES_MAX);
-            let batch = desk.store.read(read.clone()).await.map_err(failed)?;
+            let batch = desk.read(read.clone()).await?;
             last.get_or_insert(batch.last);
             let Some(end) = batch.messages.last().map(|message| message.id) else { break };
             left = left.saturating_sub(u32::try_from(batch.messages.len()).unwrap_or(u32::MAX));
-            let bytes: usize =
-                batch.messages.iter().map(|message| MESSAGE_BYTES + written(&message.body)).sum();
+            let bytes: usize = batch.messages.iter().map(answered_bytes).sum();
+            held.grow(bytes).map_err(|_| Reply::no_room())?;
             room = room.saturating_sub(bytes);
             found.messages.extend(batch.messages.into_iter().map(|message| (*number, message)));
             match form.order {
@@ -260,6 +293,11 @@ async fn gather(desk: &Desk, numbers: &[u16], form: &ReadForm) -> Result<Found, 
         found.last.push(last.unwrap_or(MessageId::ZERO));
     }
     Ok(found)
+}
+
+/// So many bytes a message takes in an answer, about.
+pub(super) fn answered_bytes(message: &Message) -> usize {
+    MESSAGE_BYTES + written(&message.body)
 }
 
 /// So many bytes a body takes in JSON, about: control characters are six each.

@@ -1,8 +1,8 @@
 //! The queues over HTTP: Queuey's API, and what a client of today expects on top.
 //!
 //! # Layout
-//! - [`route`]: what a path means; [`access`]: who asks, and whether they may; [`bucket`]: and how often.
-//! - [`form`]: parameters of queries, forms and headers; [`bodies`]: messages as they are posted; [`ids`]: lists of
+//! - [`route`]: what a path means; [`access`]: who asks, and whether they may; [`bucket`]: and how often; [`room`]: and how much.
+//! - [`form`]: parameters of queries, forms and headers; [`bodies`] and `items`: messages as they are posted; [`ids`]: lists of
 //!   message ids. All of them take text and give values, or the reasons why not, in the words of the original.
 //! - [`reply`]: what goes back, with exactly the keys that clients know.
 //! - [`keys`]: keys as they are kept; [`keyring`]: all of them, as they come and go.
@@ -15,6 +15,7 @@ pub mod bodies;
 pub mod bucket;
 pub mod form;
 pub mod ids;
+mod items;
 pub mod keyring;
 pub mod keys;
 mod messages;
@@ -22,6 +23,7 @@ pub mod metrics;
 mod named;
 mod queues;
 pub mod reply;
+pub mod room;
 pub mod route;
 pub mod server;
 pub mod service;

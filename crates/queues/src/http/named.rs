@@ -8,9 +8,9 @@ use menagerie_znodes::queues::{QueueName, Settings};
 use super::access::{Caller, Wish};
 use super::bodies::{self, Posted};
 use super::ids::{self, Place};
-use super::messages::Desk;
+use super::messages::{ANSWER_BYTES_MAX, Desk, answered_bytes};
 use super::reply::{self, Reply};
-use super::service::{Request, Service, failed};
+use super::service::{Held, Request, Service, failed};
 use crate::failed::Meta;
 
 /// One body goes under all the ids of a request; so many bytes of it are written at most.
@@ -18,14 +18,26 @@ const WRITTEN_BYTES_MAX: usize = 32 << 20;
 
 impl Service {
     /// `GET /v1/{application}/{queue}/{ids}`
-    pub(super) async fn pick(&self, caller: &Caller, place: (&str, &str), ids: &str) -> Result<Reply, Reply> {
+    pub(super) async fn pick(
+        &self,
+        caller: &Caller,
+        place: (&str, &str),
+        ids: &str,
+        held: &mut Held,
+    ) -> Result<Reply, Reply> {
         let (queue, settings) = self.queue(caller, Wish::View, place).await?;
         let places = ids::places(ids).ok_or_else(Reply::bad_ids)?;
         let settings = self.spanning(&queue, settings, &places).await?;
         let desk = self.desk(queue, &settings)?;
-        let mut messages = Vec::new();
+        let (mut messages, mut room) = (Vec::new(), ANSWER_BYTES_MAX);
         for place in places.iter().filter(|place| is_there(place, &settings)) {
+            if room == 0 {
+                return Ok(Reply::messages(&messages, true));
+            }
             if let Some(message) = desk.same(place).await? {
+                let bytes = answered_bytes(&message);
+                held.grow(bytes).map_err(|_| Reply::no_room())?;
+                room = room.saturating_sub(bytes);
                 messages.push((place.partition, message));
             }
         }
@@ -37,18 +49,20 @@ impl Service {
         &self,
         request: &Request,
         caller: &Caller,
-        place: (&str, &str),
-        ids: &str,
+        (place, ids): ((&str, &str), &str),
+        held: &mut Held,
     ) -> Result<Reply, Reply> {
         let (queue, settings) = self.queue(caller, Wish::Post, place).await?;
         let places = once(ids::places(ids).ok_or_else(Reply::bad_ids)?);
         let settings = self.spanning(&queue, settings, &places).await?;
         let message = bodies::replacement(request.body.clone(), request.headers.ttl.as_deref())
             .map_err(|reasons| Reply::refused(400, &reasons))?;
-        if places.len() > 1 && message.body.len().saturating_mul(places.len()) > WRITTEN_BYTES_MAX {
+        let written = message.body.len().saturating_mul(places.len());
+        if places.len() > 1 && written > WRITTEN_BYTES_MAX {
             let why = format!("this body for {} ids: more than {WRITTEN_BYTES_MAX} bytes", places.len());
             return Err(Reply::too_large(&why));
         }
+        held.grow(written).map_err(|_| Reply::no_room())?;
         let desk = self.desk(queue, &settings)?;
         // All are looked at before any is written.
         for commit in commits(&desk, places, &settings, &message).await? {

@@ -1,5 +1,6 @@
 //! Queues: made, listed, changed, deleted.
 
+use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
 use menagerie_znodes::queues::{QueueName, Settings};
@@ -99,25 +100,38 @@ impl Service {
         let found = self.shelf.of(application).await.map_err(|error| unreachable(error.into()))?;
         let offset = form.offset.as_deref().unwrap_or_default();
         let limit = form.limit.map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(usize::MAX));
-        let mut listed = Vec::new();
-        for (queue, settings) in found.iter().filter(|(queue, _)| queue.name() >= offset).take(limit) {
-            let count = match form.include_count {
-                true => Some(self.count(queue, settings).await?),
-                false => None,
-            };
-            listed.push(Listed::new(queue, form.details.then_some(settings), count));
-        }
-        Ok(Reply::queues(listed))
+        let shown: Vec<_> = found.iter().filter(|(queue, _)| queue.name() >= offset).take(limit).collect();
+        let counts = match form.include_count {
+            true => Some(self.counts(&shown).await?),
+            false => None,
+        };
+        let listed = shown.iter().map(|(queue, settings)| {
+            // One that is not there was deleted a moment ago.
+            let count = counts.as_ref().map(|counts| counts.get(queue).copied().unwrap_or_default());
+            Listed::new(queue, form.details.then_some(settings), count)
+        });
+        Ok(Reply::queues(listed.collect()))
     }
 
-    async fn count(&self, queue: &QueueName, settings: &Settings) -> Result<u64, Reply> {
-        let store = admin::named(&self.journals, queue, &settings.journal).map_err(unreachable)?;
-        match store.stats(&topic(queue).map_err(unreachable)?).await {
-            Ok(stats) => Ok(stats.iter().map(|stats| stats.messages).sum()),
-            // Deleted a moment ago.
-            Err(menagerie_journal::JournalError::NoTopic { .. }) => Ok(0),
-            Err(error) => Err(failed(error)),
+    /// Messages of these queues; each journal is asked once, however many they are.
+    async fn counts(&self, queues: &[&(QueueName, Settings)]) -> Result<HashMap<QueueName, u64>, Reply> {
+        let mut by_journal: BTreeMap<&str, Vec<&QueueName>> = BTreeMap::new();
+        for (queue, settings) in queues {
+            by_journal.entry(&settings.journal).or_default().push(queue);
         }
+        let mut counts = HashMap::new();
+        for (journal, queues) in by_journal {
+            let Some(first) = queues.first() else { continue };
+            let store = admin::named(&self.journals, first, journal).map_err(unreachable)?;
+            let topics = store.topics().await.map_err(failed)?;
+            let messages: HashMap<&str, u64> =
+                topics.iter().map(|view| (view.topic.as_str(), view.messages)).collect();
+            for queue in queues {
+                let topic = topic(queue).map_err(unreachable)?;
+                counts.extend(messages.get(topic.as_str()).map(|count| (queue.clone(), *count)));
+            }
+        }
+        Ok(counts)
     }
 
     /// `PUT /v1/{application}/{queue}`

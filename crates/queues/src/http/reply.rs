@@ -208,9 +208,19 @@ impl Reply {
 
     /// Somebody asks too often.
     pub fn too_often(wait: Duration) -> Self {
-        let mut reply = Self::error(429, "RateLimit", "Too many requests with this key.");
-        reply.headers.push(("retry-after", wait.as_secs().saturating_add(1).to_string()));
-        reply
+        Self::error(429, "RateLimit", "Too many requests with this key.").later(wait)
+    }
+
+    /// More is held for those who ask than there is room for.
+    pub fn no_room() -> Self {
+        let why = "Too much is on its way at once; come again in a moment.";
+        Self::error(503, "busy", why).later(Duration::ZERO)
+    }
+
+    /// And when to come again.
+    fn later(mut self, wait: Duration) -> Self {
+        self.headers.push(("retry-after", wait.as_secs().saturating_add(1).to_string()));
+        self
     }
 
     /// The messages or the queues cannot be reached.

@@ -6,19 +6,21 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use axum::Router;
-use axum::body::{Body, to_bytes};
+use axum::body::Body;
 use axum::extract::{ConnectInfo, State};
 use axum::http::header::{AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE, HeaderName, HeaderValue};
 use axum::http::{HeaderMap, Method, Request as HttpRequest, StatusCode};
 use axum::response::Response;
 use axum::serve::{Listener, ListenerExt as _};
+use bytes::{Bytes, BytesMut};
+use futures_util::StreamExt as _;
 use serde::Serialize;
 use tokio::time::timeout;
 
 use super::metrics::{Metrics, Served};
 use super::reply::Reply;
 use super::route::route;
-use super::service::{Answer, Headers, Request, Service};
+use super::service::{Answer, Headers, Held, Request, Service};
 
 /// What one request may hold, unless the operator says otherwise.
 pub const BODY_BYTES_MAX: usize = 10 << 20;
@@ -86,11 +88,11 @@ async fn handle(
         route: route(parts.uri.path()),
         query: parts.uri.query().unwrap_or_default().to_owned(),
         headers: headers(&parts.headers),
-        body: bytes::Bytes::new(),
+        body: Bytes::new(),
         peer: peer.ip(),
         method: parts.method.clone(),
     };
-    let answer = answer(&server, request, body, &parts.headers).await;
+    let (answer, held) = answer(&server, request, body, &parts.headers).await;
     let took = began.elapsed();
     server.metrics.count(Served {
         application: answer.application.as_deref(),
@@ -113,48 +115,66 @@ async fn handle(
             took_us: u64::try_from(took.as_micros()).unwrap_or(u64::MAX),
         });
     }
-    response(answer.reply)
+    response(answer.reply, held)
 }
 
 /// The body is read when it is known who sends it. Without a key there is nothing to send: messages may be read at most.
-async fn answer(server: &Server, mut request: Request, body: Body, headers: &HeaderMap) -> Answer {
+async fn answer(
+    server: &Server,
+    mut request: Request,
+    body: Body,
+    headers: &HeaderMap,
+) -> (Answer, Option<Held>) {
     let caller = match server.service.admitted(&request).await {
         Ok(caller) => caller,
-        Err(answer) => return answer,
+        Err(answer) => return (answer, None),
     };
+    let mut held = server.service.place(&caller, request.peer);
     if let Some(holder) = caller.0.first() {
-        request.body = match received(body, headers, server.body_bytes_max).await {
+        request.body = match received(body, headers, server.body_bytes_max, &mut held).await {
             Ok(body) => body,
-            Err(reply) => return Answer { reply, application: None, key: Some(holder.key.clone()) },
+            Err(reply) => {
+                return (Answer { reply, application: None, key: Some(holder.key.clone()) }, None);
+            }
         };
     }
-    server.service.answer(&request, &caller).await
+    (server.service.answer(&request, &caller, &mut held).await, Some(held))
 }
 
-/// The body, if it is not too large. What says so itself is not read at all.
-async fn received(body: Body, headers: &HeaderMap, max: usize) -> Result<bytes::Bytes, Reply> {
+/// The body, if it is not too large. What says so itself is not read at all; of the rest, what has come is counted.
+async fn received(body: Body, headers: &HeaderMap, max: usize, held: &mut Held) -> Result<Bytes, Reply> {
     let too_large = || Reply::too_large(&format!("more than {max} bytes"));
     let announced = headers.get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
     if announced.is_some_and(|length| length > max as u64) {
         return Err(too_large());
     }
-    match timeout(BODY_TIME, to_bytes(body, max)).await {
-        Ok(Ok(body)) => Ok(body),
-        Ok(Err(error)) if is_limit(&error) => Err(too_large()),
-        Ok(Err(_)) => Err(Reply::error(400, "body", "it did not arrive whole")),
-        Err(_) => Err(Reply::error(408, "body", "it did not arrive in time")),
-    }
+    let whole = async {
+        let (mut parts, mut bytes) = (Vec::new(), 0_usize);
+        let mut stream = body.into_data_stream();
+        while let Some(part) = stream.next().await {
+            let part = part.map_err(|_| Reply::error(400, "body", "it did not arrive whole"))?;
+            bytes += part.len();
+            if bytes > max {
+                return Err(too_large());
+            }
+            held.grow(part.len()).map_err(|_| Reply::no_room())?;
+            parts.push(part);
+        }
+        Ok(joined(parts, bytes))
+    };
+    let late = || Reply::error(408, "body", "it did not arrive in time");
+    timeout(BODY_TIME, whole).await.unwrap_or_else(|_| Err(late()))
 }
 
-fn is_limit(error: &axum::Error) -> bool {
-    let mut cause: Option<&dyn std::error::Error> = Some(error);
-    while let Some(error) = cause {
-        if error.to_string().contains("length limit exceeded") {
-            return true;
-        }
-        cause = error.source();
+fn joined(mut parts: Vec<Bytes>, bytes: usize) -> Bytes {
+    if parts.len() == 1 {
+        return parts.remove(0);
     }
-    false
+    let mut whole = BytesMut::with_capacity(bytes);
+    for part in parts {
+        whole.extend_from_slice(&part);
+    }
+    whole.freeze()
 }
 
 fn headers(map: &HeaderMap) -> Headers {
@@ -183,8 +203,24 @@ fn word(method: &Method) -> &'static str {
     }
 }
 
-fn response(reply: Reply) -> Response {
-    let mut response = Response::new(Body::from(reply.body));
+/// The body of an answer; what it takes is given back when it was sent.
+struct Sent {
+    body: Vec<u8>,
+    _held: Option<Held>,
+}
+
+impl AsRef<[u8]> for Sent {
+    fn as_ref(&self) -> &[u8] {
+        &self.body
+    }
+}
+
+fn response(reply: Reply, mut held: Option<Held>) -> Response {
+    if let Some(held) = &mut held {
+        held.settle(reply.body.len());
+    }
+    let body = Bytes::from_owner(Sent { body: reply.body, _held: held });
+    let mut response = Response::new(Body::from(body));
     *response.status_mut() = StatusCode::from_u16(reply.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(reply.media));

@@ -19,6 +19,7 @@ use super::bucket::Buckets;
 use super::keyring::{Application, Keyring, Remembered};
 use super::keys::Hash;
 use super::reply::Reply;
+use super::room::{Place, ROOM_BYTES, Room};
 use super::route::Route;
 use super::shelf::Shelf;
 use super::tide::Tide;
@@ -41,15 +42,40 @@ pub struct Options {
     pub applications: BTreeMap<String, Application>,
     /// So many requests a second with one key, unless its application says otherwise; and from one address without a key.
     pub rate_limit: Option<u32>,
+    /// Bytes of requests and answers that are held at once, unless it is [`ROOM_BYTES`].
+    pub room_bytes: Option<usize>,
 }
 
-/// Whose patience is counted.
+/// Whose requests are counted.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-enum Asker {
+pub enum Asker {
+    /// Who has shown this key.
     Key(KeyId),
+    /// Who has shown none, from there.
     Address(IpAddr),
+    /// Who shows keys that nobody has heard of.
     Guess(IpAddr),
 }
+
+impl Asker {
+    fn of(caller: &Caller, peer: IpAddr) -> Self {
+        match caller.0.first() {
+            Some(holder) => Self::Key(holder.key.clone()),
+            None => Self::Address(origin(peer)),
+        }
+    }
+}
+
+/// Whoever has one address of a network of IPv6 has all of them.
+fn origin(peer: IpAddr) -> IpAddr {
+    match peer.to_canonical() {
+        IpAddr::V6(address) => IpAddr::V6((u128::from(address) >> 64 << 64).into()),
+        address @ IpAddr::V4(_) => address,
+    }
+}
+
+/// What a request holds in memory.
+pub type Held = Place<Asker>;
 
 /// A request, as far as it concerns us.
 #[derive(Debug)]
@@ -103,6 +129,7 @@ pub struct Service {
     pub(super) options: Options,
     keyring: Keyring,
     asked: Mutex<Buckets<Asker>>,
+    room: Room<Asker>,
     /// The partition that the next message without a wish goes to.
     next: AtomicU16,
 }
@@ -121,6 +148,7 @@ impl Service {
             journals,
             shelf: Shelf::follow(session).await?,
             tide: Tide::default(),
+            room: Room::new(options.room_bytes.unwrap_or(ROOM_BYTES)),
             options,
             keyring,
             asked: Mutex::default(),
@@ -145,19 +173,24 @@ impl Service {
         }
     }
 
+    /// Where a request of theirs has its bytes.
+    pub fn place(&self, caller: &Caller, peer: IpAddr) -> Held {
+        self.room.place(Asker::of(caller, peer))
+    }
+
     /// Answers somebody who was admitted.
-    pub async fn answer(&self, request: &Request, caller: &Caller) -> Answer {
+    pub async fn answer(&self, request: &Request, caller: &Caller, held: &mut Held) -> Answer {
         let key = caller.0.first().map(|holder| holder.key.clone());
         let application = self.application(request, caller);
         let reply = match application {
             None => Reply::no_application(),
-            Some(_) => self.dispatch(request, caller).await.unwrap_or_else(|refused| refused),
+            Some(_) => self.dispatch(request, caller, held).await.unwrap_or_else(|refused| refused),
         };
         Answer { reply, application, key }
     }
 
     /// Whose keys were shown.
-    async fn caller(&self, request: &Request) -> Result<Caller, Reply> {
+    pub(super) async fn caller(&self, request: &Request) -> Result<Caller, Reply> {
         let mut holders = Vec::new();
         for key in access::keys(&request.headers.authorization) {
             let hash = Hash::of(key);
@@ -179,7 +212,7 @@ impl Service {
     /// one, and only what the operator has said counts.
     fn admit_guess(&self, peer: IpAddr, live: bool) -> Result<(), Reply> {
         match self.options.rate_limit.or(live.then_some(GUESSES_PER_SECOND)) {
-            Some(rate) => self.take(&Asker::Guess(peer), rate),
+            Some(rate) => self.take(&Asker::Guess(origin(peer)), rate),
             None => Ok(()),
         }
     }
@@ -194,12 +227,9 @@ impl Service {
 
     /// Whether who asks may ask again already.
     fn admit(&self, caller: &Caller, peer: IpAddr) -> Result<(), Reply> {
-        let (asker, own) = match caller.0.first() {
-            Some(holder) => (Asker::Key(holder.key.clone()), self.keyring.rate_limit(&holder.application)),
-            None => (Asker::Address(peer), None),
-        };
+        let own = caller.0.first().and_then(|holder| self.keyring.rate_limit(&holder.application));
         let Some(rate) = own.or(self.options.rate_limit) else { return Ok(()) };
-        self.take(&asker, rate)
+        self.take(&Asker::of(caller, peer), rate)
     }
 
     fn take(&self, asker: &Asker, rate: u32) -> Result<(), Reply> {
@@ -207,7 +237,7 @@ impl Service {
         asked.take(asker, rate, Instant::now()).map_err(Reply::too_often)
     }
 
-    async fn dispatch(&self, request: &Request, caller: &Caller) -> Result<Reply, Reply> {
+    async fn dispatch(&self, request: &Request, caller: &Caller, held: &mut Held) -> Result<Reply, Reply> {
         match (&request.route, request.method.as_str()) {
             (Some(Route::Application { application }), "POST") => {
                 self.make(request, caller, application).await
@@ -219,7 +249,7 @@ impl Service {
                 let place = (application.as_str(), queue.as_str());
                 match method {
                     "POST" => self.post(request, caller, place).await,
-                    "GET" => self.read(request, caller, place).await,
+                    "GET" => self.read(request, caller, place, held).await,
                     "PUT" => self.change(request, caller, place).await,
                     "DELETE" if *slash => Err(Reply::no_id()),
                     "DELETE" => self.remove(caller, place).await,
@@ -229,8 +259,8 @@ impl Service {
             (Some(Route::Messages { application, queue, ids }), method) => {
                 let place = (application.as_str(), queue.as_str());
                 match method {
-                    "GET" => self.pick(caller, place, ids).await,
-                    "PUT" => self.replace(request, caller, place, ids).await,
+                    "GET" => self.pick(caller, place, ids, held).await,
+                    "PUT" => self.replace(request, caller, (place, ids), held).await,
                     "DELETE" => self.delete(caller, place, ids).await,
                     _ => Err(Reply::nothing_here()),
                 }
@@ -280,6 +310,11 @@ impl Service {
 pub(super) fn failed(error: JournalError) -> Reply {
     match &error {
         JournalError::NoTopic { .. } => Reply::no_queue(),
+        // The queue was made anew with fewer of them, a moment ago and on another server.
+        JournalError::NoPartition { partition, partitions } => {
+            let why = format!("{} is greater than maximum value {partitions}", partition.number);
+            Reply::error(400, "partition", &why)
+        }
         JournalError::TooLarge { .. } => Reply::too_large(&error.to_string()),
         JournalError::Ahead { .. } => Reply::error(400, "InvalidMessageID", &error.to_string()),
         JournalError::Invalid(reason) => Reply::error(400, "InvalidParameter", reason),
@@ -298,4 +333,18 @@ pub(super) fn unreachable(error: QueueError) -> Reply {
     };
     warn!(%error, reason, "a request failed");
     Reply::storage_down(&reason)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_has_a_network_is_one() {
+        let of = |text: &str| Asker::of(&Caller::default(), text.parse().unwrap());
+        assert_eq!(of("2001:db8::1"), of("2001:db8::ffff:1"));
+        assert_ne!(of("2001:db8::1"), of("2001:db8:0:1::1"));
+        assert_eq!(of("192.0.2.1"), of("::ffff:192.0.2.1"));
+        assert_ne!(of("192.0.2.1"), of("192.0.2.2"));
+    }
 }

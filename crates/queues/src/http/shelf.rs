@@ -1,5 +1,7 @@
 //! What queues are, as ZooKeeper has it: from memory where that is as good, asked anew where it is not.
 
+use std::time::Instant;
+
 use menagerie_kernel::recipes::tree_cache::{Freshness, TreeCache, TreeCacheError};
 use menagerie_kernel::{CallError, Session};
 use menagerie_znodes::Payload as _;
@@ -26,8 +28,9 @@ impl Shelf {
     /// What a queue is. A watch tells us of every change a moment after it; but a queue that we have not heard of may have
     /// been made on another server by who asks now, and when nobody tells us anything, we know nothing.
     pub async fn find(&self, queue: &QueueName) -> Result<Option<Settings>, CallError> {
-        let live = *self.cache.freshness().borrow() == Freshness::Live;
-        let known = live.then(|| self.cache.get(queues::settings(queue).path())).flatten();
+        let known = is_live(&self.session, &self.cache)
+            .then(|| self.cache.get(queues::settings(queue).path()))
+            .flatten();
         match known.and_then(|(data, _)| Settings::decode(&data).ok()) {
             Some(settings) => Ok(Some(settings)),
             None => self.fresh(queue).await,
@@ -65,6 +68,12 @@ impl Shelf {
         let names = self.cache.children(queues::all_settings().path());
         names.iter().filter_map(|name| parse(name)).any(|queue| queue.application() == application)
     }
+}
+
+/// Whether a cache shows what is. Who was paused does not know yet that the connection is lost, and who is cut off notices
+/// late: so the lease must hold, too.
+pub(super) fn is_live(session: &Session, cache: &TreeCache) -> bool {
+    *cache.freshness().borrow() == Freshness::Live && Instant::now() < *session.term().valid_until().borrow()
 }
 
 fn parse(znode: &str) -> Option<QueueName> {

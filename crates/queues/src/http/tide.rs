@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use menagerie_journal::{Journal, MessageId, PartitionId, Read};
+use menagerie_journal::{Journal, JournalError, MessageId, PartitionId, Read};
 use tokio::sync::watch;
 use tokio::time::sleep;
 
@@ -14,52 +14,71 @@ const ASK: Duration = Duration::from_secs(20);
 /// A journal that does not answer is asked again after so long.
 const AGAIN: Duration = Duration::from_millis(500);
 
-/// The newest message of each partition that somebody waits at. Clones share it.
+/// How far a partition has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Level {
+    /// Its newest message.
+    At(MessageId),
+    /// It is gone, and its queue with it.
+    Gone,
+}
+
+/// The level of each partition that somebody waits at. Clones share it.
 #[derive(Debug, Clone, Default)]
 pub struct Tide {
-    marks: Arc<Mutex<HashMap<PartitionId, watch::Receiver<MessageId>>>>,
+    marks: Arc<Mutex<HashMap<PartitionId, watch::Receiver<Level>>>>,
 }
 
 impl Tide {
-    /// Waits until a partition has a message that is newer than `seen`. Dropped, it leaves nothing behind.
+    /// Waits until a partition has a message that is newer than `seen`, or is gone: then who waits looks again, and is told.
+    /// Dropped, it leaves nothing behind.
     pub async fn above(&self, journal: &Arc<dyn Journal>, partition: &PartitionId, seen: MessageId) {
         loop {
             let mut mark = self.mark(journal, partition);
-            if mark.wait_for(|last| *last > seen).await.is_ok() {
+            let is_news = |level: &Level| match level {
+                Level::At(last) => *last > seen,
+                Level::Gone => true,
+            };
+            if mark.wait_for(is_news).await.is_ok() {
                 return;
             }
         }
     }
 
-    fn mark(&self, journal: &Arc<dyn Journal>, partition: &PartitionId) -> watch::Receiver<MessageId> {
+    fn mark(&self, journal: &Arc<dyn Journal>, partition: &PartitionId) -> watch::Receiver<Level> {
         let mut marks = self.marks.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(mark) = marks.get(partition).filter(|mark| mark.has_changed().is_ok()) {
             return mark.clone();
         }
-        let (tell, mark) = watch::channel(MessageId::ZERO);
+        let (tell, mark) = watch::channel(Level::At(MessageId::ZERO));
         marks.insert(partition.clone(), mark.clone());
         tokio::spawn(self.clone().follow(journal.clone(), partition.clone(), tell));
         mark
     }
 
     /// Asks as long as somebody beside ourselves wants to know.
-    async fn follow(self, journal: Arc<dyn Journal>, partition: PartitionId, tell: watch::Sender<MessageId>) {
-        let mut wait = Duration::ZERO;
+    async fn follow(self, journal: Arc<dyn Journal>, partition: PartitionId, tell: watch::Sender<Level>) {
+        let (mut last, mut wait) = (MessageId::ZERO, Duration::ZERO);
         loop {
-            let last = *tell.borrow();
             let read = Read { bytes_max: 1, ..Read::after(partition.clone(), last).limit(1).wait(wait) };
+            let mut gone = false;
             match journal.read(read).await {
                 Ok(batch) if batch.last > last => {
-                    tell.send_replace(batch.last);
+                    last = batch.last;
+                    tell.send_replace(Level::At(last));
                 }
                 Ok(_) => {}
+                Err(JournalError::NoTopic { .. } | JournalError::NoPartition { .. }) => gone = true,
                 Err(_) => sleep(AGAIN).await,
             }
             wait = ASK;
             let mut marks = self.marks.lock().unwrap_or_else(PoisonError::into_inner);
             // One receiver is in the map; nobody gets another while we have the lock.
-            if tell.receiver_count() <= 1 {
+            if gone || tell.receiver_count() <= 1 {
                 marks.remove(&partition);
+                if gone {
+                    tell.send_replace(Level::Gone);
+                }
                 return;
             }
         }

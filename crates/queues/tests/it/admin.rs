@@ -80,7 +80,10 @@ async fn failed_messages_come_back_once_and_may_fail_again() {
     let world = World::new("retry");
     let session = world.session().await;
     world.create(&session, "mail", 2).await;
-    world.put_to(&session, "mail-2", &["bad", "good"]).await;
+    let hour = Duration::from_secs(3_600);
+    let bad = NewMessage { ttl: Some(hour), ..NewMessage::new("bad") };
+    world.putter(&session, "mail").await.put(vec![(admin::Place::Partition(2), bad)]).await.unwrap();
+    world.put_to(&session, "mail-2", &["good"]).await;
     let log = Log::default();
     let hopeless = |body: &str| if body == "bad" { Outcome::failed("no") } else { Outcome::Done };
     let worker = world.start(&session, options("w1", &["mail"]), log.task_with("w1", hopeless));
@@ -94,6 +97,7 @@ async fn failed_messages_come_back_once_and_may_fail_again() {
         .await;
         let story = all[0].story.clone().unwrap();
         assert_eq!((story.origin.to_string(), story.retries), ("mail-2".to_owned(), retries));
+        assert_eq!(story.ttl, Some(hour), "it is to live as long as at first, each time");
         // An id that somebody has used for a message of theirs is not taken for that of the one that comes back.
         let theirs =
             NewMessage { dedup: Some(format!("retry/{}", all[0].id).into()), ..NewMessage::new("good") };

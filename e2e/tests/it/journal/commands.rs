@@ -33,7 +33,10 @@ fn a_journal_is_listed_read_backed_up_verified_and_restored() {
     });
     let data = served.data();
     let data = data.to_str().expect("its name is text");
-    assert!(text(&menagerie(&["journal", "topics", "--data", data])).contains("mail"));
+    let topics = text(&menagerie(&["journal", "topics", "--data", data]));
+    assert!(topics.contains("mail") && topics.contains("MESSAGES"), "{topics}");
+    let topics = text(&menagerie(&["journal", "topics", "--data", data, "-o", "json"]));
+    assert!(topics.contains("\"messages\": 5") || topics.contains("\"messages\":5"), "{topics}");
     let cat = text(&menagerie(&["journal", "cat", "mail", "--data", data, "-o", "json"]));
     assert_eq!(cat.lines().count(), 5);
     assert!(cat.lines().next().expect("a line").contains("\"body\":\"message 0\""));

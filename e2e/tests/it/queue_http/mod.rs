@@ -1,11 +1,14 @@
 //! Queues over HTTP, by the binary.
 
 mod commands;
+mod outage;
 #[cfg(feature = "python")]
 mod schema;
 mod storm;
+mod thousand;
+mod tls;
 
-use std::io::{Read as _, Write as _};
+use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
@@ -40,17 +43,27 @@ impl Server {
 }
 
 /// A connection that is kept.
-pub struct Client {
-    stream: TcpStream,
+pub struct Client<S = TcpStream> {
+    stream: S,
     key: String,
+}
+
+fn connect(address: SocketAddr) -> std::io::Result<TcpStream> {
+    let stream = TcpStream::connect(address)?;
+    stream.set_nodelay(true)?;
+    stream.set_read_timeout(Some(LONG))?;
+    Ok(stream)
 }
 
 impl Client {
     pub fn open(address: SocketAddr, key: &str) -> std::io::Result<Self> {
-        let stream = TcpStream::connect(address)?;
-        stream.set_nodelay(true)?;
-        stream.set_read_timeout(Some(LONG))?;
-        Ok(Self { stream, key: key.to_owned() })
+        Ok(Self { stream: connect(address)?, key: key.to_owned() })
+    }
+}
+
+impl<S: Read + Write> Client<S> {
+    pub fn over(stream: S, key: &str) -> Self {
+        Self { stream, key: key.to_owned() }
     }
 
     /// `headers`: whole lines.
@@ -61,15 +74,26 @@ impl Client {
         headers: &str,
         body: &str,
     ) -> std::io::Result<(u16, Value)> {
+        self.send(method, path, headers, body)?;
+        self.answer()
+    }
+
+    /// Asks, and does not wait for the answer.
+    pub fn send(&mut self, method: &str, path: &str, headers: &str, body: &str) -> std::io::Result<()> {
         let authorization = match self.key.as_str() {
             "" => String::new(),
             key => format!("Authorization: Application {key}\r\n"),
         };
         let length = body.len();
-        write!(
-            self.stream,
+        let request = format!(
             "{method} {path} HTTP/1.1\r\nHost: queue\r\n{authorization}{headers}Content-Length: {length}\r\n\r\n{body}"
-        )?;
+        );
+        self.stream.write_all(request.as_bytes())?;
+        self.stream.flush()
+    }
+
+    /// The answer to what was asked.
+    pub fn answer(&mut self) -> std::io::Result<(u16, Value)> {
         let broken = || std::io::Error::from(std::io::ErrorKind::UnexpectedEof);
         let mut answer = Vec::new();
         loop {

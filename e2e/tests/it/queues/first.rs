@@ -2,8 +2,10 @@
 
 use menagerie_testkit::{Process, eventually};
 use rustix::process::Signal;
+use serde_json::Value;
 
 use crate::cli::User;
+use crate::queue_http::Client;
 
 const UP: [&str; 9] = [
     "up",
@@ -43,6 +45,22 @@ fn first_queue_in_five_minutes() {
     });
     eventually("it is not behind", || {
         user.ok(&["queue", "show", "mail", "--quick"]).contains("not behind").then_some(())
+    });
+    let addresses = std::fs::read(user.folder().join("data/addresses.json")).expect("it says where it is");
+    let addresses: Value = serde_json::from_slice(&addresses).expect("it is JSON");
+    let http = addresses["queue"].as_str().and_then(|at| at.parse().ok()).expect("an address");
+    let key = user.ok(&["queue", "key", "add", "default"]);
+    let mut client = Client::open(http, key.trim()).expect("it listens");
+    for _ in 0..2 {
+        let once = "Idempotency-Key: order-66\r\n";
+        let posted = client.ask("POST", "/v1/default/mail", once, "from afar").expect("it answers");
+        assert_eq!(posted.0, 201);
+    }
+    let (code, read) = client.ask("GET", "/v1/default/mail?partitions=1,2,3,4", "", "").expect("it answers");
+    assert_eq!((code, read["messages"].as_array().map(Vec::len)), (200, Some(5)));
+    eventually("it is sent, too", || {
+        let sent = std::fs::read_to_string(user.folder().join("sent")).unwrap_or_default();
+        sent.contains("from afar").then_some(())
     });
     worker.signal(Signal::INT);
     assert_eq!(worker.wait_for_end().status.code(), Some(0));

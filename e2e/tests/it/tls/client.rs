@@ -41,23 +41,32 @@ pub struct TlsClient {
     last_xid: i32,
 }
 
+/// One that trusts `authority` and shows `identity`.
+pub fn connection(
+    address: SocketAddr,
+    authority: &Authority,
+    identity: Option<Identity>,
+) -> ClientConnection {
+    let mut roots = RootCertStore::empty();
+    roots.add(authority.certificate()).expect("the authority is one");
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let builder = ClientConfig::builder_with_provider(provider);
+    let builder = builder.with_safe_default_protocol_versions().expect("they are supported");
+    let builder = builder.with_root_certificates(roots);
+    let config = match identity {
+        Some(Identity { certificate, key, .. }) => {
+            builder.with_client_auth_cert(vec![certificate], key).expect("they belong together")
+        }
+        None => builder.with_no_client_auth(),
+    };
+    let name = ServerName::from(address.ip());
+    ClientConnection::new(Arc::new(config), name).expect("the settings make sense")
+}
+
 impl TlsClient {
     /// Connects, trusting `authority` and showing `identity`, and opens a session.
     pub fn open(address: SocketAddr, authority: &Authority, identity: Option<Identity>) -> io::Result<Self> {
-        let mut roots = RootCertStore::empty();
-        roots.add(authority.certificate()).expect("the authority is one");
-        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-        let builder = ClientConfig::builder_with_provider(provider);
-        let builder = builder.with_safe_default_protocol_versions().expect("they are supported");
-        let builder = builder.with_root_certificates(roots);
-        let config = match identity {
-            Some(Identity { certificate, key, .. }) => {
-                builder.with_client_auth_cert(vec![certificate], key).expect("they belong together")
-            }
-            None => builder.with_no_client_auth(),
-        };
-        let name = ServerName::from(address.ip());
-        let connection = ClientConnection::new(Arc::new(config), name).expect("the settings make sense");
+        let connection = connection(address, authority, identity);
         let socket = TcpStream::connect(address)?;
         socket.set_read_timeout(Some(DEADLINE))?;
         let stream = StreamOwned::new(connection, Tap { socket, received: Vec::new() });

@@ -1,6 +1,6 @@
 //! TLS: who may connect, as whom, and what is seen on the wire.
 
-mod client;
+pub mod client;
 
 use menagerie_testkit::{Authority, Keeper, RawClient, Server, eventually, four_letter_word, free_port};
 use menagerie_wire::request::Create;

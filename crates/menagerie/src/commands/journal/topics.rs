@@ -23,14 +23,15 @@ struct List(Vec<TopicView>);
 
 impl Show for List {
     fn show(&self) -> String {
-        let mut table = Table::new(["TOPIC", "PARTITIONS", "GROUP", "RETENTION", "TTL"]);
+        let mut table = Table::new(["TOPIC", "PARTITIONS", "MESSAGES", "GROUP", "RETENTION", "TTL"]);
         let time = |time: Option<std::time::Duration>| {
             time.map_or("-".to_owned(), |time| format!("{}s", time.as_secs()))
         };
-        for TopicView { topic, config } in &self.0 {
+        for TopicView { topic, config, messages } in &self.0 {
             table.row([
                 topic.to_string(),
                 config.partitions.to_string(),
+                messages.to_string(),
                 config.group.to_string(),
                 time(config.retention),
                 time(config.ttl),

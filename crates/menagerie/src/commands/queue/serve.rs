@@ -13,6 +13,7 @@ use menagerie_kernel::session::Role;
 use menagerie_queues::QueueError;
 use menagerie_queues::http::keyring::Application;
 use menagerie_queues::http::metrics::Metrics;
+use menagerie_queues::http::room::ROOM_BYTES;
 use menagerie_queues::http::server::{AccessLog, BODY_BYTES_MAX, Line, Server};
 use menagerie_queues::http::service::{Options, Service};
 use menagerie_queues::journals::Journals;
@@ -53,6 +54,10 @@ pub struct Serve {
     /// Bytes of one request.
     #[arg(long, value_name = "BYTES", default_value_t = BODY_BYTES_MAX as u32, value_parser = clap::value_parser!(u32).range(1..=BODY_BYTES_MAX as i64))]
     body_bytes_max: u32,
+    /// Bytes of requests and answers that are on their way at once; one key may have half of it. What does not fit is told
+    /// to come again.
+    #[arg(long, value_name = "BYTES", default_value_t = ROOM_BYTES as u64, value_parser = clap::value_parser!(u64).range(1..))]
+    in_flight_bytes_max: u64,
     /// Write a line of JSON for every request there; no keys are in it.
     #[arg(long, value_name = "FILE")]
     access_log: Option<PathBuf>,
@@ -78,6 +83,7 @@ impl Serve {
                 journal: self.journal,
                 applications: applications(&client.settings),
                 rate_limit: self.rate_limit,
+                room_bytes: usize::try_from(self.in_flight_bytes_max).ok(),
             };
             let service = service(&desk.session, desk.journals.clone(), options).await?;
             let body_bytes_max = self.body_bytes_max as usize;

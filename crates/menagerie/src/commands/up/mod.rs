@@ -200,7 +200,7 @@ impl Up {
     fn options(&self) -> Result<Options, CliError> {
         let inputs = config::gather::gather(None, None, self.config.clone())?;
         let applications = queue_serve::applications(&config::resolve(&inputs)?);
-        Ok(Options { journal: Some(register::NAME.to_owned()), applications, rate_limit: None })
+        Ok(Options { journal: Some(register::NAME.to_owned()), applications, ..Options::default() })
     }
 }
 

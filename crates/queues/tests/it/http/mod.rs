@@ -1,10 +1,13 @@
 //! Queues over HTTP, over real sockets.
 
 mod access;
+mod checklist;
 mod hostile;
 mod messages;
 mod queues;
+mod room;
 mod side_by_side;
+mod smuggling;
 mod waiting;
 
 use std::collections::BTreeMap;
@@ -17,6 +20,7 @@ use menagerie_queues::http::keys::Hash;
 use menagerie_queues::http::metrics::Metrics;
 use menagerie_queues::http::server::{BODY_BYTES_MAX, Server};
 use menagerie_queues::http::service::{Options, Service};
+use prometheus_client::encoding::text::encode;
 use prometheus_client::registry::Registry;
 use serde_json::Value;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -79,17 +83,21 @@ impl Site {
     }
 
     pub async fn with(world: &World, rate_limit: Option<u32>) -> Self {
-        Self::over(world, world.journals(), rate_limit).await
+        Self::start(world, world.journals(), Options { rate_limit, ..Options::default() }).await
     }
 
     /// With other journals than the world's.
-    pub async fn over(world: &World, journals: Journals, rate_limit: Option<u32>) -> Self {
+    pub async fn over(world: &World, journals: Journals) -> Self {
+        Self::start(world, journals, Options::default()).await
+    }
+
+    pub async fn start(world: &World, journals: Journals, options: Options) -> Self {
         let application = |key| Application { keys: vec![Hash::of(key)], ..Application::default() };
         let applications = BTreeMap::from([
             ("notes".to_owned(), application(KEY)),
             ("other".to_owned(), application(OTHER_KEY)),
         ]);
-        let options = Options { journal: Some(JOURNAL.to_owned()), applications, rate_limit };
+        let options = Options { journal: Some(JOURNAL.to_owned()), applications, ..options };
         let session = world.session().await;
         let service = Service::new(&session, journals, options).await.unwrap();
         let mut registry = Registry::default();
@@ -119,6 +127,14 @@ impl Site {
         self.ask(method, path, &all, body).await
     }
 
+    /// How many requests are not answered yet.
+    pub fn open_requests(&self) -> u64 {
+        let mut text = String::new();
+        encode(&mut text, &self.registry).unwrap();
+        let value = |line: &str| line.strip_prefix("menagerie_queue_http_open_requests ")?.parse().ok();
+        text.lines().find_map(value).unwrap()
+    }
+
     /// Makes a queue.
     pub async fn queue(&self, form: &str) {
         assert_eq!(self.own("POST", "/v1/notes", form).await.code, 201);
@@ -131,6 +147,16 @@ impl Site {
         assert_eq!(answer.code, 201, "{answer:?}");
         answer.json()["messages"][0]["key"].as_str().unwrap().to_owned()
     }
+}
+
+/// Sends these bytes, and gives everything that comes back until the server closes.
+pub async fn exchange(address: SocketAddr, bytes: &[u8]) -> String {
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    stream.write_all(bytes).await.unwrap();
+    let mut answer = Vec::new();
+    // It may close while there is something that it has not read.
+    let _ = stream.read_to_end(&mut answer).await;
+    String::from_utf8_lossy(&answer).into_owned()
 }
 
 pub async fn ask(

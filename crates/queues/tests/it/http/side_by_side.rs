@@ -51,3 +51,26 @@ async fn a_queue_that_is_made_on_two_servers_at_once_is_one() {
         assert_eq!(read.bodies(), ["x"]);
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_queue_that_is_made_anew_with_fewer_partitions_is_that_one_on_both_servers() {
+    let world = World::new("http-anew");
+    let (one, two) = (Site::new(&world).await, Site::new(&world).await);
+    let queue = "/v1/notes/mail";
+    for round in 0..20 {
+        one.queue("queue_name=mail&partitions=9").await;
+        // The other one knows it with nine.
+        let last = two.post(queue, 9, "old").await;
+        assert_eq!(one.own("DELETE", queue, "").await.code, 200);
+        one.queue("queue_name=mail&partitions=1").await;
+        let read = two.own("GET", &format!("{queue}?partitions=9,1"), "").await;
+        assert!(read.bodies().is_empty(), "{round}");
+        assert!(two.own("GET", &format!("{queue}/9:{last}"), "").await.bodies().is_empty(), "{round}");
+        let posted = two.own("POST", queue, "new").await;
+        assert_eq!((posted.code, &posted.json()["messages"][0]["partition"]), (201, &1.into()), "{round}");
+        let refused = two.own_with("POST", queue, &[("X-Partition", "9")], b"x").await;
+        assert_eq!(refused.reason("partition"), "9 is greater than maximum value 1");
+        assert_eq!(one.own("GET", queue, "").await.bodies(), ["new"], "{round}");
+        assert_eq!(two.own("DELETE", queue, "").await.code, 200);
+    }
+}

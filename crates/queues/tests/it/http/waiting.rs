@@ -3,9 +3,13 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tokio::task::JoinSet;
+use menagerie_queues::admin::keys as stored;
+use menagerie_queues::http::keys::{self, Hash};
+use menagerie_testkit::eventually_async;
+use menagerie_znodes::queues::Scope;
+use tokio::task::{JoinHandle, JoinSet};
 
-use super::{KEY, Site, ask};
+use super::{Answer, KEY, Site, ask};
 use crate::world::World;
 
 const QUEUE: &str = "/v1/notes/mail";
@@ -54,4 +58,84 @@ async fn a_thousand_readers_wait_at_once() {
     while let Some(bodies) = readers.join_next().await {
         assert_eq!(bodies.unwrap(), ["at last"]);
     }
+}
+
+/// Somebody who waits at a queue for as long as is allowed, and does already.
+async fn reader(site: &Site, authorization: Option<String>) -> JoinHandle<Answer> {
+    let address = site.address;
+    let waiting = tokio::spawn(async move {
+        let headers: Vec<(&str, &str)> =
+            authorization.iter().map(|value| ("Authorization", value.as_str())).collect();
+        ask(address, "GET", &format!("{QUEUE}?wait=60"), &headers, b"").await
+    });
+    eventually_async("it waits", async || (site.open_requests() == 1).then_some(())).await;
+    waiting
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_waits_at_a_queue_that_is_deleted_is_told() {
+    let world = World::new("http-wait-deleted");
+    let (site, second) = (Site::new(&world).await, Site::new(&world).await);
+    for server in [&site, &second] {
+        site.queue("queue_name=mail").await;
+        let began = Instant::now();
+        let waiting = reader(&site, Some(format!("Application {KEY}"))).await;
+        assert_eq!(server.own("DELETE", QUEUE, "").await.code, 200);
+        let told = waiting.await.unwrap();
+        assert_eq!(told.reason("InvalidQueueName"), "Queue of that name was not found.");
+        assert!(began.elapsed() < Duration::from_secs(50), "it need not wait to the end");
+    }
+    // One that is made anew has readers of its own.
+    site.queue("queue_name=mail").await;
+    let waiting = reader(&site, Some(format!("Application {KEY}"))).await;
+    site.post(QUEUE, 1, "new").await;
+    assert_eq!(waiting.await.unwrap().bodies(), ["new"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_that_is_revoked_while_it_waits_reads_nothing_more() {
+    let world = World::new("http-wait-revoked");
+    let site = Site::new(&world).await;
+    site.queue("queue_name=mail").await;
+    let key = keys::draw().unwrap();
+    let hash = Hash::of(&key);
+    let kept = keys::kept("notes", &hash, Scope::ALL.to_vec(), 0, None);
+    assert!(stored::add(&site.session, &kept).await.unwrap());
+    let authorization = format!("Application {key}");
+    let waiting = reader(&site, Some(authorization.clone())).await;
+    assert!(stored::revoke(&site.session, &hash.id()).await.unwrap());
+    eventually_async("the key is refused", async || {
+        let headers = [("Authorization", authorization.as_str())];
+        (site.ask("GET", "/v1/notes", &headers, b"").await.code == 401).then_some(())
+    })
+    .await;
+    site.post(QUEUE, 1, "secret").await;
+    let told = waiting.await.unwrap();
+    // Whoever showed it too often is told that first.
+    assert!([401, 429].contains(&told.code), "{told:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_queue_that_becomes_private_while_somebody_waits_is_closed_to_them() {
+    let world = World::new("http-wait-private");
+    let site = Site::new(&world).await;
+    site.queue("queue_name=mail&type=public").await;
+    let waiting = reader(&site, None).await;
+    assert_eq!(site.own("PUT", QUEUE, "type=user").await.code, 200);
+    eventually_async("it is private", async || {
+        (site.ask("GET", QUEUE, &[], b"").await.code == 403).then_some(())
+    })
+    .await;
+    site.post(QUEUE, 1, "secret").await;
+    assert_eq!(waiting.await.unwrap().code, 403);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_is_left_of_readers_that_have_gone() {
+    let world = World::new("http-wait-gone");
+    let site = Site::new(&world).await;
+    site.queue("queue_name=mail").await;
+    let waiting = reader(&site, Some(format!("Application {KEY}"))).await;
+    waiting.abort();
+    eventually_async("it is forgotten", async || (site.open_requests() == 0).then_some(())).await;
 }

@@ -1,0 +1,219 @@
+//! A list of messages as JSON, of which only what counts is kept: whatever else a request has in it, however much and
+//! however deep, takes no memory beyond its own bytes.
+
+use std::fmt;
+
+use serde::de::{Deserialize, Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
+
+/// The first `MAX` messages of a list, and how many there are.
+#[derive(Debug, Default)]
+pub struct Items<const MAX: usize> {
+    /// The first of them.
+    pub items: Vec<Field>,
+    /// All of them.
+    pub count: usize,
+}
+
+/// A value, as far as anything can be made of it.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum Field {
+    /// There is none, or `null`.
+    #[default]
+    Nothing,
+    /// A text.
+    Text(String),
+    /// What it says, if it is neither a text nor an object.
+    Other(String),
+    /// An object.
+    Object(Box<Item>),
+}
+
+/// The fields of a message.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Item {
+    /// `body`
+    pub body: Field,
+    /// `body_base64`
+    pub body_base64: Field,
+    /// `partition`
+    pub partition: Field,
+    /// `ttl`
+    pub ttl: Field,
+}
+
+impl Field {
+    /// As a text, whatever it is: a number may come as one, or as text.
+    pub fn said(&self) -> Option<&str> {
+        match self {
+            Self::Nothing => None,
+            Self::Text(text) | Self::Other(text) => Some(text),
+            Self::Object(_) => Some("an object"),
+        }
+    }
+}
+
+impl<'de, const MAX: usize> Deserialize<'de> for Items<MAX> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(Outer)
+    }
+}
+
+/// `{"messages": […]}`
+struct Outer<const MAX: usize>;
+
+impl<'de, const MAX: usize> Visitor<'de> for Outer<MAX> {
+    type Value = Items<MAX>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object with messages")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Items<MAX>, A::Error> {
+        let mut found = None;
+        while let Some(key) = map.next_key::<String>()? {
+            match key.as_str() {
+                "messages" => found = Some(map.next_value::<List<MAX>>()?.0),
+                _ => drop(map.next_value::<IgnoredAny>()?),
+            }
+        }
+        found.ok_or_else(|| A::Error::missing_field("messages"))
+    }
+}
+
+struct List<const MAX: usize>(Items<MAX>);
+
+impl<'de, const MAX: usize> Deserialize<'de> for List<MAX> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_seq(Inner).map(Self)
+    }
+}
+
+struct Inner<const MAX: usize>;
+
+impl<'de, const MAX: usize> Visitor<'de> for Inner<MAX> {
+    type Value = Items<MAX>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a list of messages")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Items<MAX>, A::Error> {
+        let mut found = Items::default();
+        while found.items.len() < MAX {
+            let Some(item) = list.next_element()? else { break };
+            found.items.push(item);
+        }
+        found.count = found.items.len();
+        while list.next_element::<IgnoredAny>()?.is_some() {
+            found.count += 1;
+        }
+        Ok(found)
+    }
+}
+
+impl<'de> Deserialize<'de> for Field {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(Any)
+    }
+}
+
+struct Any;
+
+impl<'de> Visitor<'de> for Any {
+    type Value = Field;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("anything")
+    }
+
+    fn visit_unit<E>(self) -> Result<Field, E> {
+        Ok(Field::Nothing)
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Field, E> {
+        Ok(Field::Other(value.to_string()))
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Field, E> {
+        Ok(Field::Other(value.to_string()))
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Field, E> {
+        Ok(Field::Other(value.to_string()))
+    }
+
+    fn visit_f64<E>(self, value: f64) -> Result<Field, E> {
+        Ok(Field::Other(format!("{value:?}")))
+    }
+
+    fn visit_str<E>(self, text: &str) -> Result<Field, E> {
+        Ok(Field::Text(text.to_owned()))
+    }
+
+    fn visit_string<E>(self, text: String) -> Result<Field, E> {
+        Ok(Field::Text(text))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Field, A::Error> {
+        while list.next_element::<IgnoredAny>()?.is_some() {}
+        Ok(Field::Other("a list".to_owned()))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Field, A::Error> {
+        let mut item = Box::<Item>::default();
+        while let Some(key) = map.next_key::<String>()? {
+            let field = match key.as_str() {
+                "body" => &mut item.body,
+                "body_base64" => &mut item.body_base64,
+                "partition" => &mut item.partition,
+                "ttl" => &mut item.ttl,
+                _ => {
+                    map.next_value::<IgnoredAny>()?;
+                    continue;
+                }
+            };
+            *field = map.next_value()?;
+        }
+        Ok(Field::Object(item))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(json: &str) -> Result<Items<2>, serde_json::Error> {
+        serde_json::from_str(json)
+    }
+
+    #[test]
+    fn what_counts_is_kept_and_nothing_else() {
+        let found = read(r#"{"x":[1,{"y":2}],"messages":[{"body":"a","z":[[]],"ttl":5},7,8,[9]]}"#).unwrap();
+        let item = Item { body: Field::Text("a".into()), ttl: Field::Other("5".into()), ..Item::default() };
+        assert_eq!(found.items, [Field::Object(Box::new(item)), Field::Other("7".into())]);
+        assert_eq!(found.count, 4);
+    }
+
+    #[test]
+    fn numbers_say_what_they_are() {
+        let said = |json: &str| serde_json::from_str::<Field>(json).unwrap().said().map(str::to_owned);
+        for (json, text) in
+            [("5", "5"), ("-5", "-5"), ("5.0", "5.0"), ("\"5\"", "5"), ("true", "true"), ("[5]", "a list")]
+        {
+            assert_eq!(said(json).as_deref(), Some(text));
+        }
+        assert_eq!(said("null"), None);
+    }
+
+    #[test]
+    fn what_is_no_list_of_messages_is_an_error() {
+        for json in ["[]", "{}", "{\"messages\":1}", "{\"messages\":null}", "{\"messages\":[}", "1", ""] {
+            assert!(read(json).is_err(), "{json}");
+        }
+        let deep = |open: &str, close: &str| {
+            read(&format!("{{\"messages\":[{}1{}]}}", open.repeat(10_000), close.repeat(10_000)))
+        };
+        assert!(deep("{\"body\":", "}").is_err(), "deeper than anybody can follow");
+        assert_eq!(deep("[", "]").unwrap().items, [Field::Other("a list".into())], "nobody has to");
+    }
+}
