@@ -100,7 +100,8 @@ fn listed(user: &User) -> Option<String> {
 
 #[test]
 fn a_server_whose_session_has_ended_begins_another_and_knows_what_has_happened() {
-    let fleet = Fleet::new("http-expired");
+    let user = User::new("queues-http-expired").with("MENAGERIE_SESSION_TIMEOUT", "2s");
+    let fleet = Fleet::of(user);
     fleet.user.write("menagerie.toml", CONFIG);
     let stored = fleet.user.ok(&["queue", "key", "add", "notes"]).trim().to_owned();
     let id = fleet.user.json(&["queue", "key", "list"])[0]["id"].as_str().expect("it has a name").to_owned();

@@ -12,7 +12,7 @@ fn bodies() -> Vec<Vec<u8>> {
 
 /// So much is not handled in no time: sessions have to last.
 fn fleet(name: &str) -> Fleet {
-    let fleet = Fleet::patient(name, "odd-queue-7", 2);
+    let fleet = Fleet::with_queue(name, "odd-queue-7", 2);
     put(&fleet);
     fleet
 }

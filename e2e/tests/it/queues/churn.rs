@@ -36,8 +36,8 @@ enum Manners {
 
 fn churn(name: &str, many: usize, manners: Manners) {
     let fleet = match manners {
-        Manners::Good => Fleet::patient(name, "mail", PARTITIONS),
-        Manners::Bad => Fleet::with_queue(name, "mail", PARTITIONS),
+        Manners::Good => Fleet::with_queue(name, "mail", PARTITIONS),
+        Manners::Bad => Fleet::hasty(name, "mail", PARTITIONS, "2s"),
     };
     let mut dice = Dice::new(seed());
     let start = || fleet.starting("mail", &["--settle", "200ms"], &["sh", "work.sh"]);

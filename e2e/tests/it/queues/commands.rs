@@ -129,6 +129,12 @@ fn pauses_hold_queues_and_workers_and_move_nothing() {
     let user = &fleet.user;
     let worker = fleet.starting("mail", &[], &["sh", "work.sh"]);
     let name = super::ready(&worker);
+    let paused = user.json(&["queue", "pause", "--worker", &name]);
+    assert_eq!(paused, json!({"worker": name, "paused": true}));
+    // Until it has heard of it, it would begin.
+    eventually("it says that it is paused", || {
+        (user.json(&["queue", "workers"])[0]["paused"] == true).then_some(())
+    });
     user.ok(&["queue", "pause", "mail", "--reason", "upgrade"]);
     fleet.put("mail", 0..4);
     assert!(user.ok(&["queue", "show", "mail", "--quick"]).contains("upgrade"));
@@ -139,13 +145,8 @@ fn pauses_hold_queues_and_workers_and_move_nothing() {
     );
     user.ok(&["queue", "pause", "mail", "--reason", "rollback"]);
     assert!(user.ok(&["queue", "show", "mail", "--quick"]).contains("rollback"));
-    let paused = user.json(&["queue", "pause", "--worker", &name]);
-    assert_eq!(paused, json!({"worker": name, "paused": true}));
     let resumed = user.json(&["queue", "resume", "mail"]);
     assert_eq!(resumed, json!({"queue": "mail", "resumed": true}));
-    eventually("it says that it is paused", || {
-        (user.json(&["queue", "workers"])[0]["paused"] == true).then_some(())
-    });
     eventually("it has all partitions", || (fleet.show("mail")["state"] == "workers paused").then_some(()));
     let shown = user.ok(&["queue", "show", "mail", "--quick"]);
     assert!(shown.contains("workers are paused") && shown.contains(&format!("{name} (paused)")), "{shown}");

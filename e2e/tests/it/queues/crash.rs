@@ -28,7 +28,7 @@ fn finished(fleet: &Fleet) {
 
 #[test]
 fn killed_worker_takes_its_task_along_and_the_next_owner_goes_on() {
-    let fleet = Fleet::with_queue("kill-worker", "mail", 1);
+    let fleet = Fleet::hasty("kill-worker", "mail", 1, "2s");
     let task = r#"read -r body; echo $$ > "pid-$MENAGERIE_ATTEMPT"; [ "$MENAGERIE_ATTEMPT" -gt 1 ] || sleep 600; echo "$body" >> done"#;
     fleet.user.ok(&["queue", "put", "mail", "a"]);
     let mut first = fleet.starting("mail", &[], &["sh", "-c", task]);
@@ -43,7 +43,7 @@ fn killed_worker_takes_its_task_along_and_the_next_owner_goes_on() {
 
 #[test]
 fn killed_workers_under_load_lose_nothing() {
-    let fleet = Fleet::with_queue("kill-workers", "mail", 4);
+    let fleet = Fleet::hasty("kill-workers", "mail", 4, "2s");
     fleet.put("mail", 0..MESSAGES);
     let mut workers: Vec<Process> = (0..3).map(|_| fleet.worker("mail", &[])).collect();
     for victim in &mut workers {
@@ -60,7 +60,7 @@ fn killed_workers_under_load_lose_nothing() {
 
 #[test]
 fn killed_tasks_are_tried_again() {
-    let fleet = Fleet::patient("kill-task", "mail", 2);
+    let fleet = Fleet::with_queue("kill-task", "mail", 2);
     fleet.put("mail", 0..MESSAGES);
     // Each tenth ends by a signal, the first time.
     let task = r#"read -r body; [ "$MENAGERIE_ATTEMPT-${body#${body%?}}" != 1-7 ] || kill -9 $$; echo "$body" | sh work.sh"#;
@@ -73,7 +73,7 @@ fn killed_tasks_are_tried_again() {
 
 #[test]
 fn killed_journal_is_waited_for() {
-    let mut fleet = Fleet::patient("kill-journal", "mail", 4);
+    let mut fleet = Fleet::with_queue("kill-journal", "mail", 4);
     fleet.put("mail", 0..MESSAGES);
     let workers = [fleet.worker("mail", &[]), fleet.worker("mail", &[])];
     for _ in 0..3 {
@@ -109,7 +109,7 @@ fn killed_servers_are_waited_for() {
 
 #[test]
 fn frozen_worker_that_wakes_changes_nothing() {
-    let fleet = Fleet::with_queue("frozen", "mail", 1);
+    let fleet = Fleet::hasty("frozen", "mail", 1, "2s");
     let task = r#"read -r body; echo $$ > "pid-$MENAGERIE_ATTEMPT-$body"; [ "$MENAGERIE_ATTEMPT-$body" != 1-a ] || sleep 600
 echo "$body $MENAGERIE_ATTEMPT" >> done"#;
     fleet.user.ok(&["queue", "put", "mail", "a", "b"]);
@@ -136,7 +136,7 @@ echo "$body $MENAGERIE_ATTEMPT" >> done"#;
 
 #[test]
 fn killed_runner_is_started_again() {
-    let fleet = Fleet::with_queue("kill-runner", "mail", 1);
+    let fleet = Fleet::hasty("kill-runner", "mail", 1, "2s");
     fleet.user.ok(&["queue", "put", "mail", "a", "b", "c"]);
     // Answers what it is asked; dies at the second message that it ever sees.
     let program = r#"echo $$ >> runners

@@ -52,9 +52,8 @@ pub struct Handled {
 }
 
 impl Fleet {
-    /// Sessions end quickly when nobody keeps them.
     pub fn new(name: &str) -> Self {
-        Self::of(User::new(&format!("queues-{name}")).with("MENAGERIE_SESSION_TIMEOUT", "2s"))
+        Self::of(User::new(&format!("queues-{name}")))
     }
 
     pub fn of(user: User) -> Self {
@@ -75,9 +74,10 @@ impl Fleet {
         fleet
     }
 
-    /// For who must not lose a session because the machine has other things to do: what is repeated then was not killed.
-    pub fn patient(name: &str, queue: &str, partitions: u16) -> Self {
-        let fleet = Self::of(User::new(&format!("queues-{name}")));
+    /// Sessions end quickly when nobody keeps them; also when the machine has other things to do for so long.
+    pub fn hasty(name: &str, queue: &str, partitions: u16, session: &str) -> Self {
+        let user = User::new(&format!("queues-{name}")).with("MENAGERIE_SESSION_TIMEOUT", session);
+        let fleet = Self::of(user);
         fleet.create(queue, partitions);
         fleet
     }

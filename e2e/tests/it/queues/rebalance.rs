@@ -27,17 +27,20 @@ fn ten_workers_at_once_make_one_rebalance() {
         .collect();
     assert_eq!(shares, [2; 10], "ten, and not nine");
     // Whoever made it has told it in one line.
-    let told: Vec<String> = workers
-        .iter()
-        .flat_map(|worker| worker.stderr().lines().map(str::to_owned).collect::<Vec<_>>())
-        .filter(|line| line.contains("joined"))
-        .collect();
-    assert_eq!(told.len(), 1, "{told:?}");
+    let told = || -> Vec<String> {
+        let lines = workers.iter().map(Process::stderr);
+        lines
+            .flat_map(|said| said.lines().map(str::to_owned).collect::<Vec<_>>())
+            .filter(|line| line.contains("joined"))
+            .collect()
+    };
+    eventually("it is told", || (!told().is_empty()).then_some(()));
+    assert_eq!(told().len(), 1, "{:?}", told());
 }
 
 #[test]
 fn workers_that_come_and_go_in_good_order_repeat_nothing() {
-    let fleet = Fleet::patient("order", "mail", 6);
+    let fleet = Fleet::with_queue("order", "mail", 6);
     let mut first = fleet.worker("mail", &[]);
     fleet.put("mail", 0..150);
     let second = fleet.worker("mail", &[]);

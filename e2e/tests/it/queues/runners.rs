@@ -36,7 +36,7 @@ fn time_limit_ends_a_task_and_all_that_it_started() {
     let fleet = Fleet::with_queue("time-limit", "mail", 1);
     fleet.user.ok(&["queue", "put", "mail", "x"]);
     let task = "sleep 600 & echo $! > child; wait";
-    let _worker = fleet.starting("mail", &["--time-limit", "500ms", "--attempts", "1"], &["sh", "-c", task]);
+    let _worker = fleet.starting("mail", &["--time-limit", "5s", "--attempts", "1"], &["sh", "-c", task]);
     let failed = one_failed(&fleet);
     assert!(failed["error"].as_str().is_some_and(|error| error.contains("time limit")), "{failed}");
     crate::slots::wait_until_gone(fleet.said("child").trim().parse().expect("a number"));
@@ -44,10 +44,10 @@ fn time_limit_ends_a_task_and_all_that_it_started() {
 
 #[test]
 fn task_that_takes_longer_than_a_session_is_left_alone() {
-    let fleet = Fleet::with_queue("long", "mail", 1);
+    let fleet = Fleet::hasty("long", "mail", 1, "4s");
     fleet.user.ok(&["queue", "put", "mail", "x"]);
     // With a grace as long as the session: it must not be asked to end although the lease is kept up.
-    let task = "echo begun >> runs; sleep 5; echo done >> runs";
+    let task = "echo begun >> runs; sleep 9; echo done >> runs";
     let _worker = fleet.starting("mail", &["--time-limit", "60s"], &["sh", "-c", task]);
     fleet.drained("mail");
     assert_eq!(fleet.file("runs"), "begun\ndone\n");

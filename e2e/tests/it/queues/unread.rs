@@ -18,7 +18,7 @@ echo "$body" | sh work.sh"#;
 
 #[test]
 fn work_goes_on_and_tasks_are_stopped_although_nobody_reads() {
-    let fleet = Fleet::patient("unread", "mail", 1);
+    let fleet = Fleet::with_queue("unread", "mail", 1);
     let (line, worker) =
         (["sh", "-c", UNREAD, "sh"], ["worker", "mail", "--settle", "200ms", "--grace", "1s"]);
     let worker = [&worker[..], &["--", "sh", "-c", NOISY]].concat();
