@@ -4,6 +4,7 @@ use std::num::NonZeroU16;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use futures_util::future::select_all;
 use menagerie_journal::{
     Append, Appended, Batch, Commit, Journal, JournalError, Message, MessageId, NewMessage, Order,
@@ -36,6 +37,9 @@ const IDEMPOTENCY_KEY_BYTES_MAX: usize = 200;
 
 /// A commit whose outcome is unknown is made again so often, if it can be made again.
 const ATTEMPTS: u32 = 3;
+
+/// Messages that were posted before are looked for in partitions so often, for one request.
+const LOOKS_MAX: usize = 20_000;
 
 /// Where a queue's messages are.
 pub(super) struct Desk {
@@ -103,7 +107,7 @@ impl Service {
         let dedup = idempotency(request)?;
         let desk = self.desk(queue.clone(), settings)?;
         let mut commit = Commit::default();
-        let mut numbers = Vec::with_capacity(posted.len());
+        let mut placed = Vec::with_capacity(posted.len());
         let several = bodies::is_json(request.headers.content_type.as_deref());
         for (index, one) in posted.into_iter().enumerate() {
             // What others are known by, an operator's retry for one, is never taken for a client's key.
@@ -112,6 +116,7 @@ impl Service {
                 false => format!("http/{key}"),
             });
             let number = self.number(one.partition, dedup.as_deref(), settings.partitions);
+            placed.push((number, one.body.clone()));
             let message = NewMessage {
                 body: one.body,
                 ttl: Some(one.ttl),
@@ -119,12 +124,22 @@ impl Service {
                 ..NewMessage::default()
             };
             commit.appends.push(Append { partition: desk.partition(number)?, message });
-            numbers.push(number);
         }
         let appended = append(&*desk.store, commit, dedup.is_some()).await?;
-        let mut ids = Vec::with_capacity(numbers.len());
-        for (number, appended) in numbers.into_iter().zip(appended) {
-            ids.push(located(&desk, number, appended, settings.partitions).await?);
+        let (mut ids, mut looks) = (Vec::with_capacity(placed.len()), LOOKS_MAX);
+        for ((number, body), appended) in placed.iter().zip(appended) {
+            let id = match appended {
+                Appended::At(id) => (*number, id),
+                Appended::Duplicate(Some(id)) => {
+                    let candidates = std::iter::once(*number).chain(1..=settings.partitions);
+                    (holding(&desk, candidates, id, body, &mut looks).await?.unwrap_or(*number), id)
+                }
+                Appended::Duplicate(None) | Appended::Delayed => {
+                    let why = "This key was used for a message that is not due yet.";
+                    return Err(Reply::error(409, "Idempotency-Key", why));
+                }
+            };
+            ids.push(id);
         }
         Ok(Reply::posted(&ids))
     }
@@ -231,29 +246,23 @@ async fn append(store: &dyn Journal, commit: Commit, again: bool) -> Result<Vec<
     }
 }
 
-/// Where a message is. One that was there before may be in another partition than it would go to now.
-async fn located(
+/// The partition that a message is in which was posted before: perhaps another than it would go to now. Two partitions may use
+/// the same id, so the body must be the same, too. None if it was deleted since, or its life is over.
+async fn holding(
     desk: &Desk,
-    number: u16,
-    appended: Appended,
-    partitions: u16,
-) -> Result<(u16, MessageId), Reply> {
-    let id = match appended {
-        Appended::At(id) => return Ok((number, id)),
-        Appended::Duplicate(Some(id)) => id,
-        Appended::Duplicate(None) | Appended::Delayed => {
-            let why = "This key was used for a message that is not due yet.";
-            return Err(Reply::error(409, "Idempotency-Key", why));
-        }
-    };
-    for candidate in std::iter::once(number).chain(1..=partitions) {
-        let place = Place { partition: candidate, id: Some(id), uuid: id.to_uuid() };
-        if desk.one(&place).await?.is_some() {
-            return Ok((candidate, id));
+    candidates: impl Iterator<Item = u16>,
+    id: MessageId,
+    body: &Bytes,
+    looks: &mut usize,
+) -> Result<Option<u16>, Reply> {
+    for partition in candidates.take(*looks) {
+        *looks -= 1;
+        let place = Place { partition, id: Some(id), uuid: id.to_uuid() };
+        if desk.one(&place).await?.is_some_and(|message| message.body == body) {
+            return Ok(Some(partition));
         }
     }
-    // It was deleted since, or its life is over.
-    Ok((number, id))
+    Ok(None)
 }
 
 /// What was found: grouped by partition, in the order asked for.

@@ -12,6 +12,7 @@ use menagerie_journal::JournalError;
 use menagerie_kernel::recipes::tree_cache::TreeCacheError;
 use menagerie_kernel::{CallError, Session};
 use menagerie_znodes::queues::{KeyId, QueueName, QueueNameError, Settings};
+use tokio::sync::Semaphore;
 use tracing::warn;
 
 use super::access::{self, Caller, Wish};
@@ -32,6 +33,9 @@ pub const OPENAPI: &str = include_str!("../../../../docs/queue-openapi.json");
 /// Keys that nobody has heard of, from one address, unless the operator says otherwise: a key that was added a moment ago
 /// is one of them, but not often.
 const GUESSES_PER_SECOND: u32 = 10;
+
+/// Who shows no key has ZooKeeper asked about queues at most so many at a time, however many they are.
+const STRANGERS_LOOKUPS_MAX: usize = 8;
 
 /// What the operator chooses.
 #[derive(Debug, Clone, Default)]
@@ -130,6 +134,7 @@ pub struct Service {
     keyring: Keyring,
     asked: Mutex<Buckets<Asker>>,
     room: Room<Asker>,
+    strangers: Semaphore,
     /// The partition that the next message without a wish goes to.
     next: AtomicU16,
 }
@@ -149,6 +154,7 @@ impl Service {
             shelf: Shelf::follow(session).await?,
             tide: Tide::default(),
             room: Room::new(options.room_bytes.unwrap_or(ROOM_BYTES)),
+            strangers: Semaphore::new(STRANGERS_LOOKUPS_MAX),
             options,
             keyring,
             asked: Mutex::default(),
@@ -280,6 +286,10 @@ impl Service {
             QueueNameError::Long(_) | QueueNameError::Bytes(_) => Reply::long_name(),
             _ => Reply::no_queue(),
         })?;
+        let _turn = match caller.0.is_empty() {
+            true => Some(self.strangers.acquire().await),
+            false => None,
+        };
         let found = self.shelf.find(&queue).await.map_err(|error| unreachable(error.into()))?;
         let settings = found.ok_or_else(Reply::no_queue)?;
         if caller.may(wish, application, Some(&settings)) {

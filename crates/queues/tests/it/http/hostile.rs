@@ -5,8 +5,9 @@ use menagerie_queues::admin::{Place, Putter};
 use prometheus_client::encoding::text::encode;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
+use tokio::task::JoinSet;
 
-use super::{KEY, Site};
+use super::{KEY, Site, ask};
 use crate::world::{JOURNAL, World};
 
 #[tokio::test(flavor = "multi_thread")]
@@ -97,6 +98,24 @@ async fn who_guesses_keys_is_stopped_and_others_are_not() {
     }
     assert_eq!((codes.first(), codes.last()), (Some(&401), Some(&429)), "{}", codes.len());
     assert_eq!(site.own("GET", "/v1/notes", "").await.code, 200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn many_who_show_no_key_are_all_answered_and_keep_nobody_waiting() {
+    let world = World::new("http-strangers");
+    let site = Site::new(&world).await;
+    site.queue("queue_name=mail").await;
+    let mut strangers = JoinSet::new();
+    for number in 0..200 {
+        let (address, code) = (site.address, if number % 2 == 0 { 403 } else { 404 });
+        let path = if code == 403 { "/v1/notes/mail" } else { "/v1/notes/none" };
+        strangers.spawn(async move { (ask(address, "GET", path, &[], b"").await.code, code) });
+    }
+    assert_eq!(site.own("GET", "/v1/notes/mail", "").await.code, 200);
+    while let Some(answered) = strangers.join_next().await {
+        let (code, expected) = answered.unwrap();
+        assert_eq!(code, expected);
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

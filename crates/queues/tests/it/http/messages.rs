@@ -260,6 +260,12 @@ async fn posting_again_with_the_same_key_is_posting_once() {
     let long = "k".repeat(201);
     let refused = site.own_with("POST", QUEUE, &[("Idempotency-Key", &long)], b"x").await;
     assert_eq!(refused.code, 400);
+    // What was deleted since was posted all the same.
+    let first = first["messages"][0].clone();
+    let (id, partition) = (first["key"].as_str().unwrap(), first["partition"].as_u64().unwrap());
+    assert_eq!(site.own("DELETE", &format!("{QUEUE}/{partition}:{id}"), "").await.code, 200);
+    let again = site.own_with("POST", QUEUE, &[key, JSON], several).await.json();
+    assert_eq!(again["messages"][0], first);
 }
 
 #[tokio::test(flavor = "multi_thread")]
