@@ -8,14 +8,16 @@ use menagerie_kernel::recipes::barrier::Barrier;
 use menagerie_kernel::recipes::contest::Mode;
 use menagerie_kernel::recipes::counter::CounterError;
 use menagerie_kernel::recipes::double_barrier::DoubleBarrier;
+use menagerie_kernel::recipes::logical_time::{Ltime, logical_time};
 use menagerie_kernel::recipes::membership::{Member, Registry};
 use menagerie_kernel::recipes::party::Party;
+use menagerie_kernel::recipes::presence::Presence;
 use menagerie_kernel::recipes::semaphore::Semaphore;
 use menagerie_kernel::recipes::settle::{Rule, Settling};
-use menagerie_kernel::{Config, Session};
+use menagerie_kernel::{CallError, Config, Session};
 use menagerie_testkit::{Ensemble, Servers, eventually_async};
 use menagerie_znodes::components::{Component, ComponentState};
-use menagerie_znodes::{Dir, Kind, Name, Znode};
+use menagerie_znodes::{Dir, Kind, Name, Text, Znode};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
@@ -109,6 +111,23 @@ async fn permits_and_numbers_survive_the_leader() {
     drop(world);
 }
 
+/// Asks for the time again and again: it rises, whatever happens.
+async fn ask_the_time(session: Session, asked: Arc<[AtomicUsize; 1]>, stopped: watch::Receiver<bool>) {
+    let (mut term, mut last) = (session.term(), Ltime(0));
+    while !*stopped.borrow() {
+        match logical_time(&term).await {
+            Ok(now) => {
+                assert!(now > last, "{now} after {last}");
+                last = now;
+                asked[0].fetch_add(1, Ordering::Relaxed);
+            }
+            // An election may take longer than a session lasts.
+            Err(CallError::Expired) => term = session.term_after(&term).await.unwrap(),
+            Err(error) => panic!("{error}"),
+        }
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn whoever_waits_or_is_there_survives_the_leader() {
     let world = Doomed::new("waiting-failover");
@@ -129,10 +148,24 @@ async fn whoever_waits_or_is_there_survives_the_leader() {
     let components: Znode<Dir> = Znode::foreign("/components/web", Kind::Persistent);
     let rule = Rule { quiet: Duration::from_millis(300), ..Rule::default() };
     let mut settling = Settling::new(&b, components, rule);
+    let place: Znode<Text> = Znode::foreign("/workers/web-1", Kind::Ephemeral);
+    let presence = Presence::begin(&a, &place, &Text("before".to_owned())).await.unwrap();
+    let (asked, (stop, stopped)) = (Arc::<[AtomicUsize; 1]>::default(), watch::channel(false));
+    let clock = tokio::spawn(ask_the_time(world.session().await, asked.clone(), stopped));
+    all_take_turns(&asked[..]).await;
     barrier::present(&b, 1).await;
 
     let world = world.kill_leader().await;
 
+    all_take_turns(&asked[..]).await;
+    stop.send_replace(true);
+    clock.await.unwrap();
+    presence.say(&Text("after".to_owned()));
+    eventually_async("it says what it said last", async || {
+        let (data, _) = b.term().get(place.path()).await.ok()?;
+        (data == b"after").then_some(())
+    })
+    .await;
     member.set_state(ComponentState::Running).await.unwrap();
     let mut members = view.members();
     let running = members.wait_for(|all| all.len() == 1 && all[0].component.state == ComponentState::Running);
@@ -146,6 +179,7 @@ async fn whoever_waits_or_is_there_survives_the_leader() {
     let first = tokio::spawn(first.await.unwrap().unwrap().leave());
     second.leave().await.unwrap();
     first.await.unwrap().unwrap();
+    presence.leave().await.unwrap();
     guest.leave().await.unwrap();
     member.leave().await.unwrap();
     drop(world);
