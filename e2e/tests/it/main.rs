@@ -22,6 +22,7 @@ mod start;
 mod stop;
 #[cfg(feature = "strace")]
 mod strace;
+mod systemd;
 mod time;
 mod tls;
 mod up;
