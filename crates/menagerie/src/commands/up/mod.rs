@@ -90,31 +90,9 @@ impl Up {
 
     /// Starts everything, says where it is, and waits for a signal.
     pub fn run(mut self) -> Result<(), CliError> {
-        ports::require_loopback(self.keeper_listen, self.insecure, "--keeper-listen", Some(TLS))?;
-        ports::require_loopback(self.journal_listen, self.insecure, "--journal-listen", Some(JOURNAL_TLS))?;
-        if !self.slots_listen.ip().is_loopback() {
-            return Err(CliError::Usage {
-                what: format!("--slots-listen {} would let other machines in", self.slots_listen),
-                help: "for them run `menagerie slots serve` with TLS and --allow".to_owned(),
-            });
-        }
-        if !self.queue_listen.ip().is_loopback() {
-            return Err(CliError::Usage {
-                what: format!("--queue-listen {} would let other machines in", self.queue_listen),
-                help: "for them run `menagerie queue serve` with TLS".to_owned(),
-            });
-        }
-        if let Some(address) = self.metrics {
-            ports::require_loopback(address, self.insecure, "--metrics", None)?;
-        }
+        self.refuse_strangers()?;
         // Kept until the end: dropping it removes the folder.
-        let temporary = match (self.demo, &self.data.data) {
-            (true, None) => Some(tempfile::tempdir().map_err(CliError::io("make a temporary folder"))?),
-            _ => None,
-        };
-        if let Some(folder) = &temporary {
-            self.data.data = Some(folder.path().to_owned());
-        }
+        let _temporary = self.make_temporary()?;
         let root = self.data.root()?;
         let observer = self.metrics.map(Observer::bind).transpose()?;
         let slots_socket = slots_serve::bind(self.slots_listen, "--slots-listen")?;
@@ -129,15 +107,7 @@ impl Up {
         let listen = menagerie_journal::server::Listen { address: self.journal_listen, tls: None };
         let config = menagerie_journal::Config::new(self.data.journal()?);
         let journal = Running::start(config, &listen, &mut registry, "--journal-listen")?;
-        let mut member = menagerie_kernel::Config::new(keeper.address().to_string(), NAMESPACE);
-        member.role = menagerie_kernel::session::Role::Owner;
-        let entry = Entry {
-            name: Name::new(register::NAME).expect("it is a name"),
-            address: journal.server.address().to_string(),
-            token: journal.server.token_file().to_owned(),
-            tls: false,
-        };
-        let registration = Registration::begin(member, entry).map_err(CliError::io("start a thread"))?;
+        let registration = register(keeper.address(), &journal)?;
         let slots = slots::start(slots_socket, keeper.address(), NAMESPACE, &mut registry)?;
         let queue = queue::start(
             queue_socket,
@@ -195,12 +165,57 @@ impl Up {
 }
 
 impl Up {
+    /// Whether nobody is let in from other machines who was not meant.
+    fn refuse_strangers(&self) -> Result<(), CliError> {
+        ports::require_loopback(self.keeper_listen, self.insecure, "--keeper-listen", Some(TLS))?;
+        ports::require_loopback(self.journal_listen, self.insecure, "--journal-listen", Some(JOURNAL_TLS))?;
+        if !self.slots_listen.ip().is_loopback() {
+            return Err(CliError::Usage {
+                what: format!("--slots-listen {} would let other machines in", self.slots_listen),
+                help: "for them run `menagerie slots serve` with TLS and --allow".to_owned(),
+            });
+        }
+        if !self.queue_listen.ip().is_loopback() {
+            return Err(CliError::Usage {
+                what: format!("--queue-listen {} would let other machines in", self.queue_listen),
+                help: "for them run `menagerie queue serve` with TLS".to_owned(),
+            });
+        }
+        if let Some(address) = self.metrics {
+            ports::require_loopback(address, self.insecure, "--metrics", None)?;
+        }
+        Ok(())
+    }
+
+    /// A demo leaves nothing behind, unless it was told where.
+    fn make_temporary(&mut self) -> Result<Option<tempfile::TempDir>, CliError> {
+        if !self.demo || self.data.data.is_some() {
+            return Ok(None);
+        }
+        let folder = tempfile::tempdir().map_err(CliError::io("make a temporary folder"))?;
+        self.data.data = Some(folder.path().to_owned());
+        Ok(Some(folder))
+    }
+
     /// Who may use queues over HTTP, as the configuration says.
     fn options(&self) -> Result<Options, CliError> {
         let inputs = config::gather::gather(None, None, self.config.clone())?;
         let applications = queue_serve::applications(&config::resolve(&inputs)?);
         Ok(Options { journal: Some(register::NAME.to_owned()), applications, rate_limit: None })
     }
+}
+
+/// Says in the keeper where the journal is, as long as the value lives.
+fn register(keeper: SocketAddr, journal: &Running) -> Result<Registration, CliError> {
+    let mut member = menagerie_kernel::Config::new(keeper.to_string(), NAMESPACE);
+    member.role = menagerie_kernel::session::Role::Owner;
+    let entry = Entry {
+        name: Name::new(register::NAME).expect("it is a name"),
+        address: journal.server.address().to_string(),
+        token: journal.server.token_file().to_owned(),
+        tls: false,
+    };
+    Registration::begin(member, entry).map_err(CliError::io("start a thread"))
 }
 
 impl Addresses {
