@@ -69,12 +69,6 @@ impl Apache {
         self
     }
 
-    /// Leaves the heap to the JVM, for benchmarks.
-    pub fn unlimited_heap(mut self) -> Self {
-        self.jvm = &[];
-        self
-    }
-
     /// Takes as little memory and as few threads as it can.
     pub fn lean(mut self) -> Self {
         self.jvm = &LEAN;

@@ -148,11 +148,6 @@ impl Semaphore {
         }
     }
 
-    /// The same without waiting.
-    pub async fn try_acquire_ticket(&self, name: &Name) -> Result<TryAcquire<Ticket>, SemaphoreError> {
-        Ok(self.enter(Some(name), Patience::None).await?.map(permit::Held::into_ticket))
-    }
-
     fn agreed(&self) -> bool {
         self.shared.agreed.load(Ordering::Relaxed)
     }
