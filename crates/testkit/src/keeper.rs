@@ -7,6 +7,7 @@ use std::process::Command;
 use tempfile::TempDir;
 
 use crate::binary::binary;
+use crate::ports::free_port;
 use crate::process::Process;
 use crate::server::{Recipe, Server};
 
@@ -55,7 +56,8 @@ impl Keeper {
 
 impl Recipe for Keeper {
     fn address(&self) -> SocketAddr {
-        (Ipv4Addr::LOCALHOST, 0).into()
+        // Not one that it picks itself: while it is down for a restart, that could be given to somebody else.
+        (Ipv4Addr::LOCALHOST, free_port()).into()
     }
 
     fn spawn(&self, address: SocketAddr) -> Process {

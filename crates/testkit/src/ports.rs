@@ -1,4 +1,4 @@
-//! Ports for servers that cannot choose one and tell.
+//! Ports for servers that keep theirs over a restart, or cannot choose one and tell.
 
 use std::net::{Ipv4Addr, TcpListener};
 use std::process;
@@ -7,6 +7,8 @@ use std::sync::atomic::{AtomicU16, Ordering};
 /// Below what Linux gives to outgoing connections: one of those could take the port while a server is down for a restart.
 const FIRST: u16 = 10_000;
 const COUNT: u16 = 20_000;
+/// About the golden section of all ports: processes whose numbers are close start far from each other.
+const STRIDE: u64 = 12_361;
 
 /// A port on loopback that was free a moment ago, and that no other call in this process returns.
 ///
@@ -14,8 +16,7 @@ const COUNT: u16 = 20_000;
 /// If there is none.
 pub fn free_port() -> u16 {
     static NEXT: AtomicU16 = AtomicU16::new(0);
-    // Test binaries that run side by side start far from each other.
-    let start = (process::id() % u32::from(COUNT / 50)) as u16 * 50;
+    let start = (u64::from(process::id()) * STRIDE % u64::from(COUNT)) as u16;
     (0..COUNT)
         .map(|_| FIRST + (start + NEXT.fetch_add(1, Ordering::Relaxed) % COUNT) % COUNT)
         .find(|port| TcpListener::bind((Ipv4Addr::LOCALHOST, *port)).is_ok())
