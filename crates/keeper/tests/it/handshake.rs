@@ -178,10 +178,11 @@ fn unknown_closed_and_expired_sessions_are_refused_and_not_replaced() {
 
 #[test]
 fn any_request_keeps_a_session_alive() {
-    let server = start_ticking();
-    let mut client = resume(&server, &Connect { timeout_ms: 2 * TICK_MS, ..Connect::default() }).unwrap();
+    // Longer ticks than elsewhere: nothing keeps the first session while the second one is opened.
+    let server = Keeper::new().args(["--tick", "1000", "--durability", "os"]).start();
+    let mut client = resume(&server, &Connect { timeout_ms: 2000, ..Connect::default() }).unwrap();
     client.create_ephemeral("/here");
-    let mut silent = resume(&server, &Connect { timeout_ms: 4 * TICK_MS, ..Connect::default() }).unwrap();
+    let mut silent = resume(&server, &Connect { timeout_ms: 4000, ..Connect::default() }).unwrap();
     silent.create_ephemeral("/silent");
     // The silent session has twice the time: when it is over, the other has outlived its own at least once.
     eventually("the silent session expires", || client.find("/silent").is_none().then_some(()));

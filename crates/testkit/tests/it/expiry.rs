@@ -1,8 +1,6 @@
 //! Sessions ended from outside.
 
-use std::time::Duration;
-
-use menagerie_testkit::{Incoming, RawClient, Refusal, ensemble, expire_session};
+use menagerie_testkit::{DEADLINE, Incoming, RawClient, Refusal, ensemble, expire_session};
 
 use crate::ask::{EPHEMERAL, create, exists};
 
@@ -15,7 +13,7 @@ fn an_expired_session_is_gone_with_all_it_had() {
     let session = client.session().clone();
     expire_session(ensemble().addresses()[0], session.id, &session.password);
     assert!(!exists(&mut RawClient::open(ensemble().addresses()[0]), &path));
-    assert_eq!(client.reply(Duration::from_secs(5)), Some(Incoming::Closed));
+    assert_eq!(client.reply(DEADLINE), Some(Incoming::Closed));
     assert!(matches!(RawClient::connect(address, &client.resumption()), Err(Refusal::Gone(_))));
 }
 

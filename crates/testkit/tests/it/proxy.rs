@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use menagerie_testkit::{
-    Connect, Incoming, OpCode, Proxy, RawClient, Refusal, ensemble, eventually, four_letter_word,
+    Connect, DEADLINE, Incoming, OpCode, Proxy, RawClient, Refusal, ensemble, eventually, four_letter_word,
 };
 use menagerie_wire::Request;
 
@@ -22,7 +22,7 @@ fn witness() -> RawClient {
 }
 
 fn is_closed(client: &mut RawClient) -> bool {
-    matches!(client.reply(Duration::from_secs(5)), Some(Incoming::Closed))
+    matches!(client.reply(DEADLINE), Some(Incoming::Closed))
 }
 
 #[test]
@@ -79,18 +79,18 @@ fn a_delay_holds_for_each_way_and_keeps_the_order() {
     let mut client = RawClient::open(proxy.address());
     proxy.delay(Duration::from_millis(60));
     let start = Instant::now();
-    for _ in 0..10 {
+    for _ in 0..100 {
         client.send(&Request::Exists { path: "/", watch: false });
     }
-    for xid in 1..=10 {
-        match client.reply(Duration::from_secs(5)) {
+    for xid in 1..=100 {
+        match client.reply(DEADLINE) {
             Some(Incoming::Reply(reply)) => assert_eq!(reply.header.xid, xid),
             other => panic!("no reply: {other:?}"),
         }
     }
     let took = start.elapsed();
     assert!(took >= Duration::from_millis(120), "{took:?}");
-    assert!(took < Duration::from_millis(600), "delays add up over requests: {took:?}");
+    assert!(took < Duration::from_secs(5), "delays add up over requests: {took:?}");
 }
 
 #[test]
@@ -104,7 +104,7 @@ fn held_requests_reach_the_server_when_healed() {
     assert!(!exists(&mut witness(), &path));
     assert_eq!(proxy.requests_of(OpCode::Create), 0);
     proxy.heal();
-    assert!(matches!(client.reply(Duration::from_secs(5)), Some(Incoming::Reply(_))));
+    assert!(matches!(client.reply(DEADLINE), Some(Incoming::Reply(_))));
     assert!(exists(&mut witness(), &path));
 }
 
@@ -119,7 +119,7 @@ fn held_replies_do_not_keep_the_server_from_acting() {
     eventually("the znode is there", || exists(&mut witness, &path).then_some(()));
     assert_eq!(client.reply(SILENCE), None);
     proxy.heal();
-    assert!(matches!(client.reply(Duration::from_secs(5)), Some(Incoming::Reply(_))));
+    assert!(matches!(client.reply(DEADLINE), Some(Incoming::Reply(_))));
 }
 
 #[test]
@@ -131,7 +131,7 @@ fn a_partition_is_silent_both_ways_and_closes_nothing() {
     assert_eq!(client.reply(SILENCE), None);
     assert_eq!(proxy.connections(), 1);
     proxy.heal();
-    assert!(matches!(client.reply(Duration::from_secs(5)), Some(Incoming::Reply(_))));
+    assert!(matches!(client.reply(DEADLINE), Some(Incoming::Reply(_))));
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use menagerie_testkit::{Ensemble, RawClient};
+use menagerie_testkit::{DEADLINE, Ensemble, RawClient};
 use menagerie_wire::Request;
 
 use crate::ask::{create, exists};
@@ -27,6 +27,6 @@ fn an_ensemble_serves_again_after_all_that_can_happen_to_it() {
     client.send(&Request::Ping);
     assert_eq!(client.reply(Duration::from_millis(150)), None);
     servers.resume();
-    assert!(client.reply(Duration::from_secs(5)).is_some());
+    assert!(client.reply(DEADLINE).is_some());
     assert_eq!(servers.connect_string().split(',').count(), servers.addresses().len());
 }

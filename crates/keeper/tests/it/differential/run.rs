@@ -12,7 +12,7 @@ use super::script::{Action, Message, Resume, SLOTS, Step};
 use super::transcript::{Masks, Outcome, Transcript};
 
 /// How long a reply, or the end of a connection that must end, may take. A server that sends none costs a test this much.
-const PATIENCE: Duration = Duration::from_secs(5);
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A transaction that no server reaches in a test.
 const FAR_AHEAD: i64 = 1 << 40;

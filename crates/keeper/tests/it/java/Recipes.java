@@ -14,7 +14,7 @@ import org.apache.zookeeper.data.Stat;
 
 /** Curator's recipes against the server named by the first argument. Says "ok" and what worked, one line each. */
 public class Recipes {
-    static final long SECONDS = 10;
+    static final long SECONDS = 60;
 
     public static void main(String[] args) throws Exception {
         try (CuratorFramework one = connect(args[0]); CuratorFramework two = connect(args[0])) {

@@ -30,7 +30,7 @@ const SESSION: [(&str, &[&str], &[&str]); 25] = [
     ),
     ("delquota /zk", &[], &[]),
     ("addWatch -m PERSISTENT_RECURSIVE /w", &[], &[]),
-    ("create /w", &["type:NodeCreated path:/w"], &["Created /w"]),
+    ("create /w", &[], &["Created /w"]),
     ("getEphemerals /zk", &["[/zk/eph]\n"], &[]),
     ("getAllChildrenNumber /zk", &["5\n"], &[]),
     ("delete /zk/n-0000000000", &[], &[]),
@@ -49,6 +49,8 @@ fn zookeepers_own_shell_works() {
     let (stdout, stderr) = (text(&run.stdout), text(&run.stderr));
     assert_in_order("standard output", &stdout, SESSION.iter().flat_map(|(_, out, _)| *out));
     assert_in_order("standard error", &stderr, SESSION.iter().flat_map(|(.., err)| *err));
+    // Another thread of the shell prints it, whenever that comes to it.
+    assert!(stdout.contains("type:NodeCreated path:/w"), "the watch is not told of:\n{stdout}");
 }
 
 fn assert_in_order<'a>(name: &str, said: &str, expected: impl Iterator<Item = &'a &'a str>) {

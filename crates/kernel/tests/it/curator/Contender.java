@@ -9,8 +9,8 @@ public class Contender {
     public static void main(String[] args) throws Exception {
         CuratorFramework client = CuratorFrameworkFactory.builder()
             .connectString(args[0])
-            .sessionTimeoutMs(1000)
-            .connectionTimeoutMs(1000)
+            .sessionTimeoutMs(4000)
+            .connectionTimeoutMs(4000)
             .retryPolicy(new RetryForever(100))
             // Without a word of its own, a contender says what the client's default is.
             .defaultData(args[2].getBytes())

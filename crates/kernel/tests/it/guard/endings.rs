@@ -150,10 +150,12 @@ async fn a_stopped_command_is_woken_to_hear_that_it_shall_end() {
 async fn what_a_command_leaves_behind_ends_before_its_outcome_is_known() {
     // One that heeds SIGTERM and one that does not, both in sessions of their own.
     let left = "(setsid sh -c 'echo $$; exec sleep 600' &); (setsid sh -c 'trap \"\" TERM; echo $$; while :; do sleep 600; done' &)";
-    let mut guarded =
-        start(script(&format!("{left}; read line < /dev/null; sleep 0.2; exit 6"), GRACE)).await;
+    let command = script(&format!("{left}; read line; exit 6"), GRACE).stdin(Stream::Piped);
+    let mut guarded = start(command).await;
     let mut output = lines(&mut guarded);
     let (first, second) = (next_process(&mut output).await, next_process(&mut output).await);
+    // Both are there; now the command may end.
+    drop(guarded.stdin.take());
     assert_eq!(guarded.wait().await, Outcome::Exited(6));
     assert!(!first.exists() && !second.exists());
 }

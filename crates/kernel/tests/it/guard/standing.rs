@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use menagerie_kernel::guard::{Deadline, GuardError, Guarded, Outcome, Standing};
+use menagerie_kernel::guard::{Deadline, GuardError, Guarded, Outcome, Standing, Stream};
 use menagerie_testkit::binary;
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -35,8 +35,11 @@ async fn one_guard_runs_many_commands_each_with_its_own_environment_and_end() {
 
 #[tokio::test]
 async fn what_a_command_leaves_behind_is_gone_before_the_next_begins() {
-    let mut running = first("(setsid sleep 600 & echo $!); exit 0").await;
+    let command = script("(setsid sleep 600 & echo $!); read line; exit 0", GRACE).stdin(Stream::Piped);
+    let mut running = Standing::first(&command, binary()).await.expect("it can be started");
     let left = next_process(&mut lines(&mut running)).await;
+    // It is there; now the command may end.
+    drop(running.stdin.take());
     assert_eq!(running.wait().await, Outcome::Exited(0));
     assert!(!super::runs(left), "nothing is left when it is told that it has ended");
     let mut running = next(Standing::after(running).expect("it stays"), "exit 1").await;
@@ -59,7 +62,7 @@ async fn deadline_of_a_later_command_is_kept() {
     let mut running = first("exit 0").await;
     running.wait().await;
     let guard = Standing::after(running).expect("it stays");
-    let command = script("sleep 600", GRACE).deadline(Deadline::after(GRACE * 2));
+    let command = script("sleep 600", GRACE).deadline(Deadline::after(GRACE * 10));
     let mut running = guard.start(&command).await.expect("it can be started");
     assert_eq!(running.wait().await, Outcome::Expired);
     let mut running = next(Standing::after(running).expect("it stays"), "exit 5").await;

@@ -25,7 +25,7 @@ def hold():
         pass
 
 
-client = KazooClient(hosts=servers, timeout=1.0)
+client = KazooClient(hosts=servers, timeout=4.0)
 client.start()
 say("connected")
 if recipe == "election":

@@ -88,7 +88,7 @@ def counter():
     say("done")
 
 
-client = KazooClient(hosts=servers, timeout=1.0)
+client = KazooClient(hosts=servers, timeout=4.0)
 client.start()
 globals()[recipe]()
 client.stop()
