@@ -14,7 +14,7 @@ use menagerie_kernel::recipes::party::Party;
 use menagerie_kernel::recipes::presence::Presence;
 use menagerie_kernel::recipes::semaphore::Semaphore;
 use menagerie_kernel::recipes::settle::{Rule, Settling};
-use menagerie_kernel::{Config, Session};
+use menagerie_kernel::{CallError, Config, Session};
 use menagerie_testkit::{Ensemble, Servers, eventually_async};
 use menagerie_znodes::components::{Component, ComponentState};
 use menagerie_znodes::{Dir, Kind, Name, Text, Znode};
@@ -113,12 +113,18 @@ async fn permits_and_numbers_survive_the_leader() {
 
 /// Asks for the time again and again: it rises, whatever happens.
 async fn ask_the_time(session: Session, asked: Arc<[AtomicUsize; 1]>, stopped: watch::Receiver<bool>) {
-    let mut last = Ltime(0);
+    let (mut term, mut last) = (session.term(), Ltime(0));
     while !*stopped.borrow() {
-        let now = logical_time(&session.term()).await.unwrap();
-        assert!(now > last, "{now} after {last}");
-        last = now;
-        asked[0].fetch_add(1, Ordering::Relaxed);
+        match logical_time(&term).await {
+            Ok(now) => {
+                assert!(now > last, "{now} after {last}");
+                last = now;
+                asked[0].fetch_add(1, Ordering::Relaxed);
+            }
+            // An election may take longer than a session lasts.
+            Err(CallError::Expired) => term = session.term_after(&term).await.unwrap(),
+            Err(error) => panic!("{error}"),
+        }
     }
 }
 
