@@ -11,6 +11,7 @@
 //! - [`RawClient`]: one connection, one request at a time, nothing hidden.
 //! - [`eventually`], [`eventually_async`]: waiting for a condition; [`four_letter_word`]: asking a server how it is.
 //! - [`JavaProgram`], [`java()`] and [`python()`]: clients in other languages.
+//! - [`allow_files`]: for tests with many sockets.
 //! - [`binary`]: the `menagerie` executable under test. `Authority` (feature `certificates`): who signs for TLS.
 //!
 //! # Invariants
@@ -25,6 +26,7 @@ mod chroot;
 mod client;
 mod ensemble;
 mod expire;
+mod files;
 mod guard;
 #[cfg(feature = "in-process")]
 mod in_process;
@@ -50,6 +52,7 @@ pub use certificates::{Authority, Identity};
 pub use client::{Connect, Incoming, Notification, RawClient, Refusal, Reply, Session};
 pub use ensemble::{Ensemble, TICK_MS};
 pub use expire::expire_session;
+pub use files::allow_files;
 #[cfg(feature = "in-process")]
 pub use in_process::InProcess;
 pub use java::{CURATOR_JARS, JavaProgram, ZOOKEEPER_JARS, java};

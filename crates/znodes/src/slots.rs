@@ -21,7 +21,7 @@ const POOLS: Entry = Entry {
 const POOL: Entry = Entry {
     pattern: "/slots/<pool>",
     kind: Kind::Persistent,
-    payload: "JSON: maximum, count, frozen (by whom, why, since)",
+    payload: "JSON: maximum, count, frozen (by whom, why)",
     written_by: "`slots create`, `set-max`, `freeze`, `thaw`; every admission",
     guarded_by: "its version: every write names the one it was decided by",
     deleted_by: "`slots delete`",
@@ -74,7 +74,7 @@ const QUEUE: Entry = dir("/slots/<pool>/queue", "the folder of waiters");
 const WAITER: Entry = Entry {
     pattern: "/slots/<pool>/queue/<place>",
     kind: Kind::EphemeralSequence,
-    payload: "JSON: holder, host, pid, who, reason, since, polling",
+    payload: "JSON: holder, host, pid, who, reason, polling",
     written_by: "who waits; persistent for a polling FleetLock client",
     guarded_by: "its name, which is never used again",
     deleted_by: "the admission, who gives up, or the end of the session; a polling client's lapses after 10 minutes of silence",
@@ -96,7 +96,7 @@ const DISARMED_DIR: Entry = dir("/slots/<pool>/disarmed", "the folder of hosts t
 const DISARMED: Entry = Entry {
     pattern: "/slots/<pool>/disarmed/<holder>",
     kind: Kind::Persistent,
-    payload: "JSON: since when, why",
+    payload: "JSON: why",
     written_by: "`slots watch`, after its command succeeded",
     guarded_by: "nothing: it only exists",
     deleted_by: "`slots rearm`",

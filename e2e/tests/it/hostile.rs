@@ -6,13 +6,14 @@ use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
 use menagerie_testkit::{
-    DEADLINE, Incoming, Keeper, RawClient, Server, eventually, eventually_within, four_letter_word,
+    DEADLINE, Incoming, Keeper, RawClient, Server, allow_files, eventually, eventually_within,
+    four_letter_word,
 };
 use menagerie_wire::{ConnectRequest, ConnectResponse, Request, framed};
 
 use crate::ask::{create, done, look};
 use crate::dice::{Dice, seed};
-use crate::process::{allow_files, peak_rss_mb, rss_mb};
+use crate::process::{peak_rss_mb, rss_mb};
 
 /// Idle connections that a keeper must bear.
 const CROWD: usize = 5_000;

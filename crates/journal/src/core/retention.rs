@@ -1,6 +1,7 @@
 //! What is old enough to go. Whole segments, oldest first.
 
-use super::block::Place;
+use super::block::{Location, Place};
+use super::partition::EditPlace;
 use super::state::{Spot, State};
 use super::topic::{TopicState, ticks};
 
@@ -12,7 +13,7 @@ pub(crate) fn drops(state: &State, now: u64) -> Vec<(Spot, u64, bool)> {
     let mut drops = Vec::new();
     for (number, topic) in state.listed() {
         if let Some((segment, gap)) = oldest_to_go(topic, now) {
-            drops.extend(through(number, topic, segment).map(|(spot, through)| (spot, through, gap)));
+            drops.extend(through(number, topic, segment, gap).map(|(spot, through)| (spot, through, gap)));
         }
     }
     drops
@@ -37,19 +38,28 @@ fn oldest_to_go(topic: &TopicState, now: u64) -> Option<(u32, bool)> {
     going
 }
 
-/// The last id of each partition in this segment and those before it.
-fn through(number: u32, topic: &TopicState, segment: u32) -> impl Iterator<Item = (Spot, u64)> {
+/// The last id of each partition in this segment and those before it. Where nobody is told, nothing goes but what is in
+/// them: a message that was put in the place of an expired one may live on.
+fn through(
+    number: u32,
+    topic: &TopicState,
+    segment: u32,
+    gap: bool,
+) -> impl Iterator<Item = (Spot, u64)> + '_ {
+    let goes = move |location: &Location| location.segment <= segment;
     topic.partitions.iter().zip(1..).filter_map(move |(partition, spot)| {
-        let blocks = partition.blocks.iter();
-        let old = blocks.take_while(|block| match block.place {
-            Place::Disk(location) => location.segment <= segment,
-            Place::Open(_) | Place::Frozen(_) => false,
+        let blocks = partition.blocks.iter().map(|block| {
+            let goes = matches!(&block.place, Place::Disk(location) if goes(location));
+            (goes, block.first, block.last)
         });
-        let edits = partition.edits.iter().filter(|(_, edited)| match edited.place {
-            super::partition::EditPlace::Disk(location) => location.segment <= segment,
-            super::partition::EditPlace::Memory(_) => false,
+        let edits = partition.edits.iter().map(|(id, edited)| {
+            let goes = matches!(&edited.place, EditPlace::Disk(location) if goes(location));
+            (goes, *id, *id)
         });
-        let last = old.map(|block| block.last).chain(edits.map(|(id, _)| *id)).max()?;
+        let all = blocks.chain(edits);
+        let staying = all.clone().filter(|(goes, ..)| !goes).map(|(_, first, _)| first).min();
+        let stays = staying.filter(|_| !gap).unwrap_or(u64::MAX);
+        let last = all.filter(|(goes, _, last)| *goes && *last < stays).map(|(.., last)| last).max()?;
         Some(((number, spot), last))
     })
 }

@@ -1,16 +1,18 @@
 //! One client: its requests in order, its replies as they come.
 
+use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _, BufWriter};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::time::timeout;
 use tracing::{debug, warn};
 
 use super::token::Token;
+use super::writer::Writer;
 use crate::codec::{Malformed, Sink as _, Source};
 use crate::core::decide::{Answer, Wish};
 use crate::core::record;
@@ -33,7 +35,6 @@ const WRITE_TIME: Duration = Duration::from_secs(60);
 const REQUESTS_MAX: usize = 16_384;
 /// Bytes of messages on their way to one client. What does not fit waits on disk.
 const REPLY_BYTES_MAX: usize = 16 << 20;
-const BUFFER_BYTES: usize = 64 << 10;
 
 /// What connections share.
 pub(crate) struct Service {
@@ -262,24 +263,32 @@ fn told(error: FrameError) -> String {
 
 /// Writes replies, several at once where there are several.
 async fn write<W: AsyncWrite + Unpin>(stream: W, mut outgoing: mpsc::UnboundedReceiver<Out>) {
-    let mut stream = BufWriter::with_capacity(BUFFER_BYTES, stream);
+    let mut writer = Writer::new(stream, WRITE_TIME);
     while let Some(first) = outgoing.recv().await {
-        let written = timeout(WRITE_TIME, async {
-            let mut next = Some(first);
-            while let Some(out) = next {
-                stream.write_all(&out.head).await?;
-                for part in &out.parts {
-                    stream.write_all(part).await?;
-                }
-                drop(out);
-                next = outgoing.try_recv().ok();
+        match write_all(&mut writer, first, &mut outgoing).await {
+            Ok(()) => {}
+            Err(error) if error.kind() == io::ErrorKind::TimedOut => {
+                return warn!("a client takes nothing any more: its connection is closed");
             }
-            stream.flush().await
-        });
-        match written.await {
-            Ok(Ok(())) => {}
-            Ok(Err(error)) => return debug!(%error, "a client has gone"),
-            Err(_) => return warn!("a client takes nothing any more: its connection is closed"),
+            Err(error) => return debug!(%error, "a client has gone"),
         }
     }
+}
+
+/// Writes a reply, and all that are ready meanwhile.
+async fn write_all<W: AsyncWrite + Unpin>(
+    writer: &mut Writer<W>,
+    first: Out,
+    outgoing: &mut mpsc::UnboundedReceiver<Out>,
+) -> io::Result<()> {
+    let mut next = Some(first);
+    while let Some(out) = next {
+        writer.put(&out.head).await?;
+        for part in &out.parts {
+            writer.put(part).await?;
+        }
+        drop(out);
+        next = outgoing.try_recv().ok();
+    }
+    writer.flush().await
 }

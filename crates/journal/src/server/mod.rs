@@ -1,13 +1,14 @@
 //! The server: the store for others, over TCP.
 //!
 //! # Layout
-//! - [`Server`]: listens and stops. [`connection`]: one client. [`token`], [`tls`]: who is let in.
+//! - [`Server`]: listens and stops. [`connection`]: one client; [`writer`]: what it is sent. [`token`], [`tls`]: who is let in.
 //! - [`admin`]: a Unix socket for the owner.
 
 pub mod admin;
 mod connection;
 pub mod tls;
 pub mod token;
+mod writer;
 
 use std::io;
 use std::net::{SocketAddr, TcpListener as StdListener};

@@ -16,7 +16,7 @@ use super::error::StoreError;
 use super::folder::{Folder, open_private, sync_dir};
 use super::recover::{newest_image, read_image};
 use super::segment::Name;
-use super::verify::verify;
+use super::verify::verify_folder;
 
 const MAGIC: &[u8; 8] = b"menagJBK";
 const VERSION: u32 = 1;
@@ -104,8 +104,18 @@ impl<R: Read> Summed<R> {
     }
 
     fn fill(&mut self, bytes: &mut [u8]) -> io::Result<()> {
-        self.inner.read_exact(bytes)?;
-        self.add(bytes);
+        let mut filled = 0;
+        while filled < bytes.len() {
+            match self.inner.read(&mut bytes[filled..]) {
+                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+                Ok(read) => {
+                    self.add(&bytes[filled..filled + read]);
+                    filled += read;
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
         Ok(())
     }
 }
@@ -134,47 +144,63 @@ fn write(pieces: &[Piece], out: &mut dyn Write) -> io::Result<u64> {
     Ok(out.bytes + 4)
 }
 
-/// Makes a new data folder from a backup, and checks all of it. Returns the number of segments.
+/// Makes a new data folder from a backup, and checks all of it. Returns the number of segments. When it fails, the folder
+/// holds no more than before.
 pub fn restore(backup: &Path, data: &Path) -> Result<u64, StoreError> {
-    if data.join("format").exists() || data.join("log").exists() {
-        return Err(StoreError::NotEmpty { path: data.to_owned() });
-    }
-    let folder = Folder::open(data)?;
     let file = File::open(backup).map_err(StoreError::io("open", backup))?;
-    unpack(io::BufReader::with_capacity(CHUNK, file), &folder).map_err(|error| match error.kind() {
-        io::ErrorKind::UnexpectedEof | io::ErrorKind::InvalidData => {
-            StoreError::damaged(backup, 0, error.to_string())
+    let mut source = Summed { inner: io::BufReader::with_capacity(CHUNK, file), sum: 0, bytes: 0 };
+    check_head(&mut source, backup)?;
+    let folder = Folder::prepare(data)?;
+    let restored = fill(&folder, &mut source, backup);
+    if restored.is_err() {
+        // What matters is the first error.
+        let _ = folder.clear();
+    }
+    restored
+}
+
+fn check_head<R: Read>(source: &mut Summed<R>, backup: &Path) -> Result<(), StoreError> {
+    let no = |what: String| StoreError::NoBackup { path: backup.to_owned(), what };
+    let head = source.take::<8>().and_then(|magic| Ok((magic, source.take()?)));
+    match head.map(|(magic, version)| (&magic == MAGIC, u32::from_le_bytes(version))) {
+        Ok((true, VERSION)) => Ok(()),
+        Ok((true, other)) => Err(no(format!("it has version {other}, and this program reads {VERSION}"))),
+        Ok((false, _)) => Err(no("it is no backup of a journal".to_owned())),
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
+            Err(no(format!("it ends after {} bytes and is no backup of a journal", source.bytes)))
         }
+        Err(error) => Err(StoreError::io("read", backup)(error)),
+    }
+}
+
+/// Fills a folder, checks it, and only then lets it be opened.
+fn fill<R: Read>(folder: &Folder, source: &mut Summed<R>, backup: &Path) -> Result<u64, StoreError> {
+    folder.furnish()?;
+    unpack(source, folder).map_err(|error| match error.kind() {
+        io::ErrorKind::UnexpectedEof => {
+            StoreError::damaged(backup, source.bytes, "it ends there, but more must follow")
+        }
+        io::ErrorKind::InvalidData => StoreError::damaged(backup, source.bytes, error.to_string()),
         _ => StoreError::io("restore", backup)(error),
     })?;
     sync_dir(&folder.segments())?;
     let (_, snapshot) = folder
         .numbered("snapshot-")?
         .pop()
-        .ok_or_else(|| StoreError::damaged(backup, 0, "there is no snapshot in it"))?;
+        .ok_or_else(|| StoreError::damaged(backup, source.bytes, "there is no snapshot in it"))?;
     let covered = read_image(&snapshot)?.sequence;
-    let log = Wal::create(&folder.log(), LogOptions::default(), covered)
+    Wal::create(&folder.log(), LogOptions::default(), covered)
         .and_then(Wal::close)
-        .map_err(|source| StoreError::Log { path: folder.log(), source });
-    log?;
-    folder.sync()?;
-    drop(folder);
-    let mut report = verify(data)?;
+        .map_err(|source| StoreError::Log { path: folder.log(), source })?;
+    let mut report = verify_folder(folder)?;
     match report.damaged.pop() {
         Some(damaged) => Err(damaged),
-        None => Ok(report.segments),
+        None => folder.seal().map(|()| report.segments),
     }
 }
 
-fn unpack(source: impl Read, folder: &Folder) -> io::Result<()> {
+fn unpack<R: Read>(source: &mut Summed<R>, folder: &Folder) -> io::Result<()> {
     let bad = |what: &str| io::Error::new(io::ErrorKind::InvalidData, what);
-    let mut source = Summed { inner: source, sum: 0, bytes: 0 };
-    if source.take::<8>()? != *MAGIC {
-        return Err(bad("it is no backup of a journal"));
-    }
-    if u32::from_le_bytes(source.take()?) != VERSION {
-        return Err(bad("it was made by another version"));
-    }
     loop {
         let [len] = source.take()?;
         if len == 0 {
@@ -187,14 +213,15 @@ fn unpack(source: impl Read, folder: &Folder) -> io::Result<()> {
         let ours = match name.strip_prefix("segments/") {
             Some(segment) => Name::parse(segment).is_some(),
             None => ["ids-", "snapshot-"].iter().any(|prefix| {
-                name.strip_prefix(prefix)
-                    .is_some_and(|digits| digits.bytes().all(|byte| byte.is_ascii_hexdigit()))
+                name.strip_prefix(prefix).is_some_and(|digits| {
+                    digits.len() == 16 && digits.bytes().all(|byte| byte.is_ascii_hexdigit())
+                })
             }),
         };
         if !ours {
             return Err(bad("a file in it is none of a journal"));
         }
-        copy(&mut source, &open_private(&folder.path().join(name))?)?;
+        copy(source, &open_private(&folder.path().join(name))?)?;
     }
     let sum = source.sum;
     if u32::from_le_bytes(source.take()?) != sum {

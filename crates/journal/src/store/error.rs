@@ -45,6 +45,20 @@ pub enum StoreError {
         /// The folder.
         path: PathBuf,
     },
+    /// A folder that must hold data holds none.
+    #[error("there is no journal data in {}", path.display())]
+    NoData {
+        /// The folder.
+        path: PathBuf,
+    },
+    /// A file is none that can be restored.
+    #[error("{} cannot be restored: {what}", path.display())]
+    NoBackup {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        what: String,
+    },
     /// The log refused.
     #[error("cannot use the log in {}", path.display())]
     Log {
@@ -81,6 +95,10 @@ impl StoreError {
             Self::Newer { .. } => "use the newer version that wrote this folder",
             Self::Damaged { .. } => "copy the folder away, look at the disk, and restore it from a backup",
             Self::NotEmpty { .. } => "choose an empty --data folder",
+            Self::NoData { .. } => {
+                "name with --data the folder that the journal was given, the one above journal/"
+            }
+            Self::NoBackup { .. } => "name a file that `menagerie journal backup` wrote",
             Self::Log { source, .. } => source.help(),
             Self::Io { .. } => "look at the disk and its permissions, then start again",
         }
@@ -93,7 +111,12 @@ impl StoreError {
                 matches!(source.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
             }
             Self::Log { source, .. } => source.is_full(),
-            Self::InUse { .. } | Self::Newer { .. } | Self::Damaged { .. } | Self::NotEmpty { .. } => false,
+            Self::InUse { .. }
+            | Self::Newer { .. }
+            | Self::Damaged { .. }
+            | Self::NotEmpty { .. }
+            | Self::NoData { .. }
+            | Self::NoBackup { .. } => false,
         }
     }
 }

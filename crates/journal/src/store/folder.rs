@@ -24,16 +24,59 @@ pub(crate) struct Folder {
 impl Folder {
     /// Makes the folder if need be, locks it, and checks its format.
     pub(crate) fn open(path: &Path) -> Result<Self, StoreError> {
+        let folder = Self::lock(path)?;
+        folder.check_format()?;
+        folder.furnish()?;
+        Ok(folder)
+    }
+
+    /// Makes and locks a folder for data that is yet to come, and refuses one that holds any. Until [`Folder::seal`] nobody
+    /// opens it.
+    pub(crate) fn prepare(path: &Path) -> Result<Self, StoreError> {
+        let folder = Self::lock(path)?;
+        if [folder.format(), folder.log(), folder.segments()].iter().any(|path| path.exists()) {
+            return Err(StoreError::NotEmpty { path: path.to_owned() });
+        }
+        Ok(folder)
+    }
+
+    /// Says that all is there.
+    pub(crate) fn seal(&self) -> Result<(), StoreError> {
+        let bytes = format!("{FORMAT_WORD} {FORMAT}\n");
+        replace(&self.format(), bytes.as_bytes())?;
+        self.sync()
+    }
+
+    /// Removes all data, the log last: what is left when that fails is refused. The lock stays, as somebody may wait for it.
+    pub(crate) fn clear(&self) -> Result<(), StoreError> {
+        let numbered = [self.numbered("snapshot-")?, self.numbered("ids-")?].concat();
+        let files = numbered.into_iter().map(|(_, path)| path).chain([self.format()]);
+        for path in files.filter(|path| path.exists()) {
+            fs::remove_file(&path).map_err(StoreError::io("remove", &path))?;
+        }
+        for path in [self.segments(), self.log()].into_iter().filter(|path| path.exists()) {
+            fs::remove_dir_all(&path).map_err(StoreError::io("remove", &path))?;
+        }
+        self.sync()
+    }
+
+    fn lock(path: &Path) -> Result<Self, StoreError> {
         make(path)?;
         // Also one that somebody made before us: messages and the token are nobody else's business.
         fs::set_permissions(path, Permissions::from_mode(0o700))
             .map_err(StoreError::io("close to others", path))?;
-        let folder = Self { path: path.to_owned(), _lock: lock(path)? };
-        folder.check_format()?;
-        make(&folder.log())?;
-        make(&folder.segments())?;
-        folder.sync()?;
-        Ok(folder)
+        Ok(Self { path: path.to_owned(), _lock: lock(path)? })
+    }
+
+    /// Makes the folders within.
+    pub(crate) fn furnish(&self) -> Result<(), StoreError> {
+        make(&self.log())?;
+        make(&self.segments())?;
+        self.sync()
+    }
+
+    fn format(&self) -> PathBuf {
+        self.path.join("format")
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -80,7 +123,7 @@ impl Folder {
     }
 
     fn check_format(&self) -> Result<(), StoreError> {
-        let path = self.path.join("format");
+        let path = self.format();
         match fs::read_to_string(&path) {
             Ok(text) => {
                 let word = text.strip_prefix(FORMAT_WORD).and_then(|rest| rest.strip_prefix(' '));
@@ -99,8 +142,7 @@ impl Folder {
             Err(error) if error.kind() == ErrorKind::NotFound => {
                 // A folder of data whose format was lost is no new folder.
                 if self.numbered("snapshot-")?.is_empty() && !self.log().exists() {
-                    let bytes = format!("{FORMAT_WORD} {FORMAT}\n");
-                    return replace(&path, bytes.as_bytes()).and_then(|()| self.sync());
+                    return self.seal();
                 }
                 Err(StoreError::damaged(&path, 0, "it is missing, but there is data"))
             }

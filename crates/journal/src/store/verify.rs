@@ -31,11 +31,24 @@ pub struct Report {
 /// Reads everything in a data folder, and changes nothing. An error means that it cannot even be begun.
 pub fn verify(path: &Path) -> Result<Report, StoreError> {
     if !path.join("format").exists() {
-        return Err(StoreError::damaged(path, 0, "there is no journal data"));
+        return Err(missing(path));
     }
-    let folder = Folder::open(path)?;
+    verify_folder(&Folder::open(path)?)
+}
+
+/// Data without its format is damaged; without anything, the folder is the wrong one.
+fn missing(path: &Path) -> StoreError {
+    if path.join("log").exists() {
+        StoreError::damaged(&path.join("format"), 0, "it is missing, but there is data")
+    } else {
+        StoreError::NoData { path: path.to_owned() }
+    }
+}
+
+/// The same for a folder that we have already.
+pub(crate) fn verify_folder(folder: &Folder) -> Result<Report, StoreError> {
     let mut report = Report::default();
-    let image = newest_image(&folder)?;
+    let image = newest_image(folder)?;
     for (sequence, _) in &image.ids {
         if let Err(error) = snapshot::read(&folder.ids(*sequence), snapshot::IDS) {
             report.damaged.push(error);

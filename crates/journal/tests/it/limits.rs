@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use menagerie_journal::{
-    Append, Commit, Group, Journal, JournalError, MessageId, NewMessage, Read, Ticks, TopicConfig,
+    Append, Commit, Edit, Group, Journal, JournalError, MessageId, NewMessage, PartitionId, Read, Ticks,
+    TopicConfig,
 };
 use menagerie_testkit::eventually;
 
@@ -87,6 +88,115 @@ async fn retention_drops_old_segments_and_tells_of_the_gap() {
         store.checkpoint().unwrap();
         (std::fs::read_dir(&segments).unwrap().count() <= 1).then_some(())
     });
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn retention_by_size_keeps_the_newest() {
+    let rig = Rig::small();
+    let store = rig.open();
+    let spot = partition("mail", 1);
+    let config = TopicConfig {
+        retention_bytes: Some(32 << 10),
+        compression: menagerie_journal::Compression::None,
+        ..TopicConfig::default()
+    };
+    store.create_topic(&topic("mail"), config).await.unwrap();
+    let mut ids = Vec::new();
+    for _ in 0..60 {
+        let committed = store.commit(Commit::append(spot.clone(), body(2000))).await.unwrap();
+        ids.push(committed.appends[0].id().unwrap());
+    }
+    store.checkpoint().unwrap();
+    let batch = eventually("the oldest to go", || {
+        let read = store.read(Read::after(spot.clone(), MessageId::ZERO));
+        let batch = tokio::task::block_in_place(|| tokio::runtime::Handle::current().block_on(read)).unwrap();
+        (batch.messages.len() * 2000 <= 32 << 10).then_some(batch)
+    });
+    let kept: Vec<MessageId> = batch.messages.iter().map(|message| message.id).collect();
+    assert!(!kept.is_empty(), "what is being written to stays");
+    let (dropped, newest) = ids.split_at(ids.len() - kept.len());
+    assert_eq!((kept.as_slice(), batch.gap), (newest, dropped.last().copied()));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_topic_gives_a_life_to_messages_that_have_none_of_their_own() {
+    let rig = Rig::small();
+    let store = rig.open();
+    let spot = partition("mail", 1);
+    let config = TopicConfig { ttl: Some(Duration::from_secs(60)), ..TopicConfig::default() };
+    store.create_topic(&topic("mail"), config).await.unwrap();
+    let own = NewMessage { ttl: Some(Duration::from_secs(600)), ..body(2) };
+    for message in [body(1), own] {
+        store.commit(Commit::append(spot.clone(), message)).await.unwrap();
+    }
+    let read = async || store.read(Read::after(spot.clone(), MessageId::ZERO)).await.unwrap();
+    let lives: Vec<_> =
+        read().await.messages.iter().map(|m| m.expires.map(|expires| expires.since(m.id.0))).collect();
+    assert_eq!(lives, [60, 600].map(|seconds| Some(Duration::from_secs(seconds))));
+    rig.clock.ahead(Duration::from_secs(59));
+    assert_eq!(read().await.messages.len(), 2);
+    rig.clock.ahead(Duration::from_secs(2));
+    let batch = read().await;
+    assert_eq!((batch.messages.len(), batch.gap), (1, None), "nobody is told: it was to be so");
+    assert_eq!(batch.messages[0].body.len(), 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_put_in_the_place_of_an_expired_message_stays() {
+    let rig = Rig::small();
+    let store = rig.open();
+    let (mail, spot) = (topic("mail"), partition("mail", 1));
+    store.create_topic(&mail, TopicConfig::partitions(2)).await.unwrap();
+    let short = || NewMessage { ttl: Some(Duration::from_secs(60)), ..body(10) };
+    let append = async |spot: &PartitionId| {
+        store.commit(Commit::append(spot.clone(), short())).await.unwrap().appends[0].id().unwrap()
+    };
+    let ids = [append(&spot).await, append(&spot).await, append(&spot).await];
+    append(&partition("mail", 2)).await;
+    store.checkpoint().unwrap();
+    let message = NewMessage::new("to stay");
+    let edit = Edit::Replace { partition: spot.clone(), id: ids[1], message };
+    store.commit(Commit { edits: vec![edit], ..Commit::default() }).await.unwrap();
+    rig.clock.ahead(Duration::from_secs(120));
+    eventually("the other partition to be empty", || {
+        let stats = store.stats(&mail);
+        let stats =
+            tokio::task::block_in_place(|| tokio::runtime::Handle::current().block_on(stats)).unwrap();
+        (stats[1].messages == 0).then_some(())
+    });
+    let batch = store.read(Read::after(spot, MessageId::ZERO)).await.unwrap();
+    let found: Vec<_> = batch.messages.iter().map(|message| (message.id, message.body.as_ref())).collect();
+    assert_eq!(found, [(ids[1], b"to stay".as_slice())]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_topic_can_be_altered_but_not_shrunk_or_moved() {
+    let rig = Rig::small();
+    let mail = topic("mail");
+    let altered = TopicConfig { ttl: Some(Duration::from_secs(60)), ..TopicConfig::partitions(3) };
+    {
+        let store = rig.open();
+        store.create_topic(&mail, TopicConfig::partitions(2)).await.unwrap();
+        let append = async |number| store.commit(Commit::append(partition("mail", number), body(1))).await;
+        append(1).await.unwrap();
+        assert!(matches!(append(3).await, Err(JournalError::NoPartition { .. })));
+        store.alter_topic(&mail, altered.clone()).await.unwrap();
+        append(1).await.unwrap();
+        append(3).await.unwrap();
+        let fewer = TopicConfig { partitions: 2, ..altered.clone() };
+        let elsewhere = TopicConfig { group: Group::new("other").unwrap(), ..altered.clone() };
+        for refused in [fewer, elsewhere] {
+            let refused = store.alter_topic(&mail, refused).await;
+            assert!(matches!(refused, Err(JournalError::Invalid(_))), "{refused:?}");
+        }
+        let missing = store.alter_topic(&topic("none"), altered.clone()).await;
+        assert_eq!(missing, Err(JournalError::NoTopic { topic: topic("none") }));
+    }
+    let store = rig.open();
+    assert_eq!(store.topics().await.unwrap()[0].config, altered, "also after a restart");
+    let batch = store.read(Read::after(partition("mail", 1), MessageId::ZERO)).await.unwrap();
+    let mortal: Vec<bool> = batch.messages.iter().map(|message| message.expires.is_some()).collect();
+    assert_eq!(mortal, [false, true], "what is there keeps its life");
 }
 
 #[tokio::test(flavor = "multi_thread")]

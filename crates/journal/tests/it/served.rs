@@ -11,6 +11,7 @@ use menagerie_journal::{
     Append, Appended, Client, Commit, Consumer, Created, Edit, Edited, Fence, Journal, JournalError,
     MessageId, Move, NewMessage, Read, Remedy, Server, StateWrite, Store, TopicConfig,
 };
+use menagerie_testkit::allow_files;
 
 use crate::rig::{Rig, partition, topic};
 
@@ -144,6 +145,8 @@ async fn offenders_are_closed_and_others_go_on() {
     let served = Served::new();
     let client = served.client();
     client.create_topic(&topic("mail"), TopicConfig::default()).await.unwrap();
+    // Both ends of each are ours.
+    allow_files(5_000);
     let idle: Vec<TcpStream> = (0..2000).map(|_| served.raw()).collect();
     for garbage in [b"GET / HTTP/1.1\r\n\r\n".as_slice(), &[0xff; 64], &[0, 0, 0, 0], &[3, 0, 0, 0, 1, 2, 3]]
     {

@@ -1,6 +1,6 @@
 //! A journal that is away for a while.
 
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use menagerie_journal::server::{Listen, Server, Token};
 use menagerie_queues::Journals;
 use menagerie_queues::admin;
 use menagerie_queues::task::{Outcome, Work};
-use menagerie_testkit::eventually_async;
+use menagerie_testkit::{eventually_async, free_port};
 use menagerie_znodes::queues;
 use tokio::sync::Notify;
 
@@ -22,7 +22,8 @@ fn serve(world: &World, address: SocketAddr) -> Server {
 
 /// The same journal, over the network.
 fn remote(world: &World) -> (Server, Journals) {
-    let server = serve(world, "127.0.0.1:0".parse().unwrap());
+    // A port that stays ours while it is away.
+    let server = serve(world, (Ipv4Addr::LOCALHOST, free_port()).into());
     let token = Token::read(server.token_file()).unwrap();
     let client = Client::new(Address { address: server.address().to_string(), token, authority: None });
     let journals = Journals::from([(JOURNAL.to_owned(), Arc::new(client) as _)]);

@@ -1,26 +1,19 @@
-//! The admission core under every interleaving that a seed brings up: processes read piece by piece, decide, commit, and
-//! crash between any two steps; operators change the maximum, freeze, release by force, and delete slots by hand. The server is
-//! a small model of versions and transactions.
+//! The admission core under every interleaving that a seed brings up: processes read piece by piece, decide, commit, lose the
+//! reply to that, and crash between any two steps; their slots outlive them, and are taken over, or end with them; operators
+//! change the maximum, freeze, release by force, and delete slots by hand. The server is a small model of versions and
+//! transactions.
+
+mod server;
 
 use std::collections::BTreeMap;
 
-use menagerie_znodes::slots::{Frozen, Holder, Pool};
+use menagerie_znodes::slots::{Frozen, Holder, Pool, Process};
 use proptest::prelude::*;
 
 use super::admission::{Decision, Facts, Me, WaitFor, decide};
 use super::order::Place;
-
-/// What the server has.
-#[derive(Debug, Clone)]
-struct Tree {
-    pool: Pool,
-    version: u32,
-    slots: BTreeMap<u32, Holder>,
-    tickets: BTreeMap<String, u32>,
-    queue: BTreeMap<String, usize>,
-    sequence: u32,
-    last_ticket: u32,
-}
+use super::resume::{Resume, is_ours, resume};
+use server::{Admission, Tree, holder_name, host, is_ephemeral};
 
 /// What is in a pool: its slots, and what they are held by.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -38,6 +31,8 @@ enum Step {
     HasPool { place: Option<String>, pool: Pool, version: u32 },
     /// It has read the slots, too.
     HasSlots { place: Option<String>, pool: Pool, version: u32, seen: Seen },
+    /// It has asked to be admitted under this ticket, and does not know what became of that.
+    Wonders { place: Option<String>, slot: u32, ticket: String },
     /// It waits, in the queue or for its own slot.
     Waits { place: Option<String>, on: WaitFor },
     /// It is in.
@@ -48,10 +43,22 @@ enum Step {
     Dead,
 }
 
+/// What becomes of an admission, if the next step is one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Fate {
+    Told,
+    /// The reply is lost.
+    Lost,
+    /// The process gives it up as lost, and then it comes after all.
+    Late,
+}
+
 #[derive(Debug, Clone)]
 enum Action {
     /// A process makes its next step.
-    Go(usize),
+    Go(usize, Fate),
+    /// Something that was late arrives.
+    Arrive,
     /// A process crashes: what is ephemeral of it goes, what is persistent stays.
     Crash(usize),
     SetMax(u32),
@@ -64,9 +71,14 @@ enum Action {
 
 const PROCESSES: usize = 8;
 
+fn fate() -> impl Strategy<Value = Fate> {
+    prop_oneof![4 => Just(Fate::Told), 1 => Just(Fate::Lost), 1 => Just(Fate::Late)]
+}
+
 fn action() -> impl Strategy<Value = Action> {
     prop_oneof![
-        40 => (0..PROCESSES).prop_map(Action::Go),
+        40 => (0..PROCESSES, fate()).prop_map(|(process, fate)| Action::Go(process, fate)),
+        1 => Just(Action::Arrive),
         2 => (0..PROCESSES).prop_map(Action::Crash),
         1 => (1..5_u32).prop_map(Action::SetMax),
         1 => any::<bool>().prop_map(Action::Freeze),
@@ -78,33 +90,34 @@ fn action() -> impl Strategy<Value = Action> {
 struct World {
     tree: Tree,
     steps: Vec<Step>,
-}
-
-/// Two processes share each name: nobody may hold twice.
-fn holder_name(process: usize) -> String {
-    format!("host-{}", process / 2)
+    /// What is still on its way.
+    late: Vec<Admission>,
+    /// Tickets that each process believes to be lost.
+    tried: Vec<Vec<String>>,
+    last_ticket: u32,
 }
 
 impl World {
     fn new(max: u32) -> Self {
-        let pool = Pool { max, count: 0, frozen: None };
-        let tree = Tree {
-            pool,
-            version: 0,
-            slots: BTreeMap::new(),
-            tickets: BTreeMap::new(),
-            queue: BTreeMap::new(),
-            sequence: 0,
+        Self {
+            tree: Tree::new(max),
+            steps: vec![Step::Asks { place: None }; PROCESSES],
+            late: Vec::new(),
+            tried: vec![Vec::new(); PROCESSES],
             last_ticket: 0,
-        };
-        Self { tree, steps: vec![Step::Asks { place: None }; PROCESSES] }
+        }
     }
 
     fn act(&mut self, action: Action) {
         match action {
-            Action::Go(process) => self.go(process),
+            Action::Go(process, fate) => self.go(process, fate),
+            Action::Arrive => {
+                if let Some(admission) = self.late.pop() {
+                    self.admit(&admission);
+                }
+            }
             Action::Crash(process) => {
-                self.tree.queue.retain(|_, owner| *owner != process);
+                self.tree.end(process);
                 self.steps[process] = Step::Dead;
             }
             Action::SetMax(max) => {
@@ -119,14 +132,14 @@ impl World {
             Action::Force(slot) => {
                 let ticket = self.tree.slots.get(&slot).and_then(|holder| holder.ticket.clone());
                 if let Some(ticket) = ticket {
-                    self.release(slot, &ticket);
+                    self.tree.release(slot, &ticket);
                 }
             }
             Action::ByHand(slot) => drop(self.tree.slots.remove(&slot)),
         }
     }
 
-    fn go(&mut self, process: usize) {
+    fn go(&mut self, process: usize, fate: Fate) {
         let step = self.steps[process].clone();
         self.steps[process] = match step {
             Step::Asks { place } => {
@@ -137,17 +150,26 @@ impl World {
                 Step::HasSlots { place, pool, version, seen }
             }
             Step::HasSlots { place, pool, version, seen } => {
-                self.decide(process, place, &pool, version, &seen)
+                self.decide(process, place, &pool, version, &seen, fate)
+            }
+            Step::Wonders { slot, ticket, .. } if self.tree.tickets.contains_key(&ticket) => {
+                Step::Holds { slot, ticket }
+            }
+            Step::Wonders { place, ticket, .. } => {
+                // Its session is over, and so is its place.
+                place.map(|name| self.tree.queue.remove(&name));
+                self.tried[process].push(ticket);
+                Step::Asks { place: None }
             }
             Step::Waits { place, on } => {
-                if self.is_over(&on) || self.watches_room(&on) {
+                if self.is_over(&on) || self.looks_again(&on) {
                     Step::Asks { place }
                 } else {
                     Step::Waits { place, on }
                 }
             }
             Step::Holds { slot, ticket } => {
-                self.release(slot, &ticket);
+                self.tree.release(slot, &ticket);
                 Step::Done
             }
             step @ (Step::Done | Step::Dead) => step,
@@ -161,13 +183,22 @@ impl World {
         pool: &Pool,
         version: u32,
         seen: &Seen,
+        fate: Fate,
     ) -> Step {
         let queue = Place::in_order(self.tree.queue.keys().map(String::as_str));
         let holder = holder_name(process);
         let mine = place.as_deref().and_then(Place::parse);
         let me = mine.as_ref().map_or(Me::Newcomer, Me::Waiter);
         match decide(Facts { pool, slots: &seen.slots, queue: &queue }, &holder, me) {
-            Decision::Enter(slot) => self.enter(process, place, version, slot, &seen.tickets),
+            Decision::Enter(slot) => {
+                let admission = self.admission(process, place, version, slot, seen);
+                self.commit(admission, fate)
+            }
+            Decision::Wait(WaitFor::Own(slot)) if self.may_take_over(process, pool, &seen.slots[&slot]) => {
+                let place = place.filter(|name| self.tree.queue.remove(name).is_none());
+                let admission = self.admission(process, place, version, slot, seen);
+                self.commit(admission, fate)
+            }
             Decision::Queue => {
                 let name = format!("{}{:010}", Place::prefix(0, &format!("u{process}")), self.tree.sequence);
                 self.tree.sequence += 1;
@@ -184,47 +215,55 @@ impl World {
         }
     }
 
-    /// One transaction: all of it or nothing.
-    fn enter(
+    fn may_take_over(&self, process: usize, pool: &Pool, holder: &Holder) -> bool {
+        if is_ours(holder, |ticket| self.tried[process].iter().any(|tried| tried == ticket)) {
+            return true;
+        }
+        let lives = |other: Process| !matches!(self.steps[other.pid as usize], Step::Done | Step::Dead);
+        let alive = holder.process.is_some_and(lives);
+        pool.frozen.is_none() && resume(holder, alive, &host(), lives) == Resume::Take
+    }
+
+    fn admission(
         &mut self,
         process: usize,
         place: Option<String>,
         version: u32,
         slot: u32,
-        tickets: &BTreeMap<String, u32>,
-    ) -> Step {
-        let tree = &mut self.tree;
-        let place_is_there = place.as_ref().is_none_or(|name| tree.queue.contains_key(name));
-        let left: Vec<&String> =
-            tickets.iter().filter(|(_, other)| **other == slot).map(|(ticket, _)| ticket).collect();
-        let left_are_there = left.iter().all(|ticket| tree.tickets.contains_key(*ticket));
-        if tree.version != version || tree.slots.contains_key(&slot) || !place_is_there || !left_are_there {
-            return Step::Asks { place };
+        seen: &Seen,
+    ) -> Admission {
+        self.last_ticket += 1;
+        let left = seen.tickets.iter().filter(|(_, other)| **other == slot);
+        Admission {
+            process,
+            place,
+            version,
+            slot,
+            earlier: seen.slots.get(&slot).cloned(),
+            left: left.map(|(ticket, _)| ticket.clone()).collect(),
+            ticket: format!("t{}", self.last_ticket),
         }
-        tree.tickets.retain(|ticket, _| !left.contains(&ticket));
-        tree.version += 1;
-        tree.last_ticket += 1;
-        let ticket = format!("t{}", tree.last_ticket);
-        if let Some(name) = &place {
-            tree.queue.remove(name);
-        }
-        assert!(tree.slots.len() < tree.pool.max as usize, "admitted beyond the maximum");
-        assert!(tree.pool.frozen.is_none(), "admitted into a frozen pool");
-        let holder =
-            Holder { holder: holder_name(process), ticket: Some(ticket.clone()), ..Holder::default() };
-        tree.slots.insert(slot, holder);
-        tree.tickets.insert(ticket.clone(), slot);
-        tree.pool.count = tree.slots.len() as u32;
-        Step::Holds { slot, ticket }
     }
 
-    /// One transaction that checks the ticket, and nothing else.
-    fn release(&mut self, slot: u32, ticket: &str) {
-        if self.tree.tickets.remove(ticket).is_none() {
-            return;
+    fn admit(&mut self, admission: &Admission) -> bool {
+        let done = self.tree.admit(admission);
+        let earlier = admission.earlier.as_ref().filter(|_| done).and_then(|holder| holder.ticket.as_ref());
+        let works = |step: &Step| matches!(step, Step::Holds { ticket, .. } if Some(ticket) == earlier);
+        assert!(!self.steps.iter().any(works), "a slot was taken over under the hands of who works in it");
+        done
+    }
+
+    fn commit(&mut self, admission: Admission, fate: Fate) -> Step {
+        let Admission { place, slot, ticket, .. } = admission.clone();
+        match fate {
+            Fate::Told if self.admit(&admission) => return Step::Holds { slot, ticket },
+            Fate::Told => return Step::Asks { place },
+            Fate::Lost => drop(self.admit(&admission)),
+            // What would end with the session does not come after it.
+            Fate::Late if is_ephemeral(admission.process) => {}
+            Fate::Late => self.late.push(admission),
         }
-        let Some(holder) = self.tree.slots.remove(&slot) else { return };
-        assert_eq!(holder.ticket.as_deref(), Some(ticket), "nobody frees what is not theirs");
+        Step::Wonders { place, slot, ticket }
     }
 
     fn is_over(&self, on: &WaitFor) -> bool {
@@ -235,9 +274,10 @@ impl World {
         }
     }
 
-    /// Whoever watches the pool is told of anything; asking once too often does no harm.
-    fn watches_room(&self, on: &WaitFor) -> bool {
-        *on == WaitFor::Room
+    /// Whoever watches the pool is told of anything, and whoever waits for its own slot looks now and then; asking once too
+    /// often does no harm.
+    fn looks_again(&self, on: &WaitFor) -> bool {
+        matches!(on, WaitFor::Room | WaitFor::Own(_))
     }
 
     fn check(&self) {
@@ -271,10 +311,10 @@ impl World {
                 .filter_map(|(slot, holder)| Some((*slot, holder.ticket.clone()?)))
                 .collect();
             for (slot, ticket) in left {
-                self.release(slot, &ticket);
+                self.tree.release(slot, &ticket);
             }
             for process in 0..PROCESSES {
-                self.go(process);
+                self.go(process, Fate::Told);
                 self.check();
             }
         }
@@ -285,7 +325,8 @@ impl World {
 
     fn is_held_by_the_living(&self, slot: u32, holder: &Holder) -> bool {
         self.steps.iter().any(|step| {
-            matches!(step, Step::Holds { slot: held, ticket } if *held == slot && holder.ticket.as_ref() == Some(ticket))
+            matches!(step, Step::Holds { slot: held, ticket } | Step::Wonders { slot: held, ticket, .. }
+                if *held == slot && holder.ticket.as_ref() == Some(ticket))
         })
     }
 }

@@ -1,10 +1,15 @@
 //! Lost replies and lost connections: nothing is held twice, nothing is held by nobody.
 
 use menagerie_slots::{SlotsError, acquire, admin};
-use menagerie_testkit::{OpCode, eventually_async};
+use menagerie_testkit::{OpCode, Proxy, eventually_async};
 use menagerie_znodes::slots::Frozen;
 
 use crate::world::{LONG, World, request};
+
+/// Waits until somebody has looked, decided, and the proxy holds what is to be done about it.
+async fn has_decided(proxy: &Proxy) {
+    eventually_async("it has decided", async || proxy.holds_requests().then_some(())).await;
+}
 
 #[tokio::test]
 async fn admission_whose_reply_is_lost_happens_once() {
@@ -79,12 +84,10 @@ async fn operator_who_decided_before_another_changed_the_pool_is_told_of_the_con
     let world = World::new("conflict", 1).await;
     let other = world.session().await;
     let (session, proxy) = world.troubled(LONG).await;
-    proxy.hold_replies();
-    proxy.take_requests();
+    proxy.hold_requests_after(0, OpCode::Multi);
     let pool = world.pool.clone();
     let late = tokio::spawn(async move { admin::set_max(&session, &pool, 2, None, "late").await });
-    eventually_async("it has looked", async || (proxy.requests_of(OpCode::GetData) > 0).then_some(())).await;
-    // The server has answered by then: it goes through its requests in order.
+    has_decided(&proxy).await;
     assert_eq!(world.snapshot(&other).await.pool.max, 1);
     admin::set_max(&other, &world.pool, 3, None, "other").await.unwrap();
     proxy.heal();
@@ -115,13 +118,10 @@ async fn who_looked_at_an_earlier_pool_of_that_name_is_not_admitted_by_it() {
     let world = World::new("anew", 2).await;
     let operator = world.session().await;
     let (session, proxy) = world.troubled(LONG).await;
-    proxy.hold_replies();
-    proxy.take_requests();
+    proxy.hold_requests_after(0, OpCode::Multi);
     let pool = world.pool.clone();
     let late = tokio::spawn(async move { acquire(&session, &pool, &request("a"), |_| {}).await });
-    eventually_async("it has looked", async || (proxy.requests_of(OpCode::MultiRead) > 0).then_some(()))
-        .await;
-    // The server has answered by then: it goes through its requests in order.
+    has_decided(&proxy).await;
     assert_eq!(world.snapshot(&operator).await.pool.max, 2);
     admin::delete(&operator, &world.pool).await.unwrap();
     admin::create(&operator, &world.pool, 1, "test").await.unwrap();

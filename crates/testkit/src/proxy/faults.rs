@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use menagerie_wire::OpCode;
+use menagerie_wire::{MultiOp, OpCode, Reader, Request};
 
 use super::units::Unit;
 
@@ -79,6 +79,7 @@ impl Faults {
         if let (Direction::Requests, Unit::Frame(frame), Some((op, left))) =
             (direction, unit, &mut self.hold_at)
             && int(frame, 8) == Some(op.code())
+            && !only_checks(frame)
         {
             match left.checked_sub(1) {
                 Some(fewer) => *left = fewer,
@@ -121,7 +122,9 @@ impl Faults {
                         return Verdict::Drop;
                     }
                     self.count(op);
-                    self.note_request(link, xid, op);
+                    if !only_checks(frame) {
+                        self.note_request(link, xid, op);
+                    }
                 }
                 Verdict::Forward
             }
@@ -169,6 +172,13 @@ impl Faults {
         }
         Verdict::Drop
     }
+}
+
+/// Whether it is a `multi` that changes nothing: sessions send such heartbeats whenever they like, so no test can mean one.
+fn only_checks(frame: &[u8]) -> bool {
+    let body = frame.get(12..).filter(|_| int(frame, 8) == Some(OpCode::Multi.code()));
+    let multi = body.map(|body| Request::decode(OpCode::Multi, &mut Reader::new(body)));
+    matches!(multi, Some(Ok(Request::Multi(ops))) if ops.iter().all(|op| matches!(op, MultiOp::Check { .. })))
 }
 
 fn int(bytes: &[u8], at: usize) -> Option<i32> {
@@ -231,6 +241,28 @@ mod tests {
         assert!(!faults.holds(Direction::Replies));
         faults.heal();
         assert!(!faults.holds_back(Direction::Requests, &request(1, OpCode::GetData)));
+    }
+
+    #[test]
+    fn heartbeats_are_not_meant() {
+        let multi = |xid, ops| {
+            let mut frame = vec![0; 4];
+            Request::Multi(ops).encode(xid, &mut frame);
+            Unit::Frame(frame)
+        };
+        let check = || MultiOp::Check { path: "/", version: -1 };
+        let heartbeat = multi(1, vec![check()]);
+        let write = multi(2, vec![check(), MultiOp::Delete { path: "/a", version: -1 }]);
+        let mut faults = Faults::default();
+        faults.drop_next(Some(OpCode::Multi));
+        for unit in [&heartbeat, &write] {
+            faults.judge(1, Direction::Requests, unit);
+        }
+        let verdicts = [1, 2].map(|xid| faults.judge(1, Direction::Replies, &reply(xid)));
+        assert_eq!(verdicts, [Verdict::Forward, Verdict::Drop]);
+        faults.hold_after(0, OpCode::Multi);
+        let held = [&heartbeat, &write].map(|unit| faults.holds_back(Direction::Requests, unit));
+        assert_eq!(held, [false, true]);
     }
 
     #[test]

@@ -124,8 +124,8 @@ impl Proxy {
         self.shared.change(|state| state.faults.hold(Direction::Requests));
     }
 
-    /// Lets so many requests of this kind reach the server, and holds back the next and all that follow: somebody else can
-    /// act between two steps of a client.
+    /// Lets so many requests of this kind reach the server (heartbeats do not count), and holds back the next and all that
+    /// follow: somebody else can act between two steps of a client.
     pub fn hold_requests_after(&self, passed: usize, op: OpCode) {
         self.shared.change(|state| state.faults.hold_after(passed, op));
     }
@@ -148,7 +148,7 @@ impl Proxy {
         });
     }
 
-    /// Lets the next request reach the server (pings, credentials and restored watches do not count), swallows its reply,
+    /// Lets the next request reach the server (pings, heartbeats, credentials and restored watches do not count), swallows its reply,
     /// and closes that connection: the client cannot know whether the request took effect. Once.
     pub fn drop_next_reply(&self) {
         self.shared.change(|state| state.faults.drop_next(None));

@@ -60,13 +60,46 @@ fn a_journal_is_listed_read_backed_up_verified_and_restored() {
     assert_eq!(gone.status.code(), Some(69));
     let elsewhere = tempfile::tempdir().expect("a temporary folder");
     let elsewhere = elsewhere.path().to_str().expect("its name is text");
+    refuse_to_restore_what_is_no_backup(&file, elsewhere);
     text(&menagerie(&["journal", "restore", &file, "--data", elsewhere]));
+    text(&menagerie(&["journal", "verify", "--data", elsewhere]));
+    let again = menagerie(&["journal", "restore", &file, "--data", elsewhere]);
+    assert_eq!(again.status.code(), Some(74));
+    assert!(String::from_utf8_lossy(&again.stderr).contains("holds journal data already"));
     text(&menagerie(&["journal", "verify", "--data", elsewhere]));
     let args = ["journal", "--unregistered", "--listen", "127.0.0.1:0", "--data", elsewhere];
     let restored = Process::menagerie(args);
     restored.wait_for_line("that it serves", |line| line.starts_with("journal ready on ").then_some(()));
     let again = text(&menagerie(&["journal", "cat", "mail", "--data", elsewhere, "-o", "json"]));
     assert_eq!(again, cat);
+}
+
+/// Whatever was wrong with the file, the folder stays as it was: the right command works afterwards.
+fn refuse_to_restore_what_is_no_backup(whole: &str, data: &str) {
+    let bytes = std::fs::read(whole).expect("the backup is there");
+    let (middle, end) = (bytes.len() / 2, bytes.len() - 1);
+    let flipped = [&bytes[..end], &[bytes[end] ^ 1]].concat();
+    let wrong = format!("{whole}.wrong");
+    for (contents, reason) in [
+        (None, "No such file".to_owned()),
+        (Some(&b"short"[..]), "it ends after 5 bytes and is no backup of a journal".to_owned()),
+        (Some(&[7; 1000][..]), "it is no backup of a journal".to_owned()),
+        (Some(&bytes[..middle]), format!("damaged at byte {middle}: it ends there")),
+        (Some(&bytes[..end]), format!("damaged at byte {end}: it ends there")),
+        (Some(&flipped[..]), "it does not have its checksum".to_owned()),
+    ] {
+        if let Some(contents) = contents {
+            std::fs::write(&wrong, contents).expect("a file can be written");
+        }
+        let refused = menagerie(&["journal", "restore", &wrong, "--data", data]);
+        let said = String::from_utf8_lossy(&refused.stderr);
+        assert_eq!(refused.status.code(), Some(74), "{said}");
+        assert!(said.contains(&reason) && said.contains(&wrong), "{reason}: {said}");
+        let nothing = menagerie(&["journal", "verify", "--data", data]);
+        let said = String::from_utf8_lossy(&nothing.stderr);
+        assert_eq!(nothing.status.code(), Some(74), "{said}");
+        assert!(said.contains("there is no journal data in") && said.contains("--data"), "{said}");
+    }
 }
 
 #[test]

@@ -6,10 +6,10 @@ use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
 use menagerie_journal::{Append, Commit, Journal, MessageId, NewMessage, Read, TopicConfig};
-use menagerie_testkit::DEADLINE;
+use menagerie_testkit::{DEADLINE, allow_files};
 
 use super::{Served, runtime, spot, topic};
-use crate::process::{allow_files, peak_rss_mb};
+use crate::process::peak_rss_mb;
 
 const CROWD: usize = 2_000;
 

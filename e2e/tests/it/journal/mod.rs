@@ -16,7 +16,7 @@ use std::process::Command;
 use menagerie_journal::client::Address;
 use menagerie_journal::server::Token;
 use menagerie_journal::{Client, PartitionId, Topic};
-use menagerie_testkit::{Process, binary};
+use menagerie_testkit::{Process, binary, free_port};
 use tempfile::TempDir;
 
 /// A journal in a folder of its own, in a process.
@@ -38,7 +38,8 @@ impl Served {
 
     /// In a folder that is there.
     pub fn start_in(folder: TempDir, line: &[&str], args: &[&str]) -> Self {
-        let (process, address) = spawn(line, folder.path(), "127.0.0.1:0", args);
+        // A port that stays ours while it is down.
+        let (process, address) = spawn(line, folder.path(), &format!("127.0.0.1:{}", free_port()), args);
         Self { folder, process, address }
     }
 

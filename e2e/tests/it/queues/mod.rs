@@ -18,7 +18,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use menagerie_testkit::{Process, eventually, eventually_within};
+use menagerie_testkit::{Process, eventually, eventually_within, free_port};
 use serde_json::Value;
 
 use crate::cli::User;
@@ -57,7 +57,8 @@ impl Fleet {
     }
 
     pub fn of(user: User) -> Self {
-        let journal = journal(&user, "127.0.0.1:0", &[]);
+        // A port that stays ours while it is down.
+        let journal = journal(&user, &format!("127.0.0.1:{}", free_port()), &[]);
         Self::with_journal(user, journal)
     }
 

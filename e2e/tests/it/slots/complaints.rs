@@ -84,7 +84,7 @@ fn what_is_held_already_is_not_waited_for() {
     let user = user("again", 1);
     let ticket = user.ok(&["slots", "acquire", "pool", "--holder", "script"]);
     assert_eq!(user.ok(&["slots", "acquire", "pool", "--holder", "script"]), ticket);
-    let elsewhere = ["slots", "acquire", "pool", "--holder", "script", "--host", "elsewhere", "--wait", "1s"];
+    let elsewhere = ["slots", "acquire", "pool", "--holder", "script", "--host", "elsewhere", "--wait", "3s"];
     user.fails(&elsewhere, 75, &["nobody on this host can tell"]);
     user.ok(&["slots", "release", "pool", "script"]);
     let (mut run, child) = start(&user, "a", &[], "echo $$; exec sleep 1000");

@@ -30,12 +30,12 @@ fn run_is_resumed_only_on_the_same_host_and_only_when_the_earlier_one_is_gone() 
         let done = user.run(&args);
         (done.code, done.stderr)
     };
-    let (code, said) = run_as("a", "1s");
+    let (code, said) = run_as("a", "3s");
     assert_eq!(code, Some(75), "{said}");
     assert!(said.contains("slot 1 of pool pool, which this holder has: it is alive"), "{said}");
     run.kill();
     eventually("it is known to be gone", || (pool(&user)["holders"][0]["alive"] == false).then_some(()));
-    let (code, said) = run_as("elsewhere", "1s");
+    let (code, said) = run_as("elsewhere", "3s");
     assert_eq!(code, Some(75), "{said}");
     assert!(said.contains("nobody on this host can tell"), "{said}");
     let (code, said) = run_as("a", "20s");
@@ -67,7 +67,7 @@ fn stopped_persistent_holder_loses_nothing() {
     run.pause();
     eventually("its session is over", || (pool(&user)["holders"][0]["alive"] == false).then_some(()));
     assert!(runs(child), "a holder that is merely stopped kills nothing");
-    let twin = ["slots", "run", "pool", "--holder", "a", "--host", "a", "--wait", "2s", "--", "true"];
+    let twin = ["slots", "run", "pool", "--holder", "a", "--host", "a", "--wait", "3s", "--", "true"];
     let still = format!("its process {} still runs", run.id());
     user.fails(&twin, 75, &[&still]);
     run.resume();

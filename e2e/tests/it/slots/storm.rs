@@ -1,5 +1,5 @@
-//! Sixty processes on six pretend hosts fight for three slots while wrappers, commands, servers and connections are killed
-//! and stopped: never more than three are in, nobody is in twice, and in the end everybody gets a turn.
+//! Sixty processes on six pretend hosts fight for three slots while wrappers, commands and servers are killed and stopped, and
+//! connections cut: never more than three are in, nobody is in twice, and in the end everybody gets a turn.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::env;
@@ -239,6 +239,7 @@ impl Storm {
         let mut stopped: Vec<(Instant, Target)> = Vec::new();
         let mut next_fall = FIRST_FALL;
         let mut fallen: Option<usize> = None;
+        let mut falls = 0;
         while began.elapsed() < length() {
             thread::sleep(Duration::from_millis(20 + dice.below(150)));
             let due: Vec<_> = stopped.extract_if(.., |(until, _)| *until <= Instant::now()).collect();
@@ -262,7 +263,12 @@ impl Storm {
                 _ => {}
             }
             if began.elapsed() > next_fall {
-                self.fall(&mut fallen);
+                falls += 1;
+                if falls % 2 == 0 {
+                    self.stand_still(dice)
+                } else {
+                    self.fall(&mut fallen)
+                }
                 let pause = if fallen.is_some() { BETWEEN_ELECTIONS } else { BETWEEN_RESTARTS };
                 next_fall = began.elapsed() + pause;
             }
@@ -284,6 +290,14 @@ impl Storm {
         if servers.addresses().len() > 1 {
             *fallen = Some(killed);
         }
+    }
+
+    /// Stops all servers for a while that may be longer than a session lasts: nobody is answered, and no connection ends.
+    fn stand_still(&self, dice: &mut Dice) {
+        let servers = locked(&self.servers);
+        servers.pause();
+        thread::sleep(Duration::from_millis(500 + dice.below(3_000)));
+        servers.resume();
     }
 
     fn signal_somebody_who_works(

@@ -6,6 +6,7 @@ use rustix::process::Signal;
 use super::{holders, pool, user};
 use crate::cli::User;
 
+/// A check that takes longer than it has counts as failed, so they have time.
 fn watch(user: &User, holder: &str) -> Process {
     let check = "test -e well";
     user.start(&[
@@ -19,7 +20,7 @@ fn watch(user: &User, holder: &str) -> Process {
         "--when",
         check,
         "--every",
-        "1s",
+        "3s",
         "--times",
         "2",
         "--on-acquire",
@@ -150,7 +151,7 @@ fn check_that_takes_too_long_has_failed_and_says_so() {
 fn check_that_cannot_be_run_takes_nobody_out() {
     let user = user("watch-typo", 1);
     let check = "echo tried >> seen; no-such-check";
-    let dog = user.start(&["slots", "watch", "pool", "--when", check, "--every", "1s", "--", "echo", "ran"]);
+    let dog = user.start(&["slots", "watch", "pool", "--when", check, "--every", "5s", "--", "echo", "ran"]);
     let tried = || std::fs::read_to_string(user.folder().join("seen")).ok();
     eventually("it is tried again", || (tried()?.lines().count() >= 2).then_some(()));
     assert!(dog.stderr().contains("could not be run"), "{}", dog.stderr());

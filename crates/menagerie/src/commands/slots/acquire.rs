@@ -75,7 +75,7 @@ impl Acquire {
             let held = try_acquire(session, &self.pool, request).await.map_err(doing())?;
             return match held {
                 Some(held) => Ok(held),
-                None => Err(notice.refused(session, &request.holder).await),
+                None => Err(notice.not_obtained(session, &request.holder, Duration::ZERO).await),
             };
         }
         let acquiring = acquire(session, &self.pool, request, |standing| notice.show(&standing));
@@ -83,7 +83,7 @@ impl Acquire {
             None => acquiring.await.map_err(doing()),
             Some(wait) => match tokio::time::timeout(wait, acquiring).await {
                 Ok(held) => held.map_err(doing()),
-                Err(_) => Err(notice.not_obtained(wait)),
+                Err(_) => Err(notice.not_obtained(session, &request.holder, wait).await),
             },
         }
     }

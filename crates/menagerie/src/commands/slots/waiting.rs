@@ -57,20 +57,18 @@ impl Notice {
         self.last = text;
     }
 
-    /// It was not to be had in time.
-    pub fn not_obtained(&self, waited: Duration) -> CliError {
-        let standing = NotNow(self.last.clone());
-        CliError::NotObtained { pool: self.pool.to_string(), waited: durations::show(waited), standing }
-    }
-
-    /// It was not to be had at once, by whoever did not want to wait and so was told nothing yet.
-    pub async fn refused(&mut self, session: &Session, holder: &str) -> CliError {
-        let now_ms = u64::try_from(clock::now_ms()).unwrap_or(0);
-        match view::show(session, &self.pool, now_ms).await {
-            Ok(view) => self.last = in_the_way(&view, holder),
-            Err(error) => return failed(format!("look at pool {}", self.pool))(error),
+    /// It was not to be had in time. Who was told nothing yet, for want of time, is told now what was in the way.
+    pub async fn not_obtained(&self, session: &Session, holder: &str, waited: Duration) -> CliError {
+        let mut standing = self.last.clone();
+        if standing.is_empty() {
+            let now_ms = u64::try_from(clock::now_ms()).unwrap_or(0);
+            standing = match view::show(session, &self.pool, now_ms).await {
+                Ok(view) => in_the_way(&view, holder),
+                Err(error) => return failed(format!("look at pool {}", self.pool))(error),
+            };
         }
-        self.not_obtained(Duration::ZERO)
+        let (pool, waited) = (self.pool.to_string(), durations::show(waited));
+        CliError::NotObtained { pool, waited, standing: NotNow(standing) }
     }
 
     /// Makes room for what comes next.
@@ -116,6 +114,7 @@ fn in_the_way(view: &PoolView, holder: &str) -> String {
     match &view.frozen {
         Some(frozen) => format!("it is {}", frozen_by(frozen)),
         None if view.used >= view.max as usize => format!("it is full; {}", held_by(&holders)),
+        None if view.waiters.is_empty() => "there is room now, but the time was over".to_owned(),
         None => format!("others are first: {}", output::count(view.waiters.len() as u64, "waiter")),
     }
 }
@@ -153,6 +152,8 @@ pub async fn obtain(
     notice: &mut Notice,
 ) -> Result<Held, CliError> {
     let doing = || failed(format!("take a slot of pool {pool}"));
+    let waited = patience.wait.unwrap_or_default();
+    let holder = &request.holder;
     let began = Instant::now();
     loop {
         let left = patience.wait.map(|wait| wait.saturating_sub(began.elapsed()));
@@ -167,7 +168,7 @@ pub async fn obtain(
                         let rough = durations::age(opens);
                         notice.say(format!("outside of the window for pool {pool}: it opens in {rough}"));
                         if left == Some(Duration::ZERO) {
-                            return Err(notice.not_obtained(patience.wait.unwrap_or_default()));
+                            return Err(notice.not_obtained(session, holder, waited).await);
                         }
                         let nap = opens.min(LOOK_AT_THE_CLOCK).min(left.unwrap_or(LOOK_AT_THE_CLOCK));
                         tokio::time::sleep(nap).await;
@@ -181,10 +182,7 @@ pub async fn obtain(
             let held = try_acquire(session, pool, request).await.map_err(doing())?;
             return match held {
                 Some(held) => Ok(held),
-                None if patience.wait == Some(Duration::ZERO) => {
-                    Err(notice.refused(session, &request.holder).await)
-                }
-                None => Err(notice.not_obtained(patience.wait.unwrap_or_default())),
+                None => Err(notice.not_obtained(session, holder, waited).await),
             };
         }
         let limit = [left, open].into_iter().flatten().min();
@@ -199,7 +197,7 @@ pub async fn obtain(
             }
         }
         if patience.wait.is_some_and(|wait| began.elapsed() >= wait) {
-            return Err(notice.not_obtained(patience.wait.unwrap_or_default()));
+            return Err(notice.not_obtained(session, holder, waited).await);
         }
     }
 }

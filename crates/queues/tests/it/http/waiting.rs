@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use menagerie_queues::admin::keys as stored;
 use menagerie_queues::http::keys::{self, Hash};
-use menagerie_testkit::eventually_async;
+use menagerie_testkit::{allow_files, eventually_async};
 use menagerie_znodes::queues::Scope;
 use tokio::task::{JoinHandle, JoinSet};
 
@@ -37,6 +37,8 @@ async fn a_reader_that_waits_has_the_message_when_it_is_there() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_thousand_readers_wait_at_once() {
+    // Both ends of each are ours.
+    allow_files(3_000);
     let world = World::new("http-thousand");
     let site = Site::new(&world).await;
     site.queue("queue_name=mail&partitions=4").await;

@@ -1,0 +1,21 @@
+//! How many files a test may have open.
+
+use rustix::process::{Resource, getrlimit, setrlimit};
+
+/// Lets this process have `wanted` files and sockets open; many systems allow 1,024 unless they are asked.
+///
+/// # Panics
+/// If the system does not allow so many.
+pub fn allow_files(wanted: u64) {
+    let mut limit = getrlimit(Resource::Nofile);
+    if limit.current.is_none_or(|current| current >= wanted) {
+        return;
+    }
+    assert!(
+        limit.maximum.is_none_or(|maximum| maximum >= wanted),
+        "this test needs {wanted} open files, but the hard limit is {:?}: raise it (ulimit -Hn)",
+        limit.maximum
+    );
+    limit.current = Some(wanted);
+    setrlimit(Resource::Nofile, limit).expect("the soft limit may be raised up to the hard one");
+}
