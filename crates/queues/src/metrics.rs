@@ -114,7 +114,7 @@ impl Metrics {
         registry.register_with_unit("task", "Time of a task", seconds.clone(), m.task_seconds.clone());
         let what = "Time to record that a message is processed";
         registry.register_with_unit("record", what, seconds.clone(), m.record_seconds.clone());
-        let what = "Time until the journal had stored something; reads wait for messages and are not counted";
+        let what = "Time until the journal had stored how far partitions have come";
         registry.register_with_unit("journal", what, seconds, m.journal_seconds.clone());
         let what = "Times that this worker has assigned partitions anew, by reason";
         registry.register("rebalances", what, m.rebalances.clone());
