@@ -66,7 +66,8 @@ mod tests {
 
     const PATIENCE: Duration = Duration::from_millis(500);
 
-    /// On one thread, so that a machine that stands still for a while wakes the reader first.
+    /// Two tasks on one thread: when a machine has stood still for a while, the one that was due first is woken first, and
+    /// that is the reader.
     #[tokio::test]
     async fn who_takes_little_by_little_is_waited_for() {
         let (ours, mut theirs) = duplex(1000);
@@ -81,12 +82,14 @@ mod tests {
             }
         });
         let begun = Instant::now();
-        let mut writer = Writer::new(ours, PATIENCE);
-        for part in [vec![1; 3000], vec![2; 3000], vec![3; BUFFER_BYTES / 8]] {
-            writer.put(&part).await.unwrap();
-        }
-        writer.flush().await.unwrap();
-        drop(writer);
+        let writing = tokio::spawn(async move {
+            let mut writer = Writer::new(ours, PATIENCE);
+            for part in [vec![1; 3000], vec![2; 3000], vec![3; BUFFER_BYTES / 8]] {
+                writer.put(&part).await.unwrap();
+            }
+            writer.flush().await.unwrap();
+        });
+        writing.await.unwrap();
         assert!(begun.elapsed() > PATIENCE * 2);
         let found = reader.await.unwrap();
         assert_eq!(found, [vec![1; 3000], vec![2; 3000], vec![3; BUFFER_BYTES / 8]].concat());

@@ -195,7 +195,8 @@ fn fill<R: Read>(folder: &Folder, source: &mut Summed<R>, backup: &Path) -> Resu
     let mut report = verify_folder(folder)?;
     match report.damaged.pop() {
         Some(damaged) => Err(damaged),
-        None => folder.seal().map(|()| report.segments),
+        // First what it names, then the word that lets it be opened.
+        None => folder.sync().and_then(|()| folder.seal()).map(|()| report.segments),
     }
 }
 

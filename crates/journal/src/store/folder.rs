@@ -34,7 +34,9 @@ impl Folder {
     /// opens it.
     pub(crate) fn prepare(path: &Path) -> Result<Self, StoreError> {
         let folder = Self::lock(path)?;
-        if [folder.format(), folder.log(), folder.segments()].iter().any(|path| path.exists()) {
+        let is_there = [folder.format(), folder.log(), folder.segments()].iter().any(|path| path.exists());
+        let left = [folder.numbered("snapshot-")?, folder.numbered("ids-")?].concat();
+        if is_there || !left.is_empty() {
             return Err(StoreError::NotEmpty { path: path.to_owned() });
         }
         Ok(folder)

@@ -63,11 +63,11 @@ pub fn restore(
     if !folder.snapshots()?.is_empty() || !is_empty(&log).map_err(StoreError::io("list", &log))? {
         return Err(StoreError::NotEmpty { path: into.to_owned() });
     }
-    // The snapshot, then a log that begins behind it: after a crash in between the folder refuses to open.
+    // First a log that begins behind the snapshot: until that is there, the folder refuses to open.
     let sequence = 1;
-    write_snapshot(&folder, &state, sequence)?;
     let wal = Wal::create(&log, LogOptions::default(), sequence);
     wal.and_then(Wal::close).map_err(|source| StoreError::Log { path: log, source })?;
+    write_snapshot(&folder, &state, sequence)?;
     Ok(Restored { znodes: state.tree.len(), revised, zxid })
 }
 

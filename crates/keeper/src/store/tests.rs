@@ -88,6 +88,20 @@ fn restore_puts_in_what_it_is_told_to_and_leaves_the_rest() {
 }
 
 #[test]
+fn folder_of_a_restore_that_did_not_come_to_its_end_is_refused() {
+    let folder = TempDir::new().unwrap();
+    let (file, data) = (folder.path().join("backup"), folder.path().join("keeper"));
+    backup(&file);
+    restore_at(&file, &data, NOW);
+    // The snapshot gets its name last.
+    let folder = Folder::open(&data).unwrap();
+    let snapshots = folder.snapshots().unwrap();
+    let (_, snapshot) = snapshots.first().expect("it was restored");
+    fs::remove_file(snapshot).unwrap();
+    assert!(recover(&folder, Options::default(), LogOptions::default()).is_err());
+}
+
+#[test]
 fn snapshot_under_another_name_than_its_own_is_refused_and_nothing_is_removed() {
     let data = TempDir::new().unwrap();
     let folder = Folder::open(data.path()).unwrap();

@@ -1,5 +1,5 @@
 //! A list of messages as JSON, of which only what counts is kept: whatever else a request has in it, however much and
-//! however deep, takes no memory beyond its own bytes.
+//! however deep, is passed over.
 
 use std::fmt;
 

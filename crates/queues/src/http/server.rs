@@ -129,7 +129,7 @@ async fn answer(
         Ok(caller) => caller,
         Err(answer) => return (answer, None),
     };
-    let mut held = server.service.place(&caller, request.peer);
+    let mut held = server.service.place(&caller);
     if let Some(holder) = caller.0.first() {
         request.body = match received(body, headers, server.body_bytes_max, &mut held).await {
             Ok(body) => body,
@@ -149,32 +149,21 @@ async fn received(body: Body, headers: &HeaderMap, max: usize, held: &mut Held) 
         return Err(too_large());
     }
     let whole = async {
-        let (mut parts, mut bytes) = (Vec::new(), 0_usize);
+        // Copied, and not kept as it comes: in pieces of one byte each, what is around them would be many times as much.
+        let mut whole = BytesMut::new();
         let mut stream = body.into_data_stream();
         while let Some(part) = stream.next().await {
             let part = part.map_err(|_| Reply::error(400, "body", "it did not arrive whole"))?;
-            bytes += part.len();
-            if bytes > max {
+            if whole.len() + part.len() > max {
                 return Err(too_large());
             }
             held.grow(part.len()).map_err(|_| Reply::no_room())?;
-            parts.push(part);
+            whole.extend_from_slice(&part);
         }
-        Ok(joined(parts, bytes))
+        Ok(whole.freeze())
     };
     let late = || Reply::error(408, "body", "it did not arrive in time");
     timeout(BODY_TIME, whole).await.unwrap_or_else(|_| Err(late()))
-}
-
-fn joined(mut parts: Vec<Bytes>, bytes: usize) -> Bytes {
-    if parts.len() == 1 {
-        return parts.remove(0);
-    }
-    let mut whole = BytesMut::with_capacity(bytes);
-    for part in parts {
-        whole.extend_from_slice(&part);
-    }
-    whole.freeze()
 }
 
 fn headers(map: &HeaderMap) -> Headers {

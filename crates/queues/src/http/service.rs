@@ -1,7 +1,7 @@
 //! What every request needs, who asks, and where it goes.
 
 use std::collections::BTreeMap;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Instant, SystemTime};
@@ -179,9 +179,10 @@ impl Service {
         }
     }
 
-    /// Where a request of theirs has its bytes.
-    pub fn place(&self, caller: &Caller, peer: IpAddr) -> Held {
-        self.room.place(Asker::of(caller, peer))
+    /// Where a request of theirs has its bytes. Those who show no key share one half, however many addresses they have: the
+    /// other is for keys.
+    pub fn place(&self, caller: &Caller) -> Held {
+        self.room.place(Asker::of(caller, Ipv4Addr::UNSPECIFIED.into()))
     }
 
     /// Answers somebody who was admitted.
@@ -286,11 +287,16 @@ impl Service {
             QueueNameError::Long(_) | QueueNameError::Bytes(_) => Reply::long_name(),
             _ => Reply::no_queue(),
         })?;
-        let _turn = match caller.0.is_empty() {
-            true => Some(self.strangers.acquire().await),
-            false => None,
+        let found = match self.shelf.known(&queue) {
+            Some(settings) => Some(settings),
+            None => {
+                let _turn = match caller.0.is_empty() {
+                    true => Some(self.strangers.acquire().await),
+                    false => None,
+                };
+                self.shelf.fresh(&queue).await.map_err(|error| unreachable(error.into()))?
+            }
         };
-        let found = self.shelf.find(&queue).await.map_err(|error| unreachable(error.into()))?;
         let settings = found.ok_or_else(Reply::no_queue)?;
         if caller.may(wish, application, Some(&settings)) {
             return Ok((queue, settings));

@@ -27,14 +27,11 @@ impl Shelf {
 
     /// What a queue is. A watch tells us of every change a moment after it; but a queue that we have not heard of may have
     /// been made on another server by who asks now, and when nobody tells us anything, we know nothing.
-    pub async fn find(&self, queue: &QueueName) -> Result<Option<Settings>, CallError> {
+    pub fn known(&self, queue: &QueueName) -> Option<Settings> {
         let known = is_live(&self.session, &self.cache)
             .then(|| self.cache.get(queues::settings(queue).path()))
             .flatten();
-        match known.and_then(|(data, _)| Settings::decode(&data).ok()) {
-            Some(settings) => Ok(Some(settings)),
-            None => self.fresh(queue).await,
-        }
+        known.and_then(|(data, _)| Settings::decode(&data).ok())
     }
 
     /// What a queue is at this moment: for decisions that must not be made on what was.

@@ -14,7 +14,7 @@ use tracing::debug;
 use crate::coordination::claim::{self, Books};
 use crate::metrics::Metrics;
 
-/// A journal that takes longer is left out: the others must not wait for it.
+/// A journal that takes longer is left out: the others wait for it no longer.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// How far a partition has come; told to its journal if that does not know.

@@ -6,7 +6,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::thread::sleep;
 use std::time::Duration;
 
-use menagerie_testkit::{eventually, free_port};
+use menagerie_testkit::{allow_files, eventually, free_port};
 
 use super::{Client, Server};
 use crate::metrics::samples;
@@ -35,6 +35,7 @@ fn cpu_ticks(pid: u32) -> u64 {
 
 #[test]
 fn a_thousand_readers_cost_little_and_a_message_wakes_those_of_its_queue_only() {
+    allow_files(3 * READERS as u64);
     let fleet = Fleet::new("http-thousand");
     let key = fleet.user.ok(&["queue", "key", "add", "notes"]).trim().to_owned();
     let metrics = SocketAddr::from(([127, 0, 0, 1], free_port()));

@@ -15,7 +15,6 @@ use super::register::{self, Entry, Registration};
 use super::target::ADDRESS_FILE;
 use crate::client::{self, ClientArgs};
 use crate::commands::data::DataArgs;
-use crate::commands::keeper::serve::raise_file_limit;
 use crate::exit::CliError;
 use crate::observe::Observer;
 use crate::{ports, signals};
@@ -89,7 +88,7 @@ impl Running {
         registry: &mut Registry,
         flag: &'static str,
     ) -> Result<Self, CliError> {
-        raise_file_limit();
+        ports::raise_file_limit();
         let address_file = config.data.join(ADDRESS_FILE);
         let store = Store::open(config, Metrics::new(registry)).map_err(Failure::from)?;
         let server = Server::start(store.clone(), listen).map_err(|failure| match failure {

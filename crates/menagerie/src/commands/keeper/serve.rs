@@ -126,7 +126,7 @@ impl Serve {
 
 /// Starts a keeper; a port that is taken is reported with its owner and the flag to change it.
 pub fn start(config: Config, registry: &mut Registry, flag: &'static str) -> Result<Keeper, CliError> {
-    raise_file_limit();
+    ports::raise_file_limit();
     let tls = config.tls.as_ref().map(|(address, _)| *address);
     Keeper::start(config, registry).map_err(|failure| match failure {
         Failure::Listen { address, source } if source.kind() == std::io::ErrorKind::AddrInUse => {
@@ -135,14 +135,4 @@ pub fn start(config: Config, registry: &mut Registry, flag: &'static str) -> Res
         }
         other => other.into(),
     })
-}
-
-/// Takes as many file descriptors as we may: each connection is one.
-pub fn raise_file_limit() {
-    use rustix::process::{Resource, getrlimit, setrlimit};
-    let mut limit = getrlimit(Resource::Nofile);
-    limit.current = limit.maximum;
-    if let Err(error) = setrlimit(Resource::Nofile, limit) {
-        warn!(%error, "cannot raise the limit of open files");
-    }
 }

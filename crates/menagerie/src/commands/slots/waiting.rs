@@ -21,6 +21,9 @@ const NAMED_MAX: usize = 5;
 /// A clock on the wall may be set, and a machine may sleep: look again now and then.
 const LOOK_AT_THE_CLOCK: Duration = Duration::from_secs(30);
 
+/// So long it is looked what was in the way, when the time to wait is over already.
+const LOOK_TIME: Duration = Duration::from_secs(2);
+
 /// Says on stderr where somebody stands who waits: one line that is rewritten on a terminal, a line for every change
 /// elsewhere.
 pub struct Notice {
@@ -62,9 +65,11 @@ impl Notice {
         let mut standing = self.last.clone();
         if standing.is_empty() {
             let now_ms = u64::try_from(clock::now_ms()).unwrap_or(0);
-            standing = match view::show(session, &self.pool, now_ms).await {
-                Ok(view) => in_the_way(&view, holder),
-                Err(error) => return failed(format!("look at pool {}", self.pool))(error),
+            let look = tokio::time::timeout(LOOK_TIME, view::show(session, &self.pool, now_ms));
+            standing = match look.await {
+                Ok(Ok(view)) => in_the_way(&view, holder),
+                Ok(Err(error)) => format!("nobody could tell what was in the way: {error}"),
+                Err(_) => "ZooKeeper did not tell in time what was in the way".to_owned(),
             };
         }
         let (pool, waited) = (self.pool.to_string(), durations::show(waited));

@@ -18,7 +18,7 @@ use crate::client;
 use crate::exit::CliError;
 
 /// How long taking leave may take.
-const LEAVE: Duration = Duration::from_secs(5);
+const LEAVE: Duration = Duration::from_secs(30);
 
 /// A demo that runs, until it is told to stop.
 pub struct Demo {
