@@ -4,7 +4,8 @@
 //! next message. Standard error is its log.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::{Duration, Instant};
 
 use futures_util::FutureExt as _;
 use menagerie_kernel::guard::{Deadline, GuardError, Guarded, Stream, spawn};
@@ -25,6 +26,10 @@ use crate::task::{Failed, Outcome, Outcomes, Task, Work};
 const ANSWER_BYTES_MAX: u64 = 1 << 20;
 /// So often a pipe is read until all is read that was in it when that began: Linux gives it 64 KiB.
 const CHUNKS_IN_A_PIPE: usize = (64 << 10) / CHUNK_BYTES;
+
+/// Who waits for so long has no lease any more. Most get their next message earlier, and their guards need not be told twice
+/// for each.
+const REST: Duration = Duration::from_millis(20);
 
 /// Whether a program says when it can be asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,13 +56,24 @@ pub struct Serve {
     program: Program,
     shape: Shape,
     greeting: Greeting,
-    /// Those that wait for their next message.
-    idle: Mutex<Vec<Running>>,
+    idle: Arc<Mutex<Idle>>,
+}
+
+/// Programs that wait for their next message.
+#[derive(Default)]
+struct Idle {
+    programs: Vec<Running>,
+    /// Somebody will see to those that wait for long.
+    watched: bool,
 }
 
 /// A program that runs.
 struct Running {
     guarded: Guarded,
+    /// Until when its guard lets it run, as it was told for the last message; `None` for as long as it likes.
+    until: Option<Instant>,
+    /// Since when it waits.
+    since: Instant,
     stdin: pipe::Sender,
     stdout: BufReader<pipe::Receiver>,
     log: Log,
@@ -87,18 +103,19 @@ enum Silence {
 impl Serve {
     /// Feeds one message at a time, or lists of them.
     pub fn new(program: Program, shape: Shape, greeting: Greeting) -> Self {
-        Self { program, shape, greeting, idle: Mutex::new(Vec::new()) }
+        Self { program, shape, greeting, idle: Arc::default() }
     }
 
     /// Starts a program before there is a message for it: what it cannot do shows before anybody relies on it.
     pub async fn warm_up(&self) -> Result<(), ServeError> {
         let running = self.start().await?;
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(running);
+        lock(&self.idle).programs.push(running);
         Ok(())
     }
 
     async fn handle(&self, work: Work) -> Vec<Outcome> {
-        let running = match self.idle() {
+        let waiting = lock(&self.idle).take(&self.program);
+        let running = match waiting {
             Some(running) => Some(running),
             // It may take its time until it is ready, and was told nothing yet.
             None => tokio::select! {
@@ -108,7 +125,7 @@ impl Serve {
         };
         let Some(mut running) = running else { return Vec::new() };
         let control = running.guarded.control().clone();
-        control.set_deadline(deadline(*work.lease.valid_until().borrow()));
+        running.prolong(*work.lease.valid_until().borrow());
         running.log.clear();
         let asked = tokio::select! {
             answer = running.ask(&work, self.shape) => answer.map_err(Silence::Broken),
@@ -116,8 +133,6 @@ impl Serve {
         };
         match asked {
             Ok(mut outcomes) => {
-                // It may be idle for longer than any lease.
-                control.set_deadline(Deadline::NEVER);
                 let failed = outcomes.iter_mut().find_map(|outcome| match outcome {
                     Outcome::Failed(failed) => Some(failed),
                     Outcome::Done | Outcome::Stopped => None,
@@ -125,7 +140,7 @@ impl Serve {
                 if let Some(failed) = failed {
                     failed.output = running.log.tail().await;
                 }
-                self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(running);
+                self.rest(running);
                 outcomes
             }
             Err(silence) => {
@@ -143,16 +158,14 @@ impl Serve {
         }
     }
 
-    /// One that waits for its next message, and lives: who has died meanwhile has not died of that message.
-    fn idle(&self) -> Option<Running> {
-        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
-        while let Some(mut running) = idle.pop() {
-            match running.guarded.wait().now_or_never() {
-                Some(ended) => info!(program = self.program.name(), ?ended, "the program had ended"),
-                None => return Some(running),
-            }
+    /// Lets it wait for its next message; that may take longer than any lease.
+    fn rest(&self, mut running: Running) {
+        running.since = Instant::now();
+        let mut idle = lock(&self.idle);
+        idle.programs.push(running);
+        if !std::mem::replace(&mut idle.watched, true) {
+            tokio::spawn(watch(Arc::downgrade(&self.idle)));
         }
-        None
     }
 
     async fn start(&self) -> Result<Running, ServeError> {
@@ -165,13 +178,58 @@ impl Serve {
         let (Some(stdin), Some(stdout), Some(stderr)) = streams else {
             return Err(GuardError::GuardDied { program }.into());
         };
-        let mut running =
-            Running { guarded, stdin, stdout: BufReader::new(stdout), log: Log::follow(stderr) };
+        let mut running = Running {
+            guarded,
+            until: None,
+            since: Instant::now(),
+            stdin,
+            stdout: BufReader::new(stdout),
+            log: Log::follow(stderr),
+        };
         if self.greeting == Greeting::Ready {
             let greeting = running.line().await.and_then(|line| lines::greeting(&line));
             greeting.map_err(ServeError::NotReady)?;
         }
         Ok(running)
+    }
+}
+
+fn lock(idle: &Mutex<Idle>) -> MutexGuard<'_, Idle> {
+    idle.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Sees to programs that wait for long, as long as there may be such.
+async fn watch(idle: Weak<Mutex<Idle>>) {
+    loop {
+        tokio::time::sleep(REST).await;
+        let Some(idle) = idle.upgrade() else { return };
+        if !lock(&idle).free() {
+            return;
+        }
+    }
+}
+
+impl Idle {
+    /// One that lives: who has died meanwhile has not died of the next message.
+    fn take(&mut self, program: &Program) -> Option<Running> {
+        while let Some(mut running) = self.programs.pop() {
+            match running.guarded.wait().now_or_never() {
+                Some(ended) => info!(program = program.name(), ?ended, "the program had ended"),
+                None => return Some(running),
+            }
+        }
+        None
+    }
+
+    /// Those that have waited for long may wait for ever. Tells whether somebody has to look again.
+    fn free(&mut self) -> bool {
+        for running in self.programs.iter_mut().filter(|running| running.since.elapsed() >= REST) {
+            if running.until.take().is_some() {
+                running.guarded.control().set_deadline(Deadline::NEVER);
+            }
+        }
+        self.watched = self.programs.iter().any(|running| running.until.is_some());
+        self.watched
     }
 }
 
@@ -222,6 +280,13 @@ impl Log {
 }
 
 impl Running {
+    /// Tells its guard how long the lease lasts, unless it knows.
+    fn prolong(&mut self, until: Instant) {
+        if self.until.replace(until) != Some(until) {
+            self.guarded.control().set_deadline(deadline(until));
+        }
+    }
+
     /// Asks, and waits for the answer.
     async fn ask(&mut self, work: &Work, shape: Shape) -> Result<Vec<Outcome>, String> {
         let question = lines::question(work, shape);

@@ -167,6 +167,26 @@ async fn a_program_that_dies_while_it_is_idle_costs_no_attempt() {
     assert!(world.messages("mail.failed", 1).await.is_empty());
 }
 
+#[tokio::test]
+async fn a_program_waits_for_its_next_message_for_longer_than_any_lease() {
+    let world = world("idle-long");
+    let (session, _proxy) = world.troubled(SHORT * 2).await;
+    world.create(&session, "mail", 1).await;
+    world.put_to(&session, "mail-1", &["a"]).await;
+    let folder = tempfile::tempdir().unwrap();
+    let text = format!(r#"echo $$ >> "$1/pids"; {SERVER}"#);
+    let serve = Serve::new(script(&text, folder.path()), Shape::One, Greeting::None);
+    let worker = world.start(&session, attempts("w1", "mail", 1), serve);
+    world.drained(&session, "mail", 1).await;
+    // No lease that it can have been given lasts until then.
+    tokio::time::sleep(SHORT * 3).await;
+    world.put_to(&session, "mail-1", &["b"]).await;
+    world.drained(&session, "mail", 1).await;
+    worker.finish().await;
+    let pids = fs::read_to_string(folder.path().join("pids")).unwrap();
+    assert_eq!(pids.lines().count(), 1, "it was started again");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_partition_is_kept_until_its_program_has_ended_however_long_its_grace() {
     let world = world("patience");
