@@ -104,7 +104,7 @@ impl Exec {
         let control = guarded.control().clone();
         let cut = tokio::select! {
             ending = guarded.wait() => return (ending, None),
-            cut = self.program.limits.cut(&work.lease, &control) => cut,
+            cut = self.program.limits.cut(&work.lease, work.lease.valid_until(), &control) => cut,
         };
         control.stop(self.program.grace);
         (guarded.wait().await, Some(cut))

@@ -38,8 +38,8 @@ impl Limits {
         }
     }
 
-    /// Waits until a program has to be ended. Meanwhile its guard is told how long the lease lasts.
-    pub async fn cut(&self, lease: &Lease, control: &Control) -> Cut {
+    /// Waits until a program has to be ended. Meanwhile its guard is told how long the lease lasts, when that changes.
+    pub async fn cut(&self, lease: &Lease, valid_until: watch::Receiver<Instant>, control: &Control) -> Cut {
         let time = async {
             match self.time {
                 Some(time) => tokio::time::sleep(time).await,
@@ -49,7 +49,7 @@ impl Limits {
         tokio::select! {
             () = time => Cut::TimeLimit,
             () = lease.stopped() => Cut::Stopped,
-            () = prolong(lease.valid_until(), control) => Cut::Stopped,
+            () = prolong(valid_until, control) => Cut::Stopped,
         }
     }
 }

@@ -125,11 +125,12 @@ impl Serve {
         };
         let Some(mut running) = running else { return Vec::new() };
         let control = running.guarded.control().clone();
-        running.prolong(*work.lease.valid_until().borrow());
+        let mut valid_until = work.lease.valid_until();
+        running.prolong(*valid_until.borrow_and_update());
         running.log.clear();
         let asked = tokio::select! {
             answer = running.ask(&work, self.shape) => answer.map_err(Silence::Broken),
-            cut = self.program.limits.cut(&work.lease, &control) => Err(Silence::Cut(cut)),
+            cut = self.program.limits.cut(&work.lease, valid_until, &control) => Err(Silence::Cut(cut)),
         };
         match asked {
             Ok(mut outcomes) => {
