@@ -11,7 +11,8 @@ use super::{Served, runtime, spot, topic};
 
 /// Mounts a small file system, of which only this process knows, over the data folder, puts a file there that can be taken
 /// away again, and becomes the journal. What is taken away makes room for a checkpoint and for segments of the log at once:
-/// without a reserve, the one might take what the other needs.
+/// with 60 MiB the log now and then takes what the checkpoint needs, and appends stay refused (a known fault, see
+/// `docs/journal.md`).
 pub const SMALL: &str = "mount -t tmpfs -o size=$1,mode=700 none \"$0\" && head -c 200M /dev/zero > \"$0/filler\" && shift && exec \"$@\"";
 
 /// What to say to `unshare`: without privileges it takes a user namespace, too.
