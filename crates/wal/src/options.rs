@@ -45,8 +45,9 @@ impl Options {
         self.segment_bytes.min(end + INLINE_BYTES).max(end)
     }
 
-    /// Length of a new segment for a group of `group` bytes.
-    pub(crate) fn rolled_bytes(&self, group: u64) -> u64 {
-        self.segment_bytes.max(HEADER_BYTES + group)
+    /// Length of a new segment for a group of `group` bytes; when room is dear, like that of the first one.
+    pub(crate) fn rolled_bytes(&self, group: u64, thrifty: bool) -> u64 {
+        let usual = if thrifty { self.first_bytes() } else { self.segment_bytes };
+        usual.max(HEADER_BYTES + group)
     }
 }

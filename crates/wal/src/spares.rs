@@ -50,6 +50,8 @@ pub(crate) struct Spares {
     next_number: u64,
     /// Jobs under way that will produce a spare.
     pending: usize,
+    /// Room is dear: no file is kept or made ready.
+    thrifty: bool,
     worker: Worker,
 }
 
@@ -60,12 +62,40 @@ impl Spares {
             dir.remove(&names::spare(surplus))?;
         }
         let worker = Worker::new(dir.clone(), length);
-        Ok(Self { dir, length, ready: VecDeque::new(), leftover: found, next_number, pending: 0, worker })
+        let (ready, leftover, pending, thrifty) = (VecDeque::new(), found, 0, false);
+        Ok(Self { dir, length, ready, leftover, next_number, pending, thrifty, worker })
+    }
+
+    pub(crate) fn is_thrifty(&self) -> bool {
+        self.thrifty
+    }
+
+    /// While thrifty, no spares are kept. One in the making is removed when it is collected.
+    pub(crate) fn set_thrifty(&mut self, thrifty: bool) -> Result<(), Error> {
+        self.thrifty = thrifty;
+        self.collect()?;
+        if thrifty {
+            let kept: Vec<u64> =
+                self.leftover.drain(..).chain(self.ready.drain(..).map(|spare| spare.number)).collect();
+            for number in kept {
+                self.remove(number)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn remove(&mut self, number: u64) -> Result<(), Error> {
+        match self.dir.remove(&names::spare(number)).map_err(Error::or_full) {
+            // Some file systems need room to remove something.
+            Err(error) if error.is_full() => self.leftover.push(number),
+            other => other?,
+        }
+        Ok(())
     }
 
     /// Sees to it that one spare is ready or in the making.
     pub(crate) fn want(&mut self) -> Result<(), Error> {
-        if self.ready.is_empty() && self.pending == 0 {
+        if self.ready.is_empty() && self.pending == 0 && !self.thrifty {
             let number = self.number();
             self.submit(Job::Fill { number })?;
         }
@@ -74,7 +104,8 @@ impl Spares {
 
     /// Takes a covered segment off the log, keeping its file if another spare is of use.
     pub(crate) fn take_back(&mut self, base: u64) -> Result<(), Error> {
-        if self.ready.len() + self.pending + self.leftover.len() < SPARES_MAX {
+        let kept = self.ready.len() + self.pending + self.leftover.len();
+        if kept < SPARES_MAX && !self.thrifty {
             let number = self.fresh_number();
             self.submit(Job::Recycle { base, number })
         } else {
@@ -129,6 +160,7 @@ impl Spares {
     fn note(&mut self, outcome: Outcome) -> Result<(), Error> {
         self.pending -= usize::from(outcome.fills);
         match outcome.result {
+            Ok(Some(spare)) if self.thrifty => self.remove(spare.number)?,
             Ok(spare) => self.ready.extend(spare),
             // Not needed yet; when it is, the roll will try again and say so.
             Err(error @ Error::Full { .. }) => warn!(%error, "cannot prepare a spare segment"),

@@ -135,7 +135,8 @@ impl Wal {
         // Whoever opens the directory next must not meet the thread that prepares spares.
         self.spares.stop()?;
         let ignore = |_: u64, _: &[u8]| Ok::<(), Error>(());
-        let (fresh, _) = Self::open_on(self.dir.disk(), self.options, covered, ignore)?;
+        let (mut fresh, _) = Self::open_on(self.dir.disk(), self.options, covered, ignore)?;
+        fresh.set_thrifty(self.spares.is_thrifty())?;
         let Some(there) = fresh.last.checked_sub(self.last) else {
             return Err(Error::Behind { directory: self.dir.path(""), last: fresh.last, covered: self.last });
         };
@@ -174,6 +175,14 @@ impl Wal {
             self.spares.take_back(covered.base)?;
         }
         Ok(count)
+    }
+
+    /// While thrifty, the log keeps no spares, those that it has are removed, and new segments are short: for an owner
+    /// that has no room for its snapshot. Said again, it also gives back what was in the making the last time.
+    pub fn set_thrifty(&mut self, thrifty: bool) -> Result<(), Error> {
+        self.check()?;
+        let set = self.spares.set_thrifty(thrifty);
+        self.guard(set)
     }
 
     /// Last committed sequence number; 0 in a new log.
@@ -232,7 +241,7 @@ impl Wal {
     /// Begins a new segment. Nothing is changed unless it succeeds.
     fn roll(&mut self, bytes: u64) -> Result<(), Error> {
         self.sync_current()?;
-        let spare = self.spares.take(self.options.rolled_bytes(bytes))?;
+        let spare = self.spares.take(self.options.rolled_bytes(bytes, self.spares.is_thrifty()))?;
         let number = spare.number;
         let placed = segment::place(&self.dir, spare, self.log, self.last + 1, self.current.as_previous());
         let fresh = match placed {

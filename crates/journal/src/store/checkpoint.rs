@@ -132,6 +132,7 @@ impl Checkpoints {
         log: &mut Wal,
     ) -> Result<(), StoreError> {
         self.running = false;
+        let log_failed = |source| StoreError::Log { path: folder.log(), source };
         let done = match outcome {
             Ok(done) => done,
             Err(error) if error.is_full() => {
@@ -139,15 +140,15 @@ impl Checkpoints {
                 warn!(%error, "cannot move messages to segments; trying again");
                 std::mem::take(&mut self.fresh).give_back(&mut shared.write());
                 self.retry_at = Some(Instant::now() + AGAIN);
-                return Ok(());
+                // Else the log, which every moved position makes longer, would take the room that the next attempt needs.
+                return log.set_thrifty(true).map_err(log_failed);
             }
             Err(error) => return Err(error),
         };
         self.retry_at = None;
         install(&mut shared.write(), &done.flushed);
-        let dropped = log
-            .drop_covered(done.sequence)
-            .map_err(|source| StoreError::Log { path: folder.log(), source })?;
+        let dropped = log.drop_covered(done.sequence).map_err(log_failed)?;
+        log.set_thrifty(false).map_err(log_failed)?;
         self.remove_old(&done, shared, folder)?;
         (self.ids, self.segments, self.sequence) = (done.ids, done.segments, done.sequence);
         self.asked.drain(..).for_each(|tell| tell(Ok(())));

@@ -31,6 +31,42 @@ fn dropped_segments_come_back_as_the_files_of_later_ones() {
 }
 
 #[test]
+fn a_thrifty_log_keeps_no_spares_and_begins_short_segments() {
+    let disk = SimDisk::new();
+    let options = Options { segment_bytes: 4 << 20, record_bytes_max: 1 << 20, ..SMALL };
+    let mut wal = open(&disk, options, 0).unwrap().wal;
+    let spares = |disk: &SimDisk| disk.files().keys().filter(|name| name.starts_with("spare-")).count();
+    let record = vec![7; 300 << 10];
+    let mut written = 0;
+    let mut write = |wal: &mut Wal, count| {
+        for _ in 0..count {
+            wal.append(&[&record]).unwrap();
+            wal.commit().unwrap();
+            written += 1;
+        }
+        written
+    };
+    write(&mut wal, 10);
+    assert_eq!((wal.segments(), spares(&disk)), (2, 1), "one is ready for the next segment");
+    wal.set_thrifty(true).unwrap();
+    assert_eq!(spares(&disk), 0);
+    write(&mut wal, 20);
+    let lengths: Vec<usize> =
+        segments(&disk.files()).iter().map(|name| disk.files()[name].len() >> 20).collect();
+    assert_eq!(lengths[..2], [1, 4], "{lengths:?}");
+    assert!(lengths.len() > 4 && lengths[2..].iter().all(|length| *length == 1), "{lengths:?}");
+    let covered = write(&mut wal, 1) - 1;
+    assert!(wal.drop_covered(covered).unwrap() > 2);
+    assert_eq!(spares(&disk), 0, "what is covered goes");
+    wal.set_thrifty(false).unwrap();
+    let last = write(&mut wal, 10);
+    assert_eq!((spares(&disk), wal.segments()), (1, 2), "all is as usual again");
+    drop(wal);
+    let after = open(&disk.power_cut(&mut Chance::new(3)), options, covered).unwrap();
+    assert!(after.records.iter().map(|(number, _)| *number).eq(covered + 1..=last));
+}
+
+#[test]
 fn only_wholly_covered_segments_are_dropped_and_never_the_current_one() {
     let disk = SimDisk::new();
     let mut wal = small_log(&disk);

@@ -10,10 +10,9 @@ use menagerie_testkit::eventually;
 use super::{Served, runtime, spot, topic};
 
 /// Mounts a small file system, of which only this process knows, over the data folder, puts a file there that can be taken
-/// away again, and becomes the journal. What is taken away makes room for a checkpoint and for segments of the log at once:
-/// with 60 MiB the log now and then takes what the checkpoint needs, and appends stay refused (a known fault, see
-/// `docs/journal.md`).
-pub const SMALL: &str = "mount -t tmpfs -o size=$1,mode=700 none \"$0\" && head -c 200M /dev/zero > \"$0/filler\" && shift && exec \"$@\"";
+/// away again, and becomes the journal. What is taken away makes room for a checkpoint, and for little else: the log must
+/// not take it.
+pub const SMALL: &str = "mount -t tmpfs -o size=$1,mode=700 none \"$0\" && head -c 60M /dev/zero > \"$0/filler\" && shift && exec \"$@\"";
 
 /// What to say to `unshare`: without privileges it takes a user namespace, too.
 pub fn unshare() -> &'static str {
@@ -75,7 +74,7 @@ async fn assert_all_there(client: &Client, ids: &[MessageId]) {
 
 #[test]
 fn a_full_disk_refuses_appends_and_resumes_when_there_is_room() {
-    let mut served = start("300m", &["--reserve", "0"]);
+    let mut served = start("160m", &["--reserve", "0"]);
     let client = served.client();
     let runtime = runtime();
     runtime.block_on(client.create_topic(&topic(), TopicConfig::default())).expect("a topic");
@@ -94,7 +93,7 @@ fn a_full_disk_refuses_appends_and_resumes_when_there_is_room() {
 
 #[test]
 fn before_the_disk_is_full_there_is_room_left_to_make_room() {
-    let mut served = start("540m", &[]);
+    let mut served = start("400m", &[]);
     let client = served.client();
     let runtime = runtime();
     runtime.block_on(client.create_topic(&topic(), TopicConfig::default())).expect("a topic");

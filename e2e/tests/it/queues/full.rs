@@ -18,7 +18,7 @@ fn fleet() -> (Fleet, PathBuf) {
     let data = user.folder().join("data");
     fs::create_dir_all(data.join("journal")).expect("a folder can be made");
     let path = data.to_str().expect("its name is text");
-    let line = ["unshare", unshare(), "sh", "-c", SMALL, path, "300m"];
+    let line = ["unshare", unshare(), "sh", "-c", SMALL, path, "160m"];
     let journal = ["--log-level", "warn", "journal", "--listen", "127.0.0.1:0", "--reserve", "0"];
     let journal = Process::spawn(&mut user.command_under(&line, &journal));
     let address = listening(&journal);
