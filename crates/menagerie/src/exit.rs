@@ -215,6 +215,14 @@ pub enum CliError {
         /// What looking for it said.
         source: std::io::Error,
     },
+    /// A journal could not take a backup, or not send all of it.
+    #[error("the journal on {path} gave no whole backup")]
+    NoWholeBackup {
+        /// The data folder.
+        path: String,
+        /// What happened.
+        source: std::io::Error,
+    },
     /// Nothing answers on the administration socket.
     #[error("no keeper runs on {path}")]
     NotRunning {
@@ -267,6 +275,7 @@ impl CliError {
                 "start it first, or name with --data the folder that it was given (the one above journal/)"
                     .to_owned()
             }
+            Self::NoWholeBackup { .. } => "try again; its log says more".to_owned(),
             Self::NotRunning { .. } => {
                 "start it first, or name with --data the folder that it was given (the one above keeper/)"
                     .to_owned()
@@ -330,6 +339,7 @@ impl CliError {
             Self::Ended { code } => *code,
             Self::Lost { .. } => 73,
             Self::Keeper(Failure::Store(_)) | Self::Store { .. } | Self::JournalStore { .. } => 74,
+            Self::NoWholeBackup { .. } => 74,
             Self::JournalServer(menagerie_journal::server::Failure::Store(_)) => 74,
             Self::Interrupted { signal } => u8::try_from(128 + signal).unwrap_or(1),
             Self::NobodyReads => 128 + 13,

@@ -125,18 +125,19 @@ impl Wal {
 
     /// Opens the log again in place, after a group could not be written for want of room: how much of it is there, only
     /// the disk can tell. Returns how many of its records are; these are durable and committed, and the others are gone.
-    /// `covered` is as in [`Wal::open`].
+    /// `covered` is as in [`Wal::open`]. From now on the log is thrifty, see [`Wal::set_thrifty`].
     ///
-    /// After [`Error::Full`] nothing has changed: try again when there is room. After any other error end the process.
+    /// After [`Error::Full`] nothing has changed, but that there are no spares: try again when there is room. After any other error end the process.
     pub fn reopen(&mut self, covered: u64) -> Result<u64, Error> {
         if !self.poison.as_ref().is_some_and(Error::is_unwritten) {
             return self.check().map(|()| 0);
         }
         // Whoever opens the directory next must not meet the thread that prepares spares.
         self.spares.stop()?;
+        self.spares.set_thrifty(true)?;
         let ignore = |_: u64, _: &[u8]| Ok::<(), Error>(());
         let (mut fresh, _) = Self::open_on(self.dir.disk(), self.options, covered, ignore)?;
-        fresh.set_thrifty(self.spares.is_thrifty())?;
+        fresh.set_thrifty(true)?;
         let Some(there) = fresh.last.checked_sub(self.last) else {
             return Err(Error::Behind { directory: self.dir.path(""), last: fresh.last, covered: self.last });
         };

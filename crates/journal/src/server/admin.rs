@@ -1,5 +1,5 @@
 //! The administration socket: a Unix socket in the data folder, for its owner alone. `backup` on a line is answered with
-//! `ok` on a line and a backup behind it, or with `error REASON`.
+//! `ok BYTES` on a line and a backup of that length behind it, or with `error REASON`.
 
 use std::fs::{self, File, Permissions};
 use std::io::{self, BufRead as _, BufReader, BufWriter, Read as _, Write as _};
@@ -17,6 +17,8 @@ use crate::store::Store;
 const SOCKET: &str = "admin.sock";
 /// A client that neither asks nor reads for so long is dropped.
 const PATIENCE: Duration = Duration::from_secs(30);
+/// So long a backup may take to begin.
+const PATIENCE_FOR_CHECKPOINT: Duration = Duration::from_secs(300);
 const QUESTION_BYTES_MAX: u64 = 256;
 
 /// The path by which the kernel takes a socket in `folder`: their length is limited, that of folders is not.
@@ -60,25 +62,45 @@ fn answer(store: &Store, stream: &UnixStream) -> io::Result<()> {
     let mut out = BufWriter::with_capacity(256 << 10, stream);
     match question.trim_end() {
         "backup" => {
-            writeln!(out, "ok")?;
-            let bytes = store.backup(&mut out).map_err(|error| io::Error::other(error.to_string()))?;
-            info!(bytes, "backup taken");
+            // What can go wrong does so before the `ok`, but for what cuts the stream short.
+            match store.backup() {
+                Ok(backup) => {
+                    let bytes = backup.bytes();
+                    writeln!(out, "ok {bytes}")?;
+                    backup.write(&mut out)?;
+                    info!(bytes, "backup taken");
+                }
+                Err(error) => {
+                    warn!(%error, "cannot take a backup");
+                    writeln!(out, "error {}", told(&error))?;
+                }
+            }
         }
         other => writeln!(out, "error unknown question {other:?}")?,
     }
     out.flush()
 }
 
-/// Asks the running journal for a backup and gives the stream behind the `ok`.
-pub fn request_backup(folder: &Path) -> io::Result<impl io::Read> {
+/// An error and what caused it, on one line.
+fn told(error: &dyn std::error::Error) -> String {
+    let causes = std::iter::successors(error.source(), |error| error.source());
+    causes.fold(error.to_string(), |told, cause| format!("{told}: {cause}")).replace('\n', " ")
+}
+
+/// Asks the running journal for a backup and gives the stream behind the `ok`, and how long it must be.
+pub fn request_backup(folder: &Path) -> io::Result<(impl io::Read, u64)> {
     let stream = UnixStream::connect(short_path(&File::open(folder)?))?;
-    stream.set_read_timeout(Some(PATIENCE))?;
+    // A checkpoint comes first, and perhaps somebody else's backup.
+    stream.set_read_timeout(Some(PATIENCE_FOR_CHECKPOINT))?;
     (&stream).write_all(b"backup\n")?;
     let mut reader = BufReader::new(stream);
     let mut answer = String::new();
     reader.read_line(&mut answer)?;
-    match answer.trim_end() {
-        "ok" => Ok(reader),
-        other => Err(io::Error::other(other.trim_start_matches("error ").to_owned())),
-    }
+    let answer = answer.trim_end();
+    let Some(bytes) = answer.strip_prefix("ok ").and_then(|bytes| bytes.parse().ok()) else {
+        let reason = if answer.is_empty() { "it went away" } else { answer.trim_start_matches("error ") };
+        return Err(io::Error::other(reason.to_owned()));
+    };
+    reader.get_ref().set_read_timeout(Some(PATIENCE))?;
+    Ok((reader.take(bytes), bytes))
 }

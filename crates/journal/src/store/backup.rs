@@ -31,14 +31,33 @@ struct Piece {
     bytes: u64,
 }
 
+/// A consistent copy that can be written: all that belongs to it is open.
+pub(crate) struct Backup(Vec<Piece>);
+
+impl Backup {
+    /// How long the stream is.
+    pub(crate) fn bytes(&self) -> u64 {
+        let pieces = self.0.iter().map(|piece| (1 + piece.name.len() + 8) as u64 + piece.bytes).sum::<u64>();
+        // The magic word and the version in front; an empty name and the checksum behind.
+        12 + pieces + 5
+    }
+
+    /// Writes all of it, or fails.
+    pub(crate) fn write(&self, out: &mut dyn Write) -> io::Result<()> {
+        let written = write(&self.0, out)?;
+        debug_assert_eq!(written, self.bytes());
+        Ok(())
+    }
+}
+
 impl Store {
-    /// Writes a consistent copy of everything up to now. Returns its bytes.
-    pub fn backup(&self, out: &mut dyn Write) -> Result<u64, StoreError> {
+    /// A consistent copy of everything up to now.
+    pub(crate) fn backup(&self) -> Result<Backup, StoreError> {
         let mut attempt = 0;
-        let pieces = loop {
+        loop {
             self.checkpoint()?;
             match self.pieces() {
-                Ok(pieces) => break pieces,
+                Ok(pieces) => return Ok(Backup(pieces)),
                 Err(StoreError::Io { source, .. })
                     if source.kind() == io::ErrorKind::NotFound && attempt < ATTEMPTS =>
                 {
@@ -46,9 +65,7 @@ impl Store {
                 }
                 Err(error) => return Err(error),
             }
-        };
-        let path = self.data();
-        write(&pieces, out).map_err(StoreError::io("back up", path))
+        }
     }
 
     /// Everything that the newest snapshot names, opened: so it stays, whatever is removed meanwhile.

@@ -140,8 +140,7 @@ impl Checkpoints {
                 warn!(%error, "cannot move messages to segments; trying again");
                 std::mem::take(&mut self.fresh).give_back(&mut shared.write());
                 self.retry_at = Some(Instant::now() + AGAIN);
-                // Else the log, which every moved position makes longer, would take the room that the next attempt needs.
-                return log.set_thrifty(true).map_err(log_failed);
+                return self.save_room(log, folder);
             }
             Err(error) => return Err(error),
         };
@@ -154,6 +153,12 @@ impl Checkpoints {
         self.asked.drain(..).for_each(|tell| tell(Ok(())));
         debug!(sequence = self.sequence, segments = self.segments.len(), dropped, "checkpoint");
         Ok(())
+    }
+
+    /// Leaves all room to the next checkpoint. Else the log, which every moved position makes longer, would take it for its
+    /// next file, and appends would be refused for ever.
+    pub(crate) fn save_room(&self, log: &mut Wal, folder: &Folder) -> Result<(), StoreError> {
+        log.set_thrifty(true).map_err(|source| StoreError::Log { path: folder.log(), source })
     }
 
     fn remove_old(&self, done: &Done, shared: &Shared, folder: &Folder) -> Result<(), StoreError> {

@@ -99,6 +99,10 @@ impl LogLoop {
     }
 
     fn serve(&mut self) -> Result<End, StoreError> {
+        if self.shared.read().fresh_bytes >= self.shared.config.flush_bytes {
+            // So it is after a full disk, also if the process has ended meanwhile: the first checkpoint needs the room.
+            self.checkpoints.save_room(&mut self.log, &self.folder)?;
+        }
         loop {
             let (mut wishes, flushed, stopping) = self.wait();
             self.settle(stopping)?;

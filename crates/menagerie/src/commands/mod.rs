@@ -1,5 +1,6 @@
 //! One file per verb: arguments, one call, one print.
 
+mod backup_file;
 pub mod check;
 pub mod completions;
 pub mod config;

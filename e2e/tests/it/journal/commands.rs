@@ -74,6 +74,34 @@ fn a_journal_is_listed_read_backed_up_verified_and_restored() {
     assert_eq!(again, cat);
 }
 
+/// A backup breaks off, here because a segment is not as long as it was: the older one stays, whole.
+#[test]
+fn half_a_backup_does_not_replace_a_whole_one() {
+    let served = Served::start();
+    let client = served.client();
+    runtime().block_on(async {
+        client.create_topic(&topic(), TopicConfig::default()).await.expect("a topic");
+        let message = NewMessage::new(vec![7; 1000]);
+        client.commit(Commit::append(spot(1), message)).await.expect("appended");
+    });
+    let folder = served.data();
+    let data = folder.to_str().expect("its name is text");
+    let file = folder.join("backup");
+    let command = ["journal", "backup", file.to_str().expect("its name is text"), "--data", data];
+    text(&menagerie(&command));
+    let whole = std::fs::read(&file).expect("it is there");
+    for segment in std::fs::read_dir(folder.join("journal/segments")).expect("they are there") {
+        let segment = std::fs::OpenOptions::new().write(true).open(segment.expect("a file").path());
+        segment.and_then(|file| file.set_len(10)).expect("it can be cut");
+    }
+    let failed = menagerie(&command);
+    let said = String::from_utf8_lossy(&failed.stderr);
+    assert_eq!(failed.status.code(), Some(74), "{said}");
+    assert!(said.contains("it broke off after") && said.contains(data), "{said}");
+    assert!(std::fs::read(&file).expect("it is there") == whole, "the older one is as it was");
+    assert!(!folder.join("backup.partial").exists());
+}
+
 /// Whatever was wrong with the file, the folder stays as it was: the right command works afterwards.
 fn refuse_to_restore_what_is_no_backup(whole: &str, data: &str) {
     let bytes = std::fs::read(whole).expect("the backup is there");

@@ -1,6 +1,8 @@
 //! kill -9 at any moment under mixed load: every acknowledged commit is there, whole; none is there in part.
 
 use std::env;
+use std::path::Path;
+use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
@@ -11,7 +13,7 @@ use menagerie_journal::{
     Append, Client, Commit, Consumer, Edit, Fence, Journal, JournalError, MessageId, Move, NewMessage, Read,
     StateWrite, TopicConfig,
 };
-use menagerie_testkit::eventually;
+use menagerie_testkit::{binary, eventually};
 
 use super::{Served, runtime, spot, topic};
 use crate::dice::{Dice, seed};
@@ -77,6 +79,26 @@ async fn work(client: Client, worker: u32, stop: Arc<AtomicBool>, done: Arc<Atom
     number
 }
 
+/// Takes backups all the time: each is a checkpoint, so kills meet those, too. One that is said to be whole must be. Returns
+/// how many were.
+fn back_up(folder: &Path, stop: &AtomicBool) -> usize {
+    let file = folder.join("backup");
+    let run = |verb: &str, data: &Path| {
+        let mut command = Command::new(binary());
+        command.args(["journal", verb]).arg(&file).arg("--data").arg(data).output().expect("it can be run")
+    };
+    let mut whole = 0;
+    while !stop.load(Ordering::SeqCst) {
+        if run("backup", folder).status.success() {
+            let elsewhere = tempfile::tempdir().expect("a temporary folder");
+            let restored = run("restore", elsewhere.path());
+            assert!(restored.status.success(), "{}", String::from_utf8_lossy(&restored.stderr));
+            whole += 1;
+        }
+    }
+    whole
+}
+
 async fn numbers(client: &Client, partition: u32) -> Vec<u64> {
     let (mut found, mut after) = (Vec::new(), MessageId::ZERO);
     loop {
@@ -109,6 +131,10 @@ fn nothing_acknowledged_is_lost_to_kill_9_and_nothing_is_there_in_part() {
             thread::spawn(move || super::runtime().block_on(work(client, worker, stop, done)))
         })
         .collect();
+    let backups = thread::spawn({
+        let (folder, stop) = (served.data(), stop.clone());
+        move || back_up(&folder, &stop)
+    });
     for _ in 0..kills {
         let target = done.load(Ordering::SeqCst) + dice.below(COMMITS_MAX);
         eventually("commits", || {
@@ -120,6 +146,7 @@ fn nothing_acknowledged_is_lost_to_kill_9_and_nothing_is_there_in_part() {
     stop.store(true, Ordering::SeqCst);
     let counts: Vec<u64> =
         workers.into_iter().map(|worker| worker.join().expect("it found nothing wrong")).collect();
+    assert!(backups.join().expect("all that were whole could be restored") > 0, "there were some");
     served.crash();
     let client = served.client();
     for (worker, count) in (0..WORKERS).zip(counts) {

@@ -3,9 +3,11 @@
 use std::fs;
 
 use menagerie_journal::{
-    Append, Client, Commit, Consumer, Fence, Journal, JournalError, MessageId, NewMessage, Read, TopicConfig,
+    Append, Client, Commit, Consumer, Fence, Journal, JournalError, MessageId, Move, NewMessage, Read,
+    TopicConfig,
 };
 use menagerie_testkit::eventually;
+use rustix::process::{Pid, Signal, kill_process};
 
 use super::{Served, runtime, spot, topic};
 
@@ -14,15 +16,18 @@ use super::{Served, runtime, spot, topic};
 /// not take it.
 pub const SMALL: &str = "mount -t tmpfs -o size=$1,mode=700 none \"$0\" && head -c 60M /dev/zero > \"$0/filler\" && shift && exec \"$@\"";
 
+/// The same, and when the journal has ended there is room, and another one begins.
+const TWICE: &str = "mount -t tmpfs -o size=$1,mode=700 none \"$0\" && head -c 60M /dev/zero > \"$0/filler\" && shift && { \"$@\"; rm \"$0/filler\"; exec \"$@\"; }";
+
 /// What to say to `unshare`: without privileges it takes a user namespace, too.
 pub fn unshare() -> &'static str {
     if rustix::process::geteuid().is_root() { "-m" } else { "-rm" }
 }
 
-fn start(size: &str, args: &[&str]) -> Served {
+fn start(script: &str, size: &str, args: &[&str]) -> Served {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let path = folder.path().to_str().expect("its name is text").to_owned();
-    Served::start_in(folder, &["unshare", unshare(), "sh", "-c", SMALL, &path, size], args)
+    Served::start_in(folder, &["unshare", unshare(), "sh", "-c", script, &path, size], args)
 }
 
 /// Does not compress.
@@ -74,7 +79,7 @@ async fn assert_all_there(client: &Client, ids: &[MessageId]) {
 
 #[test]
 fn a_full_disk_refuses_appends_and_resumes_when_there_is_room() {
-    let mut served = start("160m", &["--reserve", "0"]);
+    let mut served = start(SMALL, "160m", &["--reserve", "0"]);
     let client = served.client();
     let runtime = runtime();
     runtime.block_on(client.create_topic(&topic(), TopicConfig::default())).expect("a topic");
@@ -91,9 +96,37 @@ fn a_full_disk_refuses_appends_and_resumes_when_there_is_room() {
     runtime.block_on(assert_all_there(&client, &ids));
 }
 
+/// What is in memory only must move to segments before anything else can come: the log, which is the first to be written
+/// to, must leave the room to that.
+#[test]
+fn a_journal_killed_on_a_full_disk_goes_on_when_there_is_room() {
+    let served = start(TWICE, "160m", &["--reserve", "0"]);
+    let client = served.client();
+    let runtime = runtime();
+    let (consumer, fence) = (Consumer::new("worker").expect("a name"), Fence::new(1, 1));
+    runtime.block_on(client.create_topic(&topic(), TopicConfig::default())).expect("a topic");
+    runtime.block_on(client.open(&spot(1), &consumer, fence)).expect("it is not an append");
+    let mut ids = Vec::new();
+    runtime.block_on(fill(&client, &mut ids));
+    let lock = fs::read_to_string(served.seen().join("journal/lock")).expect("it is there");
+    let journal = lock.trim().parse().ok().and_then(Pid::from_raw).expect("who has locked the folder");
+    kill_process(journal, Signal::KILL).expect("it runs");
+    let position = *ids.last().expect("there was room at first");
+    eventually("it is back", || {
+        let (partition, consumer) = (spot(1), consumer.clone());
+        let commit =
+            Commit { moves: vec![Move { partition, consumer, fence, position }], ..Commit::default() };
+        runtime.block_on(client.commit(commit)).ok()
+    });
+    for _ in 0..100 {
+        ids.push(eventually("room", || runtime.block_on(append(&client, ids.len() as u64)).ok()));
+    }
+    runtime.block_on(assert_all_there(&client, &ids));
+}
+
 #[test]
 fn before_the_disk_is_full_there_is_room_left_to_make_room() {
-    let mut served = start("400m", &[]);
+    let mut served = start(SMALL, "400m", &[]);
     let client = served.client();
     let runtime = runtime();
     runtime.block_on(client.create_topic(&topic(), TopicConfig::default())).expect("a topic");
