@@ -5,7 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use crate::fence::Fence;
-use crate::id::{MessageId, Ticks};
+use crate::id::{DelayedId, MessageId, Ticks};
 use crate::read::Message;
 use crate::topic::{Consumer, PartitionId};
 
@@ -99,6 +99,13 @@ pub enum Edit {
         /// Which one.
         id: MessageId,
     },
+    /// Takes a message back that is not visible yet: it never will be. Its dedup id stays used.
+    Cancel {
+        /// Where it was to go.
+        partition: PartitionId,
+        /// Which one.
+        id: DelayedId,
+    },
 }
 
 /// What came of a commit, in the order of its parts.
@@ -115,8 +122,8 @@ pub struct Committed {
 pub enum Appended {
     /// It is a message with this id.
     At(MessageId),
-    /// It will be one when it is due.
-    Delayed,
+    /// It will be one when it is due; until then this is how it is called.
+    Delayed(DelayedId),
     /// Its dedup id was used before: by this message, or by a delayed one (`None`). Nothing was added.
     Duplicate(Option<MessageId>),
 }
@@ -126,7 +133,7 @@ impl Appended {
     pub fn id(self) -> Option<MessageId> {
         match self {
             Self::At(id) => Some(id),
-            Self::Delayed => None,
+            Self::Delayed(_) => None,
             Self::Duplicate(id) => id,
         }
     }
@@ -135,11 +142,11 @@ impl Appended {
 /// What became of an edit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Edited {
-    /// A message was replaced or removed.
+    /// A message was replaced, removed or cancelled.
     Changed,
     /// There was no such message, and now there is.
     Inserted,
-    /// There was no such message: nothing to remove; or it is behind what was trimmed, and stays so.
+    /// There was no such message: nothing to remove or to cancel; or it is behind what was trimmed, and stays so.
     Missing,
 }
 

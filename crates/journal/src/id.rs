@@ -12,7 +12,7 @@ const UNIX_EPOCH_TICKS: u64 = 0x01B2_1DD2_1381_4000;
 const TICKS_PER_SECOND: u64 = 10_000_000;
 const NANOS_PER_TICK: u32 = 100;
 /// A version 1 UUID has room for 60 bits of time: until the year 5236.
-const TICKS_MAX: u64 = (1 << 60) - 1;
+pub(crate) const TICKS_MAX: u64 = (1 << 60) - 1;
 /// Clock sequence and node of every id that we assign. The id is unique within its partition by its time alone, so these
 /// carry nothing; the node has the bit that says that it is no hardware address.
 const SUFFIX: u64 = 0x8000_016d_656e_6167;
@@ -27,10 +27,26 @@ pub struct Ticks(pub u64);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 pub struct MessageId(pub Ticks);
 
+/// A message that is not due yet: it gets its id when it is. They are in order of when they are due.
+///
+/// Written as a UUID of version 8: nobody can take it for the id of a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+pub struct DelayedId {
+    /// When it is due.
+    pub due: Ticks,
+    /// When it was put, by the journal's clock. No two that a journal holds have the same.
+    pub put: Ticks,
+}
+
 /// A text is no message id.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("{0:?} is not a message id: expected a UUID of version 1, or seconds with at most 7 decimals")]
 pub struct IdError(String);
+
+/// A text is no id of a delayed message.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("{0:?} is not the id of a delayed message: expected a UUID of version 8")]
+pub struct DelayedIdError(String);
 
 impl Ticks {
     /// The time of the wall clock.
@@ -138,18 +154,61 @@ impl MessageId {
     }
 }
 
+impl DelayedId {
+    /// Before every one of them: what a reader that begins has seen.
+    pub const ZERO: Self = Self { due: Ticks(0), put: Ticks(0) };
+
+    /// The time when it is due comes first, so that texts are in order, too.
+    fn to_uuid(self) -> u128 {
+        let (due, put) = (u128::from(self.due.0 & TICKS_MAX), u128::from(self.put.0 & TICKS_MAX));
+        due >> 12 << 80 | 8 << 76 | (due & 0xfff) << 64 | 0b10 << 62 | put
+    }
+
+    fn from_uuid(uuid: u128) -> Option<Self> {
+        let due = (uuid >> 80 << 12 | uuid >> 64 & 0xfff) as u64;
+        let id = Self { due: Ticks(due), put: Ticks(uuid as u64 & TICKS_MAX) };
+        // Whatever else is in it is nothing of ours.
+        (id.to_uuid() == uuid).then_some(id)
+    }
+}
+
+fn write_uuid(uuid: u128, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    write!(
+        f,
+        "{:08x}-{:04x}-{:04x}-{:04x}-{:012x}",
+        uuid >> 96,
+        uuid >> 80 & 0xffff,
+        uuid >> 64 & 0xffff,
+        uuid >> 48 & 0xffff,
+        uuid & 0xffff_ffff_ffff
+    )
+}
+
+/// Any case, with or without dashes.
+fn read_uuid(text: &str) -> Option<u128> {
+    let hex: String = text.chars().filter(|c| *c != '-').collect();
+    let is_one = hex.len() == 32 && hex.bytes().all(|byte| byte.is_ascii_hexdigit());
+    u128::from_str_radix(&hex, 16).ok().filter(|_| is_one)
+}
+
 impl fmt::Display for MessageId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let uuid = self.to_uuid();
-        write!(
-            f,
-            "{:08x}-{:04x}-{:04x}-{:04x}-{:012x}",
-            uuid >> 96,
-            uuid >> 80 & 0xffff,
-            uuid >> 64 & 0xffff,
-            uuid >> 48 & 0xffff,
-            uuid & 0xffff_ffff_ffff
-        )
+        write_uuid(self.to_uuid(), f)
+    }
+}
+
+impl fmt::Display for DelayedId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write_uuid(self.to_uuid(), f)
+    }
+}
+
+impl FromStr for DelayedId {
+    type Err = DelayedIdError;
+
+    /// Takes a UUID (any case, with or without dashes).
+    fn from_str(text: &str) -> Result<Self, DelayedIdError> {
+        read_uuid(text).and_then(Self::from_uuid).ok_or_else(|| DelayedIdError(text.to_owned()))
     }
 }
 
@@ -158,12 +217,10 @@ impl FromStr for MessageId {
 
     /// Takes a UUID (any case, with or without dashes) or seconds.
     fn from_str(text: &str) -> Result<Self, IdError> {
-        let hex: String = text.chars().filter(|c| *c != '-').collect();
-        if hex.len() == 32 && hex.bytes().all(|byte| byte.is_ascii_hexdigit()) {
-            let uuid = u128::from_str_radix(&hex, 16).ok().and_then(Self::from_uuid);
-            return uuid.ok_or_else(|| IdError(text.to_owned()));
+        match read_uuid(text) {
+            Some(uuid) => Self::from_uuid(uuid).ok_or_else(|| IdError(text.to_owned())),
+            None => Self::from_seconds(text),
         }
-        Self::from_seconds(text)
     }
 }
 
@@ -200,5 +257,22 @@ mod tests {
         }
         // A UUID of version 1 made elsewhere keeps its time.
         assert!("6ba7b810-9dad-11d1-80b4-00c04fd430c8".parse::<MessageId>().is_ok());
+    }
+
+    #[test]
+    fn an_id_of_a_delayed_message_is_in_order_as_text_and_never_taken_for_another() {
+        let id = |due, put| DelayedId { due: Ticks(due), put: Ticks(put) };
+        let ids = [DelayedId::ZERO, id(0, 1), id(0xfff, TICKS_MAX), id(0x1000, 0), id(TICKS_MAX, TICKS_MAX)];
+        assert!(ids.is_sorted() && ids.map(|id| id.to_string()).is_sorted());
+        for id in ids {
+            let text = id.to_string();
+            assert_eq!(text.parse(), Ok(id));
+            assert_eq!(text.to_uppercase().replace('-', "").parse(), Ok(id));
+            assert!(text.parse::<MessageId>().is_err(), "{text}");
+        }
+        let message = MessageId(Ticks::now());
+        for text in [&message.to_string(), &message.seconds(), "", "6ba7b810-9dad-81d1-30b4-00c04fd430c8"] {
+            assert!(text.parse::<DelayedId>().is_err(), "{text}");
+        }
     }
 }

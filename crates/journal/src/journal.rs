@@ -18,7 +18,7 @@ pub type Reply<'a, T> = Pin<Box<dyn Future<Output = Result<T, JournalError>> + S
 /// # Promises
 /// - *Durable*: what a call answered is there after any crash. Nobody sees what is not durable.
 /// - *Atomic*: a [`Commit`] happens whole or not at all: its appends to any partitions, the positions that it moves, the
-///   state that it writes, the messages that it replaces or removes. All topics that one commit names are of one
+///   state that it writes, the messages that it replaces, removes or cancels. All topics that one commit names are of one
 ///   [`Group`](crate::Group), the atomic domain: in our store all groups of a journal could be one, but a cluster
 ///   engine has atomic batches only within, say, one stream; so a group is what must fit into one stream.
 /// - *Ordered*: the ids of a partition rise strictly, in the order in which commits became durable. A reader that asks

@@ -27,7 +27,7 @@ pub use client::Client;
 pub use commit::{Append, Appended, Commit, Committed, Edit, Edited, Move, NewMessage, Opened, StateWrite};
 pub use error::{JournalError, Remedy};
 pub use fence::Fence;
-pub use id::{MessageId, Ticks};
+pub use id::{DelayedId, MessageId, Ticks};
 pub use journal::{Journal, Reply};
 pub use read::{Batch, Message, Order, Read};
 pub use server::Server;

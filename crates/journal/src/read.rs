@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use crate::id::{MessageId, Ticks};
+use crate::id::{DelayedId, MessageId, Ticks};
 use crate::topic::PartitionId;
 
 /// Bytes of one answer, unless the reader says otherwise. One message is always given, whatever its size.
@@ -37,6 +37,9 @@ pub struct Read {
     pub bytes_max: u32,
     /// When there are none, wait so long for the first one.
     pub wait: Duration,
+    /// Messages that are not due yet instead, the next one first: those behind this one. Then `after`, `before`, `order` and
+    /// `wait` have no meaning.
+    pub delayed: Option<DelayedId>,
 }
 
 impl Read {
@@ -50,7 +53,13 @@ impl Read {
             limit: u32::MAX,
             bytes_max: BATCH_BYTES,
             wait: Duration::ZERO,
+            delayed: None,
         }
+    }
+
+    /// What is not due yet, behind one of them; [`DelayedId::ZERO`] for all.
+    pub fn delayed(partition: PartitionId, after: DelayedId) -> Self {
+        Self { delayed: Some(after), ..Self::after(partition, MessageId::ZERO) }
     }
 
     /// From this one on, itself included.
@@ -103,6 +112,22 @@ pub struct Batch {
     /// Some of what was asked for was dropped by retention or a trim: all up to this id is gone. Told to every reader that
     /// asks for something before it, so also to one that begins at zero.
     pub gap: Option<MessageId>,
-    /// The newest id that the partition has given away. A reader that has it has seen everything.
+    /// The newest id that the partition has given away. A reader that has it has seen everything. Of delayed messages, the
+    /// time at which the newest of the journal was put.
     pub last: MessageId,
+    /// Which one each message is, where delayed ones were asked for. Their own ids say when they were put; how long they
+    /// live counts from when they are due.
+    pub delayed: Vec<DelayedId>,
+}
+
+impl Batch {
+    /// Messages as they wait, and which ones they are: how long they live is turned into when their life ends.
+    pub(crate) fn waiting(self, ids: Vec<DelayedId>) -> Self {
+        let mortal = |(mut message, id): (Message, &DelayedId)| {
+            message.expires = message.expires.map(|life| Ticks(id.due.0.saturating_add(life.0)));
+            message
+        };
+        let messages = self.messages.into_iter().zip(&ids).map(mortal).collect();
+        Self { messages, delayed: ids, ..self }
+    }
 }

@@ -115,12 +115,12 @@ fn beginning(text: &str, bytes_max: usize) -> &str {
 
 /// Commits; makes the place for failed messages if there is none, as for queues that others made.
 pub async fn commit(books: &Books, commit: Commit) -> Result<(), JournalError> {
-    match books.journal.commit(commit.clone()).await {
+    match books.commit(commit.clone()).await {
         Err(JournalError::NoTopic { topic }) if topic != books.partition.topic => {
             let config = TopicConfig { dedup_window: FAILED_DEDUP_WINDOW, ..TopicConfig::partitions(1) };
             books.journal.create_topic(&topic, config).await?;
-            books.journal.commit(commit).await.map(drop)
+            books.commit(commit).await
         }
-        outcome => outcome.map(drop),
+        outcome => outcome,
     }
 }

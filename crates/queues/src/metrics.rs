@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use menagerie_journal::{MessageId, Ticks};
 use menagerie_znodes::queues::{PartitionName, QueueName};
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
@@ -65,6 +66,24 @@ impl Reason {
     }
 }
 
+/// What a journal was asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Call {
+    /// For messages.
+    Read,
+    /// To store something.
+    Commit,
+}
+
+impl Call {
+    fn word(self) -> &'static str {
+        match self {
+            Self::Read => "read",
+            Self::Commit => "commit",
+        }
+    }
+}
+
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct OutcomeLabels {
     queue: String,
@@ -74,6 +93,11 @@ struct OutcomeLabels {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct ReasonLabels {
     reason: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct CallLabels {
+    call: &'static str,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -88,7 +112,7 @@ pub struct Metrics {
     messages: Family<OutcomeLabels, Counter>,
     task_seconds: Histogram,
     record_seconds: Histogram,
-    journal_seconds: Histogram,
+    journal_seconds: Family<CallLabels, Histogram, fn() -> Histogram>,
     rebalances: Family<ReasonLabels, Counter>,
     partitions: Gauge,
     lag: Family<PartitionLabels, Gauge>,
@@ -97,12 +121,11 @@ pub struct Metrics {
 impl Metrics {
     /// Registers all of them.
     pub fn new(registry: &mut Registry) -> Self {
-        let histogram = || Histogram::new(exponential_buckets(0.000_1, 2.0, 20));
         let metrics = Self {
             messages: Family::default(),
             task_seconds: histogram(),
             record_seconds: histogram(),
-            journal_seconds: histogram(),
+            journal_seconds: Family::new_with_constructor(histogram),
             rebalances: Family::default(),
             partitions: Gauge::default(),
             lag: Family::default(),
@@ -114,7 +137,7 @@ impl Metrics {
         registry.register_with_unit("task", "Time of a task", seconds.clone(), m.task_seconds.clone());
         let what = "Time to record that a message is processed";
         registry.register_with_unit("record", what, seconds.clone(), m.record_seconds.clone());
-        let what = "Time until the journal had stored how far partitions have come";
+        let what = "Time until the journal has answered, by what it was asked; without the time for which a read had to wait for messages";
         registry.register_with_unit("journal", what, seconds, m.journal_seconds.clone());
         let what = "Times that this worker has assigned partitions anew, by reason";
         registry.register("rebalances", what, m.rebalances.clone());
@@ -136,8 +159,19 @@ impl Metrics {
         self.record_seconds.observe(time.as_secs_f64());
     }
 
-    pub(crate) fn journal(&self, time: Duration) {
-        self.journal_seconds.observe(time.as_secs_f64());
+    /// A journal has stored something, or refused it.
+    pub(crate) fn commit(&self, time: Duration) {
+        self.journal(Call::Commit, time);
+    }
+
+    /// A journal has given messages.
+    pub(crate) fn read(&self, time: Duration, first: MessageId, now: Ticks) {
+        self.journal(Call::Read, without_waiting(time, first, now));
+    }
+
+    fn journal(&self, call: Call, time: Duration) {
+        let labels = CallLabels { call: call.word() };
+        self.journal_seconds.get_or_create(&labels).observe(time.as_secs_f64());
     }
 
     pub(crate) fn rebalance(&self, rebalance: &Rebalance) {
@@ -158,6 +192,32 @@ impl Metrics {
     }
 }
 
+fn histogram() -> Histogram {
+    Histogram::new(exponential_buckets(0.000_1, 2.0, 20))
+}
+
+/// A read may wait for the first message for minutes. Its id says when that came: what was before is not the journal's time.
+/// Where the journal's clock is another's, this is off by as much, but never longer than the read took.
+fn without_waiting(time: Duration, first: MessageId, now: Ticks) -> Duration {
+    now.since(first.0).min(time)
+}
+
 fn labels(partition: &PartitionName) -> PartitionLabels {
     PartitionLabels { queue: partition.queue().to_string(), partition: u32::from(partition.number()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn time_for_which_a_read_waited_is_not_counted() {
+        let now = Ticks::now();
+        let (second, minute) = (Duration::from_secs(1), Duration::from_secs(60));
+        let came = |ago| MessageId(now.minus(ago));
+        assert_eq!(without_waiting(second, came(minute), now), second, "it was there");
+        assert_eq!(without_waiting(minute, came(second), now), second, "it was waited for");
+        let ahead = MessageId(now.plus(second));
+        assert_eq!(without_waiting(minute, ahead, now), Duration::ZERO, "the journal's clock is ahead");
+    }
 }

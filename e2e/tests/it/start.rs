@@ -5,6 +5,8 @@ use std::net::TcpListener;
 use menagerie_testkit::{End, Keeper, Process, Server};
 use tempfile::TempDir;
 
+use crate::up::up;
+
 fn folder() -> TempDir {
     tempfile::tempdir().expect("a temporary directory can be made")
 }
@@ -51,20 +53,7 @@ fn taken_port_is_reported_with_its_owner_and_the_flag_to_change_it() {
     assert_end(&keeper(&["--metrics", &address]), 1, &[&address, &us, "--metrics"]);
     let data = folder();
     let data = data.path().to_str().expect("its name is text");
-    let up = Process::menagerie([
-        "up",
-        "--data",
-        data,
-        "--keeper-listen",
-        &address,
-        "--slots-listen",
-        "127.0.0.1:0",
-        "--journal-listen",
-        "127.0.0.1:0",
-        "--queue-listen",
-        "127.0.0.1:0",
-    ])
-    .wait_for_end();
+    let up = Process::menagerie(up(&["--data", data, "--keeper-listen", &address])).wait_for_end();
     assert_end(&up, 1, &[&address, &us, "--keeper-listen"]);
 }
 

@@ -6,6 +6,8 @@ use std::process::Command;
 use menagerie_testkit::{DEADLINE, Process, binary};
 use rustix::process::Signal;
 
+use crate::up::up;
+
 /// Waits until somebody says this line.
 #[track_caller]
 fn hear(socket: &UnixDatagram, wanted: &str) {
@@ -40,8 +42,5 @@ fn systemd_is_told_of_a_keeper() {
 
 #[test]
 fn systemd_is_told_of_everything_together() {
-    let listen = ["--keeper-listen", "--journal-listen", "--slots-listen", "--queue-listen"];
-    let args: Vec<&str> =
-        ["up"].into_iter().chain(listen.into_iter().flat_map(|at| [at, "127.0.0.1:0"])).collect();
-    says_when_it_is_ready_and_when_it_stops(&args);
+    says_when_it_is_ready_and_when_it_stops(&up(&[]));
 }

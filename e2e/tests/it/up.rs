@@ -9,26 +9,20 @@ use rustix::process::Signal;
 
 use crate::ask::{create, done};
 
+/// Where it listens.
+const LISTEN: [&str; 4] = ["--keeper-listen", "--journal-listen", "--queue-listen", "--slots-listen"];
+
+/// `menagerie up` with these words, on any ports that are free where they do not say otherwise.
+pub fn up<'a>(more: &[&'a str]) -> Vec<&'a str> {
+    let free = LISTEN.into_iter().filter(|flag| !more.contains(flag)).flat_map(|flag| [flag, "127.0.0.1:0"]);
+    ["up"].into_iter().chain(free).chain(more.iter().copied()).collect()
+}
+
 #[test]
 fn up_says_where_it_is_and_takes_it_back_on_ctrl_c() {
     let root = tempfile::tempdir().expect("a temporary directory can be made");
     let data = root.path().to_str().expect("its name is text");
-    let args = [
-        "up",
-        "--data",
-        data,
-        "--keeper-listen",
-        "127.0.0.1:0",
-        "--metrics",
-        "127.0.0.1:0",
-        "--slots-listen",
-        "127.0.0.1:0",
-        "--journal-listen",
-        "127.0.0.1:0",
-        "--queue-listen",
-        "127.0.0.1:0",
-    ];
-    let mut up = Process::menagerie(args);
+    let mut up = Process::menagerie(up(&["--data", data, "--metrics", "127.0.0.1:0"]));
     let keeper: SocketAddr =
         up.wait_for_line("where the keeper is", |line| line.strip_prefix("keeper ready on ")?.parse().ok());
     let metrics: SocketAddr = up.wait_for_line("where the metrics are", |line| {
@@ -82,12 +76,7 @@ fn plain_ports_for_other_machines_are_refused_with_flags_that_exist() {
 fn demo_leaves_nothing_behind() {
     let temporary = tempfile::tempdir().expect("a temporary directory can be made");
     let mut command = std::process::Command::new(menagerie_testkit::binary());
-    command
-        .args(["up", "--demo", "--keeper-listen", "127.0.0.1:0", "--slots-listen", "127.0.0.1:0"])
-        .args(["--journal-listen", "127.0.0.1:0"])
-        .args(["--queue-listen", "127.0.0.1:0"])
-        .env("TMPDIR", temporary.path());
-    command.env_remove("MENAGERIE_DATA");
+    command.args(up(&["--demo"])).env("TMPDIR", temporary.path()).env_remove("MENAGERIE_DATA");
     let mut up = Process::spawn(&mut command);
     up.wait_for_line("how to stop it", |line| line.contains("Ctrl-C").then_some(()));
     let count = || fs::read_dir(temporary.path()).expect("it can be listed").count();

@@ -253,10 +253,17 @@ impl Journal for Client {
             let mut source = self.ask(Kind::Read, |out| values::put_read(&read, out)).await?;
             let head = |source: &mut Source| Ok((values::id(source)?, values::id(source)?, source.u32()?));
             let (gap, last, count) = head(&mut source).map_err(broken)?;
+            let ids = read.delayed.map(|_| values::delayed_ids(&mut source, count as usize));
+            let ids = ids.transpose().map_err(broken)?;
             let bytes: Bytes = source.rest();
             let mut messages = Vec::with_capacity((count as usize).min(bytes.len() / message::HEAD_BYTES));
             message::decode_all(bytes, &mut messages).map_err(broken)?;
-            Ok(Batch { messages, gap: Some(gap).filter(|gap| *gap != MessageId::ZERO), last })
+            let gap = Some(gap).filter(|gap| *gap != MessageId::ZERO);
+            let batch = Batch { messages, gap, last, delayed: Vec::new() };
+            Ok(match ids {
+                Some(ids) => batch.waiting(ids),
+                None => batch,
+            })
         })
     }
 

@@ -1,8 +1,8 @@
 //! A record to the state. Nothing is decided here: what was decided stands in the record.
 
 use super::message;
-use super::record::{Change, Record};
-use super::state::{Spot, State, WAITING_ROOM};
+use super::record::{Change, Gone, Record};
+use super::state::{Spot, State, WAITING};
 use super::topic::TopicState;
 use super::{dedup, partition::Partition, topic::Segments};
 
@@ -32,24 +32,18 @@ impl State {
                 self.fresh_bytes += message::encoded_len(&message) as u64;
                 self.note(spot.0, now, None, &dedup);
                 self.delayed.insert((due, message.id.0.0), spot);
-                self.with((WAITING_ROOM, 1), |partition, _| partition.push(&message));
+                self.with(WAITING, |partition, _| partition.push(&message));
                 self.with(spot, |partition, _| partition.delayed += 1);
             }
             Change::Mature { due, waiting, spot, message } => {
                 self.fresh_bytes += message::encoded_len(&message) as u64;
                 self.newest = self.newest.max(message.id.0.0);
-                self.delayed.remove(&(due, waiting.id));
-                self.with((WAITING_ROOM, 1), |partition, segments| {
-                    partition.remove(waiting.id, waiting.index, waiting.bytes, segments)
-                });
-                let pushed = self.with(spot, |partition, _| {
-                    partition.delayed -= 1;
-                    partition.push(&message);
-                });
-                if pushed.is_some() {
+                self.leave_waiting_room(due, waiting, spot);
+                if self.with(spot, |partition, _| partition.push(&message)).is_some() {
                     touched(spot);
                 }
             }
+            Change::Cancel { due, waiting, spot } => self.leave_waiting_room(due, waiting, spot),
             Change::Replace { spot, message, base } => {
                 self.fresh_bytes += message::encoded_len(&message) as u64;
                 self.newest = self.newest.max(message.id.0.0);
@@ -103,6 +97,15 @@ impl State {
             }
             other => unreachable!("{other:?} is not about a consumer"),
         }
+    }
+
+    /// A delayed message waits no longer.
+    fn leave_waiting_room(&mut self, due: u64, waiting: Gone, spot: Spot) {
+        self.delayed.remove(&(due, waiting.id));
+        self.with(WAITING, |partition, segments| {
+            partition.remove(waiting.id, waiting.index, waiting.bytes, segments)
+        });
+        self.with(spot, |partition, _| partition.delayed -= 1);
     }
 
     /// Does something to a partition, unless its topic is gone.

@@ -6,15 +6,15 @@ use super::block::Location;
 use super::pending::Pending;
 use super::record::{Change, Record};
 use super::settings::GroupCheck;
-use super::state::{Spot, State, WAITING_ROOM};
+use super::state::{Spot, State, WAITING};
 use super::topic::ticks;
-use super::{edit, message};
+use super::{delayed, edit, message};
 use crate::commit::{
     Append, Appended, Commit, Committed, KEY_BYTES_MAX, NewMessage, Opened, STATE_BYTES_MAX,
 };
 use crate::error::JournalError;
 use crate::fence::Fence;
-use crate::id::{MessageId, Ticks};
+use crate::id::{DelayedId, MessageId, TICKS_MAX, Ticks};
 use crate::read::Message;
 use crate::topic::{Consumer, Created, PartitionId, Topic, TopicConfig};
 
@@ -301,14 +301,15 @@ impl Facts<'_> {
         }
         let dedup = new.dedup.unwrap_or_default();
         let ttl = new.ttl.or_else(|| self.state.topics.get(&spot.0)?.config.ttl);
-        let due = new.due.filter(|due| due.0 > self.now);
-        let home = if due.is_some() { (WAITING_ROOM, 1) } else { spot };
+        let due = new.due.filter(|due| due.0 > self.now).map(|due| Ticks(due.0.min(TICKS_MAX)));
+        let home = if due.is_some() { WAITING } else { spot };
         let id = pending.next_id(self.state, home, self.now);
         let message = |expires| Message { id: MessageId(Ticks(id)), meta: new.meta, body: new.body, expires };
         let (change, outcome) = match due {
             Some(due) => {
                 let message = message(ttl.map(|ttl| Ticks(ticks(ttl).max(1))));
-                (Change::Delay { spot, due: due.0, message, dedup: dedup.clone() }, Appended::Delayed)
+                let outcome = Appended::Delayed(DelayedId { due, put: Ticks(id) });
+                (Change::Delay { spot, due: due.0, message, dedup: dedup.clone() }, outcome)
             }
             None => {
                 let message = message(ttl.map(|ttl| Ticks(id).plus(ttl)));
@@ -353,10 +354,7 @@ impl Facts<'_> {
         let due = self.state.delayed.range(..=(self.now, u64::MAX)).take(MATURE_MAX);
         let (mut changes, mut bytes) = (Vec::new(), 0);
         for ((due, waiting), spot) in due {
-            let Some((gone, mut message)) = edit::lookup(self, (WAITING_ROOM, 1), *waiting)? else {
-                let lost = format!("delayed message {waiting:x} is not in its block");
-                return Err(JournalError::Damaged(lost));
-            };
+            let (gone, mut message) = delayed::waiting(self, *waiting)?;
             let id = pending.next_id(self.state, *spot, self.now);
             message.id = MessageId(Ticks(id));
             message.expires = message.expires.map(|ttl| Ticks(id.saturating_add(ttl.0)));

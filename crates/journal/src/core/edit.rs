@@ -4,11 +4,11 @@ use bytes::Bytes;
 
 use super::block::{self, Place};
 use super::decide::Facts;
-use super::message;
 use super::partition::Found;
 use super::pending::Pending;
 use super::record::{Change, Gone};
-use super::state::Spot;
+use super::state::{Spot, WAITING};
+use super::{delayed, message};
 use crate::codec::Source;
 use crate::commit::{Edit, Edited, NewMessage};
 use crate::error::JournalError;
@@ -26,16 +26,33 @@ pub(crate) struct Edits {
     pub(crate) touched: Vec<(Spot, u64, bool)>,
 }
 
+impl Edits {
+    fn touch(&mut self, home: Spot, id: u64, ahead: bool) -> Result<(), JournalError> {
+        let refused = |why: &str| Err(JournalError::Invalid(why.to_owned()));
+        if self.touched.iter().any(|(at, edited, _)| (*at, *edited) == (home, id)) {
+            return refused("a commit may change a message only once");
+        }
+        // Two new last ones would have to be in order; the second sees the first when that is applied.
+        if ahead && self.touched.iter().any(|(at, _, ahead)| *at == home && *ahead) {
+            return refused("a commit may add only one message by id to a partition");
+        }
+        self.touched.push((home, id, ahead));
+        Ok(())
+    }
+}
+
 pub(crate) fn partition(edit: &Edit) -> &PartitionId {
     match edit {
-        Edit::Replace { partition, .. } | Edit::Remove { partition, .. } => partition,
+        Edit::Replace { partition, .. } | Edit::Remove { partition, .. } | Edit::Cancel { partition, .. } => {
+            partition
+        }
     }
 }
 
 pub(crate) fn message(edit: &Edit) -> Option<&NewMessage> {
     match edit {
         Edit::Replace { message, .. } => Some(message),
-        Edit::Remove { .. } => None,
+        Edit::Remove { .. } | Edit::Cancel { .. } => None,
     }
 }
 
@@ -50,28 +67,23 @@ pub(crate) fn edits(
         Edits { outcomes: Vec::with_capacity(edits.len()), touched: Vec::with_capacity(edits.len()) };
     for edit in edits {
         let spot = facts.state.spot(partition(edit))?;
-        let id = match edit {
-            Edit::Replace { id, .. } | Edit::Remove { id, .. } => id.0.0,
+        let (home, id) = match edit {
+            Edit::Replace { id, .. } | Edit::Remove { id, .. } => (spot, id.0.0),
+            Edit::Cancel { id, .. } => (WAITING, id.put.0),
         };
-        let last = facts.state.partition(spot).map_or(0, |partition| partition.last);
-        if pending.has_edit(spot, id) || (id > last && pending.has_appends(spot)) {
+        let last = facts.state.partition(home).map_or(0, |partition| partition.last);
+        if pending.has_edit(home, id) || (id > last && pending.has_appends(home)) {
             return Ok(None);
-        }
-        if decided.touched.iter().any(|(at, edited, _)| (*at, *edited) == (spot, id)) {
-            return Err(JournalError::Invalid("a commit may change a message only once".to_owned()));
-        }
-        // Two new last ones would have to be in order; the second sees the first when that is applied.
-        if id > last && decided.touched.iter().any(|(at, _, ahead)| *at == spot && *ahead) {
-            return Err(JournalError::Invalid(
-                "a commit may add only one message by id to a partition".to_owned(),
-            ));
         }
         let outcome = match edit {
             Edit::Replace { message, .. } => replace(facts, spot, id, message, changes)?,
             Edit::Remove { .. } => remove(facts, spot, id, changes)?,
+            Edit::Cancel { id, .. } => delayed::cancel(facts, spot, *id, changes)?,
         };
         decided.outcomes.push(outcome);
-        decided.touched.push((spot, id, id > last && outcome != Edited::Missing));
+        if outcome != Edited::Missing {
+            decided.touch(home, id, id > last)?;
+        }
     }
     Ok(Some(decided))
 }

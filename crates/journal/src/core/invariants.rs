@@ -1,8 +1,10 @@
 //! What must hold.
 
+use std::collections::BTreeMap;
+
 use super::block::Place;
 use super::partition::{EditPlace, Partition};
-use super::state::State;
+use super::state::{State, WAITING};
 
 /// The first thing that does not hold, in words.
 pub(crate) fn violated(state: &State) -> Option<String> {
@@ -36,7 +38,19 @@ pub(crate) fn violated(state: &State) -> Option<String> {
             }
         }
     }
-    None
+    (!what_waits_is_counted(state)).then(|| "what is delayed is in the waiting room, and counted".to_owned())
+}
+
+fn what_waits_is_counted(state: &State) -> bool {
+    let mut waiting = BTreeMap::new();
+    state.delayed.values().for_each(|spot| *waiting.entry(*spot).or_insert(0) += 1);
+    let counted = state.listed().all(|(number, topic)| {
+        let mut partitions = topic.partitions.iter().zip(1..);
+        partitions.all(|(partition, index)| {
+            partition.delayed == waiting.get(&(number, index)).copied().unwrap_or(0)
+        })
+    });
+    counted && state.partition(WAITING).is_some_and(|room| room.messages == state.delayed.len() as u64)
 }
 
 fn blocks_are_in_order(partition: &Partition) -> bool {

@@ -14,6 +14,7 @@ pub(crate) mod block;
 pub(crate) mod clock;
 pub(crate) mod decide;
 pub(crate) mod dedup;
+pub(crate) mod delayed;
 pub(crate) mod edit;
 pub(crate) mod invariants;
 pub(crate) mod message;

@@ -30,6 +30,8 @@ pub(crate) enum Change {
     Delay { spot: Spot, due: u64, message: Message, dedup: Bytes },
     /// A delayed message is due, and becomes one of its partition.
     Mature { due: u64, waiting: Gone, spot: Spot, message: Message },
+    /// A delayed message is taken back.
+    Cancel { due: u64, waiting: Gone, spot: Spot },
     /// A consumer has a new fence.
     Open { spot: Spot, consumer: Consumer, fence: Fence },
     /// A consumer has come so far.
@@ -63,6 +65,7 @@ const STATE: u8 = 8;
 const REPLACE: u8 = 9;
 const REMOVE: u8 = 10;
 const TRIM: u8 = 11;
+const CANCEL: u8 = 12;
 
 impl Record {
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
@@ -94,6 +97,18 @@ fn put_gone(gone: Option<Gone>, out: &mut Vec<u8>) {
     out.put_u32(bytes);
 }
 
+/// A delayed message: when it is due, where it waits, and for which partition.
+fn put_waiting(due: u64, waiting: Gone, spot: Spot, out: &mut Vec<u8>) {
+    out.put_u64(due);
+    put_gone(Some(waiting), out);
+    put_spot(spot, out);
+}
+
+fn waiting(source: &mut Source) -> Result<(u64, Gone, Spot), Malformed> {
+    let (due, waiting) = (source.u64()?, gone(source)?);
+    Ok((due, waiting.ok_or(Malformed("a delayed message waits nowhere"))?, spot(source)?))
+}
+
 impl Change {
     fn encode(&self, out: &mut Vec<u8>) {
         match self {
@@ -121,10 +136,12 @@ impl Change {
             }
             Self::Mature { due, waiting, spot, message } => {
                 out.put_u8(MATURE);
-                out.put_u64(*due);
-                put_gone(Some(*waiting), out);
-                put_spot(*spot, out);
+                put_waiting(*due, *waiting, *spot, out);
                 message::encode(message, out);
+            }
+            Self::Cancel { due, waiting, spot } => {
+                out.put_u8(CANCEL);
+                put_waiting(*due, *waiting, *spot, out);
             }
             Self::Replace { spot, message, base } => {
                 out.put_u8(REPLACE);
@@ -195,8 +212,12 @@ impl Change {
                 Self::Delay { spot, due, dedup, message: message::decode(source)? }
             }
             MATURE => {
-                let (due, waiting) = (source.u64()?, gone(source)?.ok_or(Malformed("nothing matures"))?);
-                Self::Mature { due, waiting, spot: spot(source)?, message: message::decode(source)? }
+                let (due, waiting, spot) = waiting(source)?;
+                Self::Mature { due, waiting, spot, message: message::decode(source)? }
+            }
+            CANCEL => {
+                let (due, waiting, spot) = waiting(source)?;
+                Self::Cancel { due, waiting, spot }
             }
             OPEN => {
                 let (spot, consumer) = (spot(source)?, consumer(source)?);

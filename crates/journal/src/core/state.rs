@@ -13,6 +13,8 @@ const WAITING_ROOM_NAME: &str = "(delayed)";
 
 /// A partition by numbers: how it stands in the log.
 pub(crate) type Spot = (u32, u32);
+/// The one partition of the waiting room.
+pub(crate) const WAITING: Spot = (WAITING_ROOM, 1);
 
 /// All of it.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -7,7 +7,7 @@ mod tests;
 pub(crate) mod values;
 
 /// Said in the first frame by both sides. A server refuses a client of another version.
-pub const PROTOCOL_VERSION: u32 = 1;
+pub const PROTOCOL_VERSION: u32 = 2;
 pub(crate) const MAGIC: &[u8; 4] = b"MJNL";
 /// The first frame of a client is no longer than this, before the server knows who it is.
 pub(crate) const HELLO_BYTES_MAX: u32 = 512;

@@ -12,7 +12,7 @@ use crate::codec::{Malformed, Sink as _, Source};
 use crate::commit::{Append, Commit, Edit, Move, NewMessage, StateWrite};
 use crate::core::{message, record};
 use crate::fence::Fence;
-use crate::id::{MessageId, Ticks};
+use crate::id::{DelayedId, MessageId, Ticks};
 use crate::topic::{Consumer, PartitionId, Topic};
 
 const MAX: u32 = 100;
@@ -81,6 +81,9 @@ fn requests_and_replies_take_any_bytes() {
             assert!(opened.state.len() * 5 <= input.len());
         }
         decode(input, values::read);
+        if let Some(ids) = decode(input, |source| values::delayed_ids(source, input.len() / 8)) {
+            assert!(ids.len() * 16 <= input.len());
+        }
         decode(input, values::partition);
         decode(input, values::topic);
         decode(input, values::fence);
@@ -114,7 +117,7 @@ fn commit_of(input: &[u8]) -> Commit {
             due: (byte % 7 == 0).then(|| Ticks(u64::from(*byte) + 1)),
             dedup: (byte % 11 == 0).then(|| Bytes::from_static(b"id")),
         };
-        match byte % 5 {
+        match byte % 6 {
             0 => commit.moves.push(Move { partition, consumer, fence, position: id }),
             1 => {
                 let value = (byte % 2 == 0).then(|| text.clone());
@@ -122,6 +125,9 @@ fn commit_of(input: &[u8]) -> Commit {
             }
             2 => commit.edits.push(Edit::Remove { partition, id }),
             3 => commit.edits.push(Edit::Replace { partition, id, message }),
+            4 => commit
+                .edits
+                .push(Edit::Cancel { partition, id: DelayedId { due: id.0, put: Ticks(at as u64) } }),
             _ => commit.appends.push(Append { partition, message }),
         }
     }

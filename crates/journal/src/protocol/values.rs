@@ -10,7 +10,7 @@ use crate::commit::{
 };
 use crate::core::record;
 use crate::fence::Fence;
-use crate::id::{MessageId, Ticks};
+use crate::id::{DelayedId, MessageId, Ticks};
 use crate::read::{Order, Read};
 use crate::topic::{Consumer, Created, PartitionId, Topic};
 
@@ -64,6 +64,21 @@ pub(crate) fn fence(source: &mut Source) -> Result<Fence, Malformed> {
 
 pub(crate) fn id(source: &mut Source) -> Result<MessageId, Malformed> {
     Ok(MessageId(Ticks(source.u64()?)))
+}
+
+pub(crate) fn put_delayed(id: DelayedId, out: &mut Vec<u8>) {
+    out.put_u64(id.due.0);
+    out.put_u64(id.put.0);
+}
+
+fn delayed(source: &mut Source) -> Result<DelayedId, Malformed> {
+    Ok(DelayedId { due: Ticks(source.u64()?), put: Ticks(source.u64()?) })
+}
+
+/// As many as there are messages behind them.
+pub(crate) fn delayed_ids(source: &mut Source, count: usize) -> Result<Vec<DelayedId>, Malformed> {
+    let mut ids = Source::new(source.take(count.saturating_mul(16))?);
+    (0..count).map(|_| delayed(&mut ids)).collect()
 }
 
 const TTL: u8 = 1;
@@ -140,6 +155,11 @@ pub(crate) fn put_commit(commit: &Commit, out: &mut Vec<u8>) {
                 partitions.put(partition, out);
                 out.put_u64(id.0.0);
             }
+            Edit::Cancel { partition, id } => {
+                out.put_u8(3);
+                partitions.put(partition, out);
+                put_delayed(*id, out);
+            }
         }
     }
 }
@@ -163,10 +183,11 @@ pub(crate) fn commit(source: &mut Source) -> Result<Commit, Malformed> {
     }
     for _ in 0..source.count(10)? {
         let kind = source.u8()?;
-        let (partition, id) = (partitions.take(source)?, id(source)?);
+        let partition = partitions.take(source)?;
         commit.edits.push(match kind {
-            1 => Edit::Replace { partition, id, message: message(source)? },
-            2 => Edit::Remove { partition, id },
+            1 => Edit::Replace { partition, id: id(source)?, message: message(source)? },
+            2 => Edit::Remove { partition, id: id(source)? },
+            3 => Edit::Cancel { partition, id: delayed(source)? },
             _ => return Err(Malformed("an edit is of no kind that this version knows")),
         });
     }
@@ -178,11 +199,14 @@ pub(crate) fn put_committed(committed: &Committed, out: &mut Vec<u8>) {
     for appended in &committed.appends {
         let (kind, id) = match appended {
             Appended::At(id) => (0, *id),
-            Appended::Delayed => (1, MessageId::ZERO),
+            Appended::Delayed(id) => (1, MessageId(id.put)),
             Appended::Duplicate(id) => (2, id.unwrap_or_default()),
         };
         out.put_u8(kind);
         out.put_u64(id.0.0);
+        if let Appended::Delayed(id) = appended {
+            out.put_u64(id.due.0);
+        }
     }
     out.put_u32(committed.edits.len() as u32);
     for edited in &committed.edits {
@@ -200,7 +224,7 @@ pub(crate) fn committed(source: &mut Source) -> Result<Committed, Malformed> {
         let (kind, id) = (source.u8()?, id(source)?);
         committed.appends.push(match kind {
             0 => Appended::At(id),
-            1 => Appended::Delayed,
+            1 => Appended::Delayed(DelayedId { due: Ticks(source.u64()?), put: id.0 }),
             2 => Appended::Duplicate(Some(id).filter(|id| *id != MessageId::ZERO)),
             _ => return Err(Malformed("an append has an outcome that this version does not know")),
         });
@@ -227,6 +251,10 @@ pub(crate) fn put_read(read: &Read, out: &mut Vec<u8>) {
     out.put_u32(read.limit);
     out.put_u32(read.bytes_max);
     out.put_u64(u64::try_from(read.wait.as_millis()).unwrap_or(u64::MAX));
+    out.put_u8(u8::from(read.delayed.is_some()));
+    if let Some(after) = read.delayed {
+        put_delayed(after, out);
+    }
 }
 
 pub(crate) fn read(source: &mut Source) -> Result<Read, Malformed> {
@@ -242,6 +270,10 @@ pub(crate) fn read(source: &mut Source) -> Result<Read, Malformed> {
         limit: source.u32()?,
         bytes_max: source.u32()?,
         wait: Duration::from_millis(source.u64()?),
+        delayed: match source.u8()? {
+            0 => None,
+            _ => Some(delayed(source)?),
+        },
     })
 }
 

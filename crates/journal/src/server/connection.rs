@@ -247,6 +247,7 @@ impl Service {
                 head.put_u64(found.gap.map_or(0, |MessageId(ticks)| ticks.0));
                 head.put_u64(found.last.0.0);
                 head.put_u32(found.count as u32);
+                found.delayed.iter().flatten().for_each(|id| values::put_delayed(*id, &mut head));
                 frame::finish(&mut head, found.bytes as usize);
                 let surplus = (most as usize).saturating_sub(found.bytes as usize);
                 drop(room.as_mut().and_then(|room| room.split(surplus)));

@@ -80,6 +80,11 @@ pub enum StoreError {
 }
 
 impl StoreError {
+    /// Whether a file is not there: of a segment, that nothing in it was needed any more.
+    pub(crate) fn is_missing_file(&self) -> bool {
+        matches!(self, Self::Io { source, .. } if source.kind() == std::io::ErrorKind::NotFound)
+    }
+
     pub(crate) fn io(doing: &'static str, path: impl AsRef<Path>) -> impl FnOnce(io::Error) -> Self {
         move |source| Self::Io { doing, path: path.as_ref().to_owned(), source: Arc::new(source) }
     }

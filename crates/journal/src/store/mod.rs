@@ -3,7 +3,7 @@
 //! # Layout
 //! - [`Store`]: the journal as its callers use it. [`config`]: what the operator chooses. [`shared`]: what the loops share.
 //! - [`log_loop`]: takes wishes, decides, applies groups; [`durable`] writes them. [`checkpoint`], [`flush`]: from memory and
-//!   log to segments. [`reader`]: reads. [`group`]: what becomes durable together. [`space`]: room on the disk.
+//!   log to segments. [`reader`]: reads; [`delayed`] those of what is not due yet. [`group`]: what becomes durable together. [`space`]: room on the disk.
 //! - [`segment`], [`snapshot`]: what the bytes mean. [`image`]: a state to be written. [`files`]: open segments.
 //! - [`folder`], [`recover`]: from a folder to a state. [`verify`], [`backup`]: checks and copies of all of it.
 //!
@@ -14,6 +14,7 @@
 pub mod backup;
 mod checkpoint;
 pub mod config;
+mod delayed;
 mod durable;
 pub mod error;
 pub(crate) mod files;
@@ -270,7 +271,11 @@ impl Journal for Store {
                 message::decode_all(part, &mut messages)
                     .map_err(|error| JournalError::Damaged(error.to_string()))?;
             }
-            Ok(Batch { messages, gap: encoded.gap, last: encoded.last })
+            let batch = Batch { messages, gap: encoded.gap, last: encoded.last, delayed: Vec::new() };
+            Ok(match encoded.delayed {
+                Some(ids) => batch.waiting(ids),
+                None => batch,
+            })
         })
     }
 

@@ -6,6 +6,7 @@ use std::time::Instant;
 use bytes::Bytes;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
+use super::delayed;
 use super::error::StoreError;
 use super::shared::Shared;
 use crate::core::block;
@@ -14,12 +15,12 @@ use crate::core::pick::{Picked, Picker};
 use crate::core::plan::{Bits, Plan, Range};
 use crate::core::state::Spot;
 use crate::error::JournalError;
-use crate::id::{MessageId, Ticks};
+use crate::id::{DelayedId, MessageId, Ticks};
 use crate::read::{Order, Read};
 use crate::stats::{ConsumerStats, PartitionStats};
 
 /// A read is planned again so often when segments go under its hands.
-const ATTEMPTS_MAX: u32 = 3;
+pub(super) const ATTEMPTS_MAX: u32 = 3;
 
 /// The answer to a read, as bytes: each part is one message or several in a row.
 #[derive(Debug, Default)]
@@ -29,6 +30,8 @@ pub(crate) struct Encoded {
     pub(crate) bytes: u64,
     pub(crate) gap: Option<MessageId>,
     pub(crate) last: MessageId,
+    /// Which ones they are, where delayed ones were asked for.
+    pub(crate) delayed: Option<Vec<DelayedId>>,
 }
 
 /// Room for what a read may find, of which there is only so much.
@@ -39,7 +42,7 @@ pub(crate) struct Room<'a> {
 }
 
 impl Room<'_> {
-    async fn take(self) -> Result<OwnedSemaphorePermit, JournalError> {
+    pub(super) async fn take(self) -> Result<OwnedSemaphorePermit, JournalError> {
         self.all.clone().acquire_many_owned(self.bytes).await.map_err(|_| JournalError::Closed)
     }
 }
@@ -51,6 +54,9 @@ pub(crate) async fn read(
     read: &Read,
     room: Option<Room<'_>>,
 ) -> Result<(Encoded, Option<OwnedSemaphorePermit>), JournalError> {
+    if let Some(after) = read.delayed {
+        return delayed::read(shared, read, after, room).await;
+    }
     let spot = shared.read().spot(&read.partition)?;
     // A reader may wish to wait for longer than a clock can count.
     let deadline = Instant::now().checked_add(read.wait);
@@ -149,9 +155,7 @@ fn collect(
             Ok(()) => {}
             // Retention has dropped the segment since: what is left is planned again. Whoever has some messages already
             // asks for more by himself.
-            Err(StoreError::Io { source, .. })
-                if source.kind() == std::io::ErrorKind::NotFound && attempts < ATTEMPTS_MAX =>
-            {
+            Err(error) if error.is_missing_file() && attempts < ATTEMPTS_MAX => {
                 if picker.picked.count > 0 {
                     return Ok(());
                 }
@@ -199,7 +203,7 @@ fn take(shared: &Shared, spot: Spot, plan: &Plan, picker: &mut Picker) -> Result
     Ok(())
 }
 
-fn load(shared: &Shared, (topic, _): Spot, bits: &Bits) -> Result<Bytes, StoreError> {
+pub(super) fn load(shared: &Shared, (topic, _): Spot, bits: &Bits) -> Result<Bytes, StoreError> {
     match bits {
         Bits::Memory(bytes) => Ok(bytes.clone()),
         Bits::Disk(location) => shared.files.load(topic, *location),

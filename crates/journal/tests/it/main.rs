@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says where")]
 
 mod damage;
+mod delayed;
 mod limits;
 mod model;
 mod rig;

@@ -8,8 +8,8 @@ use bytes::Bytes;
 use menagerie_journal::client::Address;
 use menagerie_journal::server::{Listen, Token};
 use menagerie_journal::{
-    Append, Appended, Client, Commit, Consumer, Created, Edit, Edited, Fence, Journal, JournalError,
-    MessageId, Move, NewMessage, Read, Remedy, Server, StateWrite, Store, TopicConfig,
+    Append, Appended, Client, Commit, Consumer, Created, DelayedId, Edit, Edited, Fence, Journal,
+    JournalError, MessageId, Move, NewMessage, Read, Remedy, Server, StateWrite, Store, TopicConfig,
 };
 use menagerie_testkit::allow_files;
 
@@ -189,4 +189,45 @@ async fn a_message_that_is_too_large_is_refused_and_the_connection_goes_on() {
         client.commit(Commit::append(partition("mail", 1), body("x"))).await,
         Err(JournalError::Closed)
     );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn delayed_messages_are_listed_and_cancelled_over_a_socket() {
+    let served = Served::new();
+    let client = served.client();
+    client.create_topic(&topic("mail"), TopicConfig::partitions(2)).await.unwrap();
+    let spot = partition("mail", 1);
+    let due = served.store.commit(Commit::append(spot.clone(), body("now"))).await.unwrap().appends[0];
+    let due = due.id().unwrap().0.plus(Duration::from_secs(3600));
+    let message = NewMessage { due: Some(due), ttl: Some(Duration::from_secs(60)), ..body("later") };
+    let append = Append { partition: spot.clone(), message };
+    let commit = Commit { appends: vec![append; 3], ..Commit::default() };
+    let ids = client.commit(commit).await.unwrap().appends.into_iter().map(|appended| match appended {
+        Appended::Delayed(id) => id,
+        other => panic!("it is delayed: {other:?}"),
+    });
+    let ids: Vec<DelayedId> = ids.collect();
+    let read = Read::delayed(spot.clone(), ids[0]);
+    let batch = client.read(read.clone()).await.unwrap();
+    assert_eq!(batch, served.store.read(read).await.unwrap(), "here as there");
+    assert_eq!(batch.delayed, ids[1..]);
+    assert!(
+        batch
+            .messages
+            .iter()
+            .all(|message| message.body == "later"
+                && message.expires == Some(due.plus(Duration::from_secs(60))))
+    );
+    // However little room there is, one is given.
+    let tight = Read { bytes_max: 1, ..Read::delayed(spot.clone(), DelayedId::ZERO) };
+    assert_eq!(client.read(tight).await.unwrap().delayed, ids[..1]);
+    let cancel = |number, id| Edit::Cancel { partition: partition("mail", number), id };
+    let edits = vec![cancel(2, ids[1]), cancel(1, ids[1]), cancel(1, ids[2])];
+    let edited = client.commit(Commit { edits, ..Commit::default() }).await.unwrap().edits;
+    assert_eq!(edited, [Edited::Missing, Edited::Changed, Edited::Changed]);
+    let twice = Commit { edits: vec![cancel(1, ids[0]), cancel(1, ids[0])], ..Commit::default() };
+    assert!(matches!(client.commit(twice).await, Err(JournalError::Invalid(_))));
+    assert_eq!(client.stats(&topic("mail")).await.unwrap()[0].delayed, 1);
+    let nowhere = Read::delayed(partition("nowhere", 1), DelayedId::ZERO);
+    assert!(matches!(client.read(nowhere).await, Err(JournalError::NoTopic { .. })));
 }

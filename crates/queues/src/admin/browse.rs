@@ -26,7 +26,7 @@ pub struct Found {
 pub struct Browser {
     queue: QueueName,
     partitions: u16,
-    store: Arc<dyn Journal>,
+    pub(super) store: Arc<dyn Journal>,
 }
 
 impl Browser {

@@ -48,7 +48,7 @@ async fn clear(term: &Term, dir: &str) -> Result<(), CallError> {
 }
 
 /// Forgets every message of a queue, handled or not; how many there were. Some that a worker has read ahead may still be
-/// handled.
+/// handled; those that are not due yet stay.
 pub async fn purge(session: &Session, journals: &Journals, queue: &QueueName) -> Result<u64, QueueError> {
     let settings = found(&session.term(), queue).await?;
     let store = named(journals, queue, &settings.journal)?;

@@ -1,11 +1,12 @@
 //! What operators do with queues, and programs that put messages.
 //!
 //! - `create`, `change`, `delete`: queues. `keys`: who may use them over HTTP. `put`: messages; `browse`:
-//!   looking at them. `pause`: nobody takes messages for a while. `show`: how queues are doing. `failed`: messages that were given up, and how they come back. `import`: how far qdo had come.
+//!   looking at them. `pause`: nobody takes messages for a while. `show`: how queues are doing. `delayed`: messages that are not due yet, and how they are taken back. `failed`: messages that were given up, and how they come back. `import`: how far qdo had come.
 
 pub mod browse;
 mod change;
 mod create;
+pub mod delayed;
 mod delete;
 pub mod failed;
 pub mod import;

@@ -1,12 +1,12 @@
 //! Taking a partition and giving it back.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use menagerie_journal::{
-    Commit, Consumer, Fence, Journal, JournalError, MessageId, Move, PartitionId, PartitionStats, Remedy,
-    StateWrite, Topic,
+    Batch, Commit, Consumer, Fence, Journal, JournalError, MessageId, Move, PartitionId, PartitionStats,
+    Read, Remedy, StateWrite, Ticks, Topic,
 };
 use menagerie_kernel::Session;
 use menagerie_kernel::recipes::grant::Grant;
@@ -21,6 +21,7 @@ use super::cursor::CursorAt;
 use crate::core::failure::{Attempts, Before};
 use crate::error::QueueError;
 use crate::journals::Journals;
+use crate::metrics::Metrics;
 
 /// Under this name workers have their state in the journal.
 const CONSUMER: &str = "workers";
@@ -80,6 +81,7 @@ pub async fn claim(
     journals: &Journals,
     worker: &Name,
     partition: &PartitionName,
+    metrics: &Metrics,
 ) -> Result<Claim, QueueError> {
     let lock = Lock::new(session, queues::lock(partition)).identified_by(worker.as_str());
     loop {
@@ -88,7 +90,7 @@ pub async fn claim(
         tokio::select! {
             // It was ours and is not any more: contend again.
             loss = lost => debug!(%partition, ?loss, "lost before it was opened"),
-            opened = open(held, journals, partition) => match opened {
+            opened = open(held, journals, partition, metrics) => match opened {
                 Err(error) if error.ends_term() => {}
                 // Somebody has opened it with a newer fence, so the lock is or will be another's.
                 Err(error) if error.remedy() == menagerie_kernel::Remedy::Reacquire => {
@@ -101,7 +103,12 @@ pub async fn claim(
     }
 }
 
-async fn open(held: Held, journals: &Journals, partition: &PartitionName) -> Result<Claim, QueueError> {
+async fn open(
+    held: Held,
+    journals: &Journals,
+    partition: &PartitionName,
+    metrics: &Metrics,
+) -> Result<Claim, QueueError> {
     let term = held.term().patient();
     let Some(cursor) = CursorAt::read(&term, partition).await? else { return Ok(Claim::Gone) };
     let queue = partition.queue();
@@ -113,8 +120,14 @@ async fn open(held: Held, journals: &Journals, partition: &PartitionName) -> Res
         journals.get(&name).ok_or_else(|| QueueError::NoJournal { queue: queue.clone(), journal: name })?;
     let fence = Fence::new(held.fence().generation, held.fence().zxid);
     let consumer = Consumer::new(CONSUMER).expect("it is a name");
-    let mut books =
-        Books { journal, partition: partition_id(partition)?, consumer, fence, known: MessageId::ZERO };
+    let mut books = Books {
+        journal,
+        partition: partition_id(partition)?,
+        consumer,
+        fence,
+        known: MessageId::ZERO,
+        metrics: metrics.clone(),
+    };
     let opened =
         patiently(partition, || books.journal.open(&books.partition, &books.consumer, fence)).await?;
     books.known = opened.position;
@@ -159,12 +172,31 @@ pub struct Books {
     pub fence: Fence,
     /// How far the journal knew us to have come when it was opened.
     pub known: MessageId,
+    metrics: Metrics,
 }
 
 impl Books {
     async fn write(&self, key: &[u8], value: Option<Vec<u8>>) -> Result<(), JournalError> {
         let commit = Commit { states: vec![self.state(key, value)], ..Commit::default() };
-        self.journal.commit(commit).await.map(drop)
+        self.commit(commit).await
+    }
+
+    /// Reads messages.
+    pub async fn read(&self, read: Read) -> Result<Batch, JournalError> {
+        let began = Instant::now();
+        let batch = self.journal.read(read).await?;
+        if let Some(first) = batch.messages.first() {
+            self.metrics.read(began.elapsed(), first.id, Ticks::now());
+        }
+        Ok(batch)
+    }
+
+    /// Stores something.
+    pub async fn commit(&self, commit: Commit) -> Result<(), JournalError> {
+        let began = Instant::now();
+        let committed = self.journal.commit(commit).await.map(drop);
+        self.metrics.commit(began.elapsed());
+        committed
     }
 
     fn state(&self, key: &[u8], value: Option<Vec<u8>>) -> StateWrite {
@@ -193,7 +225,7 @@ impl Books {
     /// Says in the journal that the partition is given back: whoever takes it next need not suspect anything.
     async fn close(&self, position: MessageId) -> Result<(), JournalError> {
         let (states, moves) = (vec![self.state(HELD, None)], self.position(position).into_iter().collect());
-        self.journal.commit(Commit { states, moves, ..Commit::default() }).await.map(drop)
+        self.commit(Commit { states, moves, ..Commit::default() }).await
     }
 }
 

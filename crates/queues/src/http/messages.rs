@@ -134,7 +134,7 @@ impl Service {
                     let candidates = std::iter::once(*number).chain(1..=settings.partitions);
                     (holding(&desk, candidates, id, body, &mut looks).await?.unwrap_or(*number), id)
                 }
-                Appended::Duplicate(None) | Appended::Delayed => {
+                Appended::Duplicate(None) | Appended::Delayed(_) => {
                     let why = "This key was used for a message that is not due yet.";
                     return Err(Reply::error(409, "Idempotency-Key", why));
                 }

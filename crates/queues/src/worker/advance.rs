@@ -50,9 +50,9 @@ impl Loop {
         }
         let (session, journals) = (self.session.clone(), self.journals.clone());
         let (worker, partition) = (self.options.name.clone(), partition.clone());
-        let claimed = partition.clone();
+        let (claimed, metrics) = (partition.clone(), self.metrics.clone());
         let claiming = self.events.spawn(async move {
-            let claim = effects::claim(&session, &journals, &worker, &claimed).await;
+            let claim = effects::claim(&session, &journals, &worker, &claimed, &metrics).await;
             Event::Claimed(claimed, claim)
         });
         self.claims.insert(partition, Begun(claiming));

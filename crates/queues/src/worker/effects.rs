@@ -18,6 +18,7 @@ use crate::core::ledger::Recorded;
 use crate::error::QueueError;
 use crate::failed;
 use crate::journals::Journals;
+use crate::metrics::Metrics;
 use crate::task::{Outcome, Task, Work};
 
 /// Messages of a partition that are read ahead.
@@ -79,9 +80,10 @@ pub async fn claim(
     journals: &Journals,
     worker: &Name,
     partition: &PartitionName,
+    metrics: &Metrics,
 ) -> Box<Claimed> {
     loop {
-        match claim::claim(session, journals, worker, partition).await {
+        match claim::claim(session, journals, worker, partition, metrics).await {
             Ok(Claim::Ours(claimed)) => return claimed,
             Ok(Claim::Gone) => {
                 info!(%partition, "partition does not exist any more");
@@ -101,7 +103,7 @@ pub async fn fetch(books: Books, after: MessageId, failures: u32) -> Result<Batc
         tokio::time::sleep((READ_PAUSE * (1 << failures.min(6))).min(READ_PAUSE_MAX)).await;
     }
     let read = Read::after(books.partition.clone(), after).limit(READ_MESSAGES).wait(READ_WAIT);
-    books.journal.read(read).await
+    books.read(read).await
 }
 
 /// Runs a task to its end, or until nobody may go on. What is to be stored before it begins is stored: who is refused that

@@ -108,7 +108,7 @@ async fn tell(journal: &dyn Journal, moves: Moves, metrics: &Metrics) -> Report 
         let began = Instant::now();
         let moves = moves.iter().map(|(_, moved)| moved.clone()).collect();
         let told = journal.commit(Commit { moves, ..Commit::default() }).await.map(drop);
-        metrics.journal(began.elapsed());
+        metrics.commit(began.elapsed());
         told
     };
     let told: Vec<Result<(), JournalError>> = match commit(&moves).await {

@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
-use menagerie_journal::{MessageId, NewMessage};
+use menagerie_journal::{Appended, DelayedId, MessageId, NewMessage, Ticks};
 use menagerie_kernel::recipes::settle::Rule;
 use menagerie_queues::QueueError;
+use menagerie_queues::admin::delayed::{DelayedMessage, DelayedMessages};
 use menagerie_queues::admin::failed::FailedMessages;
 use menagerie_queues::admin::show::{list, show, workers};
-use menagerie_queues::admin::{self, Created, Scope};
+use menagerie_queues::admin::{self, Created, Place, Scope};
 use menagerie_queues::task::Outcome;
 use menagerie_testkit::eventually_async;
 use menagerie_znodes::queues::{self, Pause, QueueName};
@@ -178,4 +179,45 @@ async fn a_purged_queue_is_empty_and_goes_on() {
     let mut bodies = log.bodies();
     bodies.sort();
     assert_eq!(bodies, ["10", "11"]);
+}
+
+#[tokio::test]
+async fn delayed_messages_are_listed_as_they_will_be_due_and_taken_back() {
+    let world = World::new("cancel");
+    let session = world.session().await;
+    world.create(&session, "mail", 3).await;
+    let mut putter = world.putter(&session, "mail").await;
+    let start = Ticks::now().plus(Duration::from_secs(3600));
+    let mut delay = async |partition, minutes: u64, body: &'static str| {
+        let due = Some(start.plus(Duration::from_secs(60 * minutes)));
+        let message = NewMessage { due, ..NewMessage::new(body) };
+        match putter.put(vec![(Place::Partition(partition), message)]).await.unwrap()[..] {
+            [Appended::Delayed(id)] => id,
+            ref other => panic!("it is delayed: {other:?}"),
+        }
+    };
+    let (third, first, second) = (delay(1, 3, "c").await, delay(2, 1, "a").await, delay(1, 2, "b").await);
+    let open = async |only| DelayedMessages::open(&session, &world.journals(), &queue("mail"), only).await;
+    let (all, one) = (open(None).await.unwrap(), open(Some(1)).await.unwrap());
+    assert!(matches!(open(Some(4)).await, Err(QueueError::NoPartition { .. })));
+    let ids = |found: Vec<DelayedMessage>| found.iter().map(|delayed| delayed.id).collect::<Vec<DelayedId>>();
+    let found = all.next(100).await.unwrap();
+    assert_eq!(
+        (&found[0].message.body[..], &found[0].partition),
+        (b"a".as_slice(), &queue("mail").partition(2))
+    );
+    assert_eq!(ids(found), [first, second, third]);
+    assert_eq!(ids(all.next(2).await.unwrap()), [first, second]);
+    assert_eq!(ids(one.next(2).await.unwrap()), [second, third]);
+    assert!(!one.cancel(first).await.unwrap(), "it is of another partition");
+    assert!(all.cancel(first).await.unwrap());
+    assert!(!all.cancel(first).await.unwrap(), "it is gone");
+    let other = delay(3, 1, "d").await;
+    assert_eq!(one.cancel_all(|_| {}).await.unwrap(), 2);
+    assert_eq!(ids(all.next(100).await.unwrap()), [other]);
+    let mut told = Vec::new();
+    assert_eq!(all.cancel_all(|cancelled| told.push(cancelled)).await.unwrap(), 1);
+    assert_eq!((told, all.cancel_all(|_| {}).await.unwrap()), (vec![1], 0));
+    let view = show(&session, &world.journals(), &queue("mail")).await.unwrap();
+    assert_eq!((view.delayed(), view.messages()), (0, 0));
 }

@@ -23,6 +23,12 @@ fn attempts(list: &[(&str, u32)]) -> Vec<(String, u32)> {
     list.iter().map(|(body, attempt)| ((*body).to_owned(), *attempt)).collect()
 }
 
+/// How many calls of a journal were timed.
+fn timed(metrics: &str, call: &str) -> u64 {
+    let name = format!(r#"menagerie_worker_journal_seconds_count{{call="{call}"}} "#);
+    metrics.lines().find_map(|line| line.strip_prefix(&name)?.parse().ok()).unwrap_or_default()
+}
+
 #[tokio::test]
 async fn a_failing_message_holds_its_partition_until_it_is_given_up_and_kept() {
     let world = World::new("failing");
@@ -51,6 +57,8 @@ async fn a_failing_message_holds_its_partition_until_it_is_given_up_and_kept() {
         assert!(metrics.contains(&line), "{metrics}");
     }
     assert!(metrics.contains(r#"menagerie_worker_rebalances_total{reason="joined"} 1"#), "{metrics}");
+    // Taken; two failures to try again; two messages given up. How often it was read and reported is left open.
+    assert!(timed(&metrics, "commit") >= 5 && timed(&metrics, "read") >= 1, "{metrics}");
     eventually_async("nothing waits", async || {
         worker.metrics().contains(r#"menagerie_worker_lag{queue="mail",partition="1"} 0"#).then_some(())
     })

@@ -7,8 +7,10 @@ use menagerie_queues::admin::{self, Scope};
 use menagerie_queues::coordination::claim::{Claim, Claimed, claim};
 use menagerie_queues::core::failure::{Attempts, Before};
 use menagerie_queues::core::ledger::Recorded;
+use menagerie_queues::metrics::Metrics;
 use menagerie_testkit::eventually_async;
 use menagerie_znodes::queues::Pause;
+use prometheus_client::registry::Registry;
 
 use crate::world::{Log, SHORT, World, cursor_of, name, options};
 
@@ -47,7 +49,9 @@ async fn a_task_is_over_before_another_worker_has_its_message_and_nothing_is_rec
 }
 
 async fn ours(world: &World, session: &menagerie_kernel::Session, worker: &str) -> Box<Claimed> {
-    match claim(session, &world.journals(), &name(worker), &"mail-1".parse().unwrap()).await.unwrap() {
+    let metrics = Metrics::new(&mut Registry::default());
+    let partition = "mail-1".parse().unwrap();
+    match claim(session, &world.journals(), &name(worker), &partition, &metrics).await.unwrap() {
         Claim::Ours(claimed) => claimed,
         Claim::Gone => panic!("it is there"),
     }

@@ -7,6 +7,7 @@ use menagerie_testkit::{Authority, Keeper, Process, free_port};
 use rustix::process::Signal;
 
 use super::User;
+use crate::up::up;
 
 /// The value and the origin of a key.
 #[track_caller]
@@ -176,19 +177,7 @@ fn what_runs_on_this_machine_is_found_by_itself() {
     let user = User::nowhere();
     let data = user.folder().join("data");
     let data = data.to_str().unwrap();
-    let mut up = Process::menagerie([
-        "up",
-        "--data",
-        data,
-        "--keeper-listen",
-        "127.0.0.1:0",
-        "--slots-listen",
-        "127.0.0.1:0",
-        "--journal-listen",
-        "127.0.0.1:0",
-        "--queue-listen",
-        "127.0.0.1:0",
-    ]);
+    let mut up = Process::menagerie(up(&["--data", data]));
     let address: SocketAddr =
         up.wait_for_line("where the keeper is", |line| line.strip_prefix("keeper ready on ")?.parse().ok());
     up.wait_for_line("that all is ready", |line| line.contains("Ctrl-C").then_some(()));

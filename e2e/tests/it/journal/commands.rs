@@ -8,6 +8,7 @@ use rustix::process::Signal;
 
 use super::{Served, runtime, spot, topic};
 use crate::ask::{children, look};
+use crate::up::up;
 
 fn menagerie(args: &[&str]) -> Output {
     Command::new(binary()).args(args).output().expect("it can be run")
@@ -134,20 +135,7 @@ fn refuse_to_restore_what_is_no_backup(whole: &str, data: &str) {
 fn up_runs_a_journal_and_registers_it() {
     let root = tempfile::tempdir().expect("a temporary folder");
     let data = root.path().to_str().expect("its name is text");
-    let args = [
-        "up",
-        "--data",
-        data,
-        "--keeper-listen",
-        "127.0.0.1:0",
-        "--journal-listen",
-        "127.0.0.1:0",
-        "--queue-listen",
-        "127.0.0.1:0",
-        "--slots-listen",
-        "127.0.0.1:0",
-    ];
-    let mut up = Process::menagerie(args);
+    let mut up = Process::menagerie(up(&["--data", data]));
     let keeper =
         up.wait_for_line("where the keeper is", |line| line.strip_prefix("keeper ready on ")?.parse().ok());
     up.wait_for_line("where the journal is", |line| line.starts_with("journal ready on ").then_some(()));

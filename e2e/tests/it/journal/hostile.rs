@@ -24,7 +24,7 @@ fn frame(number: u64, kind: u8, body: &[u8]) -> Vec<u8> {
 
 fn hello(token: &str) -> Vec<u8> {
     let mut body = b"MJNL".to_vec();
-    body.extend(1u32.to_le_bytes());
+    body.extend(2u32.to_le_bytes());
     body.push(token.len() as u8);
     body.extend(token.as_bytes());
     frame(0, 0, &body)
@@ -41,6 +41,8 @@ fn read(number: u64, wait: Duration) -> Vec<u8> {
     body.extend(u32::MAX.to_le_bytes());
     body.extend(u32::MAX.to_le_bytes());
     body.extend((wait.as_millis() as u64).to_le_bytes());
+    // Not delayed ones.
+    body.push(0);
     frame(number, 4, &body)
 }
 

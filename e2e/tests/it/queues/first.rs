@@ -7,20 +7,8 @@ use serde_json::Value;
 use crate::cli::User;
 use crate::queue_http::Client;
 
-const UP: [&str; 9] = [
-    "up",
-    "--keeper-listen",
-    "127.0.0.1:0",
-    "--journal-listen",
-    "127.0.0.1:0",
-    "--queue-listen",
-    "127.0.0.1:0",
-    "--slots-listen",
-    "127.0.0.1:0",
-];
-
 fn up(user: &User, more: &[&str]) -> Process {
-    let up = user.start(&[&UP, more].concat());
+    let up = user.start(&crate::up::up(more));
     up.wait_for_line("how to stop it", |line| line.contains("Ctrl-C").then_some(()));
     up
 }

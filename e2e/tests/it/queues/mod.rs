@@ -4,6 +4,7 @@ mod bodies;
 mod churn;
 mod commands;
 mod crash;
+mod delayed;
 mod first;
 #[cfg(feature = "strace")]
 mod full;

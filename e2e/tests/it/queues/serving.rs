@@ -24,7 +24,11 @@ fn metrics_are_there_and_move() {
         let lag = r#"menagerie_worker_lag{queue="mail",partition="1"}"#;
         let counted = of(done) == 3.0 && of("menagerie_worker_task_seconds_count") == 3.0;
         let told = of("menagerie_worker_partitions") == 1.0 && samples.get(lag) == Some(&0.0);
-        (counted && told && of("menagerie_worker_record_seconds_count") >= 1.0).then_some(())
+        // What was read and taken, at least.
+        let asked = ["read", "commit"]
+            .iter()
+            .all(|call| of(&format!(r#"menagerie_worker_journal_seconds_count{{call="{call}"}}"#)) >= 1.0);
+        (counted && told && asked && of("menagerie_worker_record_seconds_count") >= 1.0).then_some(())
     });
 }
 

@@ -8,7 +8,7 @@ use menagerie_znodes::queues::QueueName;
 use serde::Serialize;
 
 use super::desk::{Desk, DeskArgs};
-use super::message::Body;
+use super::message::{Body, SHOWN, shortened};
 use crate::commands::slots::told;
 use crate::exit::CliError;
 use crate::output::{FormatArg, Show, Table};
@@ -75,18 +75,7 @@ impl Show for Views {
     }
 }
 
-/// So many characters fit beside the rest.
-const SHOWN: usize = 60;
-
-/// The beginning.
-fn shortened(line: &str) -> String {
-    match line.char_indices().nth(SHOWN) {
-        Some((end, _)) => format!("{}…", &line[..end]),
-        None => line.to_owned(),
-    }
-}
-
-/// The same of the end, where the reason stands.
+/// As much of the end, where the reason stands.
 fn ending(line: &str) -> String {
     match line.char_indices().rev().nth(SHOWN) {
         Some((at, skipped)) => format!("…{}", &line[at + skipped.len_utf8()..]),

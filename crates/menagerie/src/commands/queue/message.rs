@@ -70,3 +70,14 @@ impl Show for View {
 pub fn print(found: &[Found], format: FormatArg) -> Result<(), CliError> {
     found.iter().try_for_each(|found| format.print_line(&View::of(found)))
 }
+
+/// So many characters fit beside the rest.
+pub const SHOWN: usize = 60;
+
+/// The beginning of a line.
+pub fn shortened(line: &str) -> String {
+    match line.char_indices().nth(SHOWN) {
+        Some((end, _)) => format!("{}…", &line[..end]),
+        None => line.to_owned(),
+    }
+}

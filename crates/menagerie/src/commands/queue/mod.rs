@@ -2,7 +2,9 @@
 //!
 //! One file per verb. `desk.rs`: a session and the journals, for all of them; `message.rs`: messages as they are shown.
 
+mod cancel;
 mod create;
+mod delayed;
 mod delete;
 pub mod desk;
 mod failed;
@@ -53,6 +55,8 @@ enum Verb {
     Workers(workers::Workers),
     Pause(pause::Pause),
     Resume(resume::Resume),
+    Delayed(delayed::Delayed),
+    Cancel(cancel::Cancel),
     Failed(failed::Failed),
     Retry(retry::Retry),
     Forget(forget::Forget),
@@ -78,6 +82,8 @@ impl Queue {
             Verb::Workers(verb) => verb.run(desk),
             Verb::Pause(verb) => verb.run(desk),
             Verb::Resume(verb) => verb.run(desk),
+            Verb::Delayed(verb) => verb.run(desk),
+            Verb::Cancel(verb) => verb.run(desk),
             Verb::Failed(verb) => verb.run(desk),
             Verb::Retry(verb) => verb.run(desk),
             Verb::Forget(verb) => verb.run(desk),

@@ -10,7 +10,8 @@ use super::failed;
 use crate::exit::CliError;
 use crate::output::{FormatArg, count};
 
-/// Forget every message of a queue, handled or not. Some that a worker has read ahead may still be handled.
+/// Forget every message of a queue, handled or not. Some that a worker has read ahead may still be handled; those that are
+/// not due yet stay (`queue cancel NAME --all`).
 #[derive(Debug, Args)]
 pub struct Purge {
     /// Which queue.

@@ -81,17 +81,22 @@ struct View {
 
 impl View {
     fn of(appended: Appended) -> Self {
-        Self {
-            id: appended.id().map(|id| id.to_string()),
-            delayed: matches!(appended, Appended::Delayed | Appended::Duplicate(None)),
-            duplicate: matches!(appended, Appended::Duplicate(_)),
-        }
+        let (id, delayed, duplicate) = match appended {
+            Appended::At(id) => (Some(id.to_string()), false, false),
+            Appended::Delayed(id) => (Some(id.to_string()), true, false),
+            Appended::Duplicate(id) => (id.map(|id| id.to_string()), id.is_none(), true),
+        };
+        Self { id, delayed, duplicate }
     }
 }
 
 impl Show for View {
     fn show(&self) -> String {
-        let note = if self.duplicate { "  (was there already)" } else { "" };
+        let note = match (self.duplicate, self.delayed) {
+            (true, _) => "  (was there already)",
+            (false, true) => "  (delayed)",
+            (false, false) => "",
+        };
         format!("{}{note}\n", self.id.as_deref().unwrap_or("delayed"))
     }
 }

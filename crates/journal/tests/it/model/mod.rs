@@ -1,16 +1,19 @@
 //! Random scripts against a simple model: whatever is committed, read, trimmed, delayed, edited, and however often the
 //! store is closed or abandoned in between, it holds what a few maps in memory hold.
 
+mod delayed;
+
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use bytes::Bytes;
 use menagerie_journal::{
-    Append, Appended, Commit, Consumer, Edit, Edited, Fence, Journal, JournalError, Message, MessageId, Move,
-    NewMessage, Order, PartitionId, Read, StateWrite, Store, Ticks, TopicConfig,
+    Append, Appended, Commit, Consumer, DelayedId, Edit, Edited, Fence, Journal, JournalError, Message,
+    MessageId, Move, NewMessage, Order, PartitionId, Read, StateWrite, Store, Ticks, TopicConfig,
 };
 use proptest::prelude::*;
 
+use self::delayed::Delayed;
 use crate::rig::{Rig, partition, topic};
 
 const TOPICS: [&str; 2] = ["mail", "other"];
@@ -27,6 +30,8 @@ enum Step {
     Move(u8, u8, u8, Option<u8>),
     Replace(u8, u8, u16),
     Remove(u8, u8),
+    /// Takes the nth of all delayed messages back, for a partition that need not be its own.
+    Cancel(u8, u8),
     Trim(u8, u8),
     Read(u8, u8, u8, bool),
     Wait(u8),
@@ -51,6 +56,7 @@ fn step() -> impl Strategy<Value = Step> {
         3 => (0..4u8, 0..6u8, any::<u8>(), prop::option::of(any::<u8>())).prop_map(|(p, f, n, s)| Step::Move(p, f, n, s)),
         2 => (0..4u8, any::<u8>(), 0..200u16).prop_map(|(p, n, s)| Step::Replace(p, n, s)),
         4 => (0..4u8, any::<u8>()).prop_map(|(p, n)| Step::Remove(p, n)),
+        3 => (0..4u8, any::<u8>()).prop_map(|(p, n)| Step::Cancel(p, n)),
         1 => (0..4u8, any::<u8>()).prop_map(|(p, n)| Step::Trim(p, n)),
         5 => (0..4u8, any::<u8>(), 1..50u8, any::<bool>()).prop_map(|(p, n, l, d)| Step::Read(p, n, l, d)),
         2 => (0..10u8).prop_map(Step::Wait),
@@ -76,8 +82,9 @@ struct Model {
     parts: Vec<Part>,
     /// By topic and id; what it was used for.
     dedup: BTreeMap<(usize, u8), Option<MessageId>>,
-    /// Due, order, partition, body, life.
-    delayed: Vec<(Ticks, usize, Bytes, Option<Duration>)>,
+    delayed: BTreeMap<DelayedId, Delayed>,
+    /// One that was delayed and is not any more.
+    past: Option<DelayedId>,
 }
 
 struct Run {
@@ -144,6 +151,7 @@ impl Run {
             Step::Move(part, number, n, state) => self.move_to(part, number, n, state),
             Step::Replace(part, n, size) => self.replace(part, n, size),
             Step::Remove(part, n) => self.remove(part, n),
+            Step::Cancel(part, n) => self.cancel(part, n),
             Step::Trim(part, n) => {
                 let through = self.nth(part, n);
                 self.runtime.block_on(self.store().trim(&spot(part), through)).unwrap();
@@ -219,8 +227,10 @@ impl Run {
             }
             let NewMessage { meta, body, ttl, due, .. } = append.message;
             if let Some(due) = due {
-                assert_eq!(outcome, Appended::Delayed);
-                self.model.delayed.push((due, index, body, ttl));
+                let Appended::Delayed(id) = outcome else { panic!("it is delayed: {outcome:?}") };
+                assert_eq!(id.due, due);
+                let delayed = Delayed { part: index, meta, body, life: ttl };
+                assert!(self.model.delayed.insert(id, delayed).is_none(), "{id} is new");
             } else {
                 let Appended::At(id) = outcome else { panic!("it was appended: {outcome:?}") };
                 let part = &mut self.model.parts[index];
@@ -231,25 +241,6 @@ impl Run {
             if let Some(key) = key {
                 self.model.dedup.insert(key, outcome.id());
             }
-        }
-    }
-
-    /// What is due becomes visible by itself; the model learns the ids by reading.
-    fn mature(&mut self) {
-        let now = self.rig.clock.now();
-        let mut due: Vec<_> = self.model.delayed.iter().filter(|(due, ..)| *due <= now).cloned().collect();
-        self.model.delayed.retain(|(due, ..)| *due > now);
-        due.sort_by_key(|(due, ..)| *due);
-        for (_, index, body, ttl) in due {
-            let last = self.model.parts[index].last;
-            let read = Read::after(spot(index as u8), last).limit(1).wait(Duration::from_secs(10));
-            let batch = self.runtime.block_on(self.store().read(read)).unwrap();
-            let message = batch.messages.first().expect("what is due is there").clone();
-            assert_eq!(message.body, body);
-            assert_eq!(message.expires, ttl.map(|ttl| message.id.0.plus(ttl)));
-            let part = &mut self.model.parts[index];
-            part.last = message.id;
-            part.messages.insert(message.id, message);
         }
     }
 
@@ -372,8 +363,10 @@ impl Run {
             between(stats.messages, MessageId::ZERO);
             assert_eq!(
                 stats.delayed,
-                self.model.delayed.iter().filter(|entry| entry.1 == usize::from(index)).count() as u64
+                self.model.delayed.values().filter(|delayed| delayed.part == usize::from(index)).count()
+                    as u64
             );
+            self.check_delayed(index);
             if let Some(consumer) = stats.consumers.first() {
                 assert_eq!(Some(consumer.fence), part.fence);
                 between(consumer.lag, part.position);

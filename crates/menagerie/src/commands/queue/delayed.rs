@@ -1,0 +1,114 @@
+//! `menagerie queue delayed NAME`
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use clap::Args;
+use menagerie_journal::{MessageId, Ticks};
+use menagerie_queues::admin::delayed::{DelayedMessage, DelayedMessages};
+use menagerie_znodes::queues::{PartitionName, QueueName};
+use serde::Serialize;
+
+use super::desk::{Desk, DeskArgs};
+use super::message::{Body, shortened};
+use crate::clock;
+use crate::exit::CliError;
+use crate::output::{FormatArg, Show, Table};
+
+/// Show the messages that are not due yet, the next one first.
+#[derive(Debug, Args)]
+pub struct Delayed {
+    /// Which queue.
+    queue: QueueName,
+    /// Only of this partition.
+    #[arg(short, long, value_name = "P")]
+    partition: Option<u16>,
+    /// At most so many.
+    #[arg(short = 'n', long, value_name = "N", default_value_t = 100)]
+    limit: u32,
+    #[command(flatten)]
+    format: FormatArg,
+}
+
+/// One of them.
+#[derive(Debug, Serialize)]
+struct View {
+    id: String,
+    partition: PartitionName,
+    /// When it is due, and when it was put: in seconds.
+    due: String,
+    timestamp: String,
+    bytes: usize,
+    #[serde(flatten)]
+    body: Body,
+    #[serde(skip)]
+    due_at: Ticks,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(transparent)]
+struct Views(Vec<View>);
+
+impl View {
+    fn of(delayed: &DelayedMessage) -> Self {
+        Self {
+            id: delayed.id.to_string(),
+            partition: delayed.partition.clone(),
+            due: MessageId(delayed.id.due).seconds(),
+            timestamp: MessageId(delayed.id.put).seconds(),
+            bytes: delayed.message.body.len(),
+            body: Body::of(&delayed.message),
+            due_at: delayed.id.due,
+        }
+    }
+}
+
+impl Show for Views {
+    fn show(&self) -> String {
+        if self.0.is_empty() {
+            return "no message is delayed\n".to_owned();
+        }
+        let mut table = Table::new(["DUE", "ID", "PARTITION", "BYTES", "BODY"]);
+        for view in &self.0 {
+            table.row([
+                utc(view.due_at),
+                view.id.clone(),
+                view.partition.to_string(),
+                view.bytes.to_string(),
+                shortened(&view.body.line()),
+            ]);
+        }
+        table.text()
+    }
+}
+
+fn utc(ticks: Ticks) -> String {
+    // What is due is later than now, and so than 1970.
+    let since = SystemTime::from(ticks).duration_since(UNIX_EPOCH).unwrap_or_default();
+    clock::utc(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
+}
+
+impl Delayed {
+    /// Looks and prints.
+    pub fn run(self, desk: DeskArgs) -> Result<(), CliError> {
+        desk.look(async |desk| {
+            let delayed = open(desk, &self.queue, self.partition).await?;
+            let found = delayed.next(self.limit).await.map_err(doing(&self.queue))?;
+            self.format.print(&Views(found.iter().map(View::of).collect()))
+        })
+    }
+}
+
+/// The delayed messages of a queue, or of a partition.
+pub async fn open(
+    desk: &Desk,
+    queue: &QueueName,
+    partition: Option<u16>,
+) -> Result<DelayedMessages, CliError> {
+    let opened = DelayedMessages::open(&desk.session, &desk.journals, queue, partition).await;
+    opened.map_err(doing(queue))
+}
+
+/// What was attempted.
+pub fn doing(queue: &QueueName) -> impl FnOnce(menagerie_queues::QueueError) -> CliError + use<> {
+    super::failed(format!("see to the delayed messages of queue {queue}"))
+}
