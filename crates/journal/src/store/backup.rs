@@ -32,18 +32,18 @@ struct Piece {
 }
 
 /// A consistent copy that can be written: all that belongs to it is open.
-pub(crate) struct Backup(Vec<Piece>);
+pub struct Backup(Vec<Piece>);
 
 impl Backup {
     /// How long the stream is.
-    pub(crate) fn bytes(&self) -> u64 {
+    pub fn bytes(&self) -> u64 {
         let pieces = self.0.iter().map(|piece| (1 + piece.name.len() + 8) as u64 + piece.bytes).sum::<u64>();
         // The magic word and the version in front; an empty name and the checksum behind.
         12 + pieces + 5
     }
 
     /// Writes all of it, or fails.
-    pub(crate) fn write(&self, out: &mut dyn Write) -> io::Result<()> {
+    pub fn write(&self, out: &mut dyn Write) -> io::Result<()> {
         let written = write(&self.0, out)?;
         debug_assert_eq!(written, self.bytes());
         Ok(())
@@ -52,7 +52,7 @@ impl Backup {
 
 impl Store {
     /// A consistent copy of everything up to now.
-    pub(crate) fn backup(&self) -> Result<Backup, StoreError> {
+    pub fn backup(&self) -> Result<Backup, StoreError> {
         let mut attempt = 0;
         loop {
             self.checkpoint()?;

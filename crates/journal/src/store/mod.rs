@@ -39,6 +39,7 @@ use std::thread::JoinHandle;
 use menagerie_wal::{Durability, Options as LogOptions};
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
+pub use backup::Backup;
 pub use config::{Clock, Config};
 pub use error::StoreError;
 pub use folder::FORMAT;

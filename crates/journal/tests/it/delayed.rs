@@ -112,7 +112,7 @@ async fn what_was_cancelled_stays_so_after_crashes_and_in_backups() {
     store.checkpoint().unwrap();
     assert!(cancel(&store, ids[1]).await && !cancel(&store, ids[0]).await);
     let backup = rig.folder.path().join("backup");
-    store.backup(&mut std::fs::File::create(&backup).unwrap()).unwrap();
+    store.backup().unwrap().write(&mut std::fs::File::create(&backup).unwrap()).unwrap();
     assert!(cancel(&store, ids[3]).await);
     store.close().unwrap();
     drop(store);
