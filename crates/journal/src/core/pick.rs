@@ -112,11 +112,15 @@ impl Picker {
         }
     }
 
-    /// Takes messages of blocks and edits together, in the order of the read.
-    pub(crate) fn pick_merged(&mut self, mut singles: Vec<(u64, Bytes)>) {
+    /// Takes messages of blocks and edits together, in the order of the read; what is behind `rest` is left for later.
+    pub(crate) fn pick_merged(&mut self, mut singles: Vec<(u64, Bytes)>, rest: Option<u64>) {
         singles.sort_by_key(|(id, _)| *id);
-        if self.range.order == Order::Descending {
-            singles.reverse();
+        match self.range.order {
+            Order::Ascending => singles.retain(|(id, _)| rest.is_none_or(|rest| *id <= rest)),
+            Order::Descending => {
+                singles.retain(|(id, _)| rest.is_none_or(|rest| *id >= rest));
+                singles.reverse();
+            }
         }
         self.pick_singles(singles);
     }

@@ -96,7 +96,7 @@ async fn once(shared: &Arc<Shared>, spot: Spot, read: &Read) -> Result<Encoded, 
         before: read.before.0.0.saturating_add(u64::from(read.before == MessageId::MAX)),
         order: read.order,
         limit: u64::from(read.limit),
-        bytes_max: u64::from(read.bytes_max),
+        bytes_max: u64::from(read.bytes_max.max(1)),
     };
     let now = shared.config.clock.now().0;
     let (plan, encoded) = plan(shared, spot, &range, &read.partition.topic)?;
@@ -199,7 +199,7 @@ fn take(shared: &Shared, spot: Spot, plan: &Plan, picker: &mut Picker) -> Result
             singles.extend(picker.singles(&bytes.slice(head.offset..head.offset + head.len), None));
         }
     }
-    picker.pick_merged(singles);
+    picker.pick_merged(singles, plan.rest);
     Ok(())
 }
 
