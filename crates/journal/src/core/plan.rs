@@ -31,11 +31,20 @@ pub(crate) enum Bits {
     Disk(Location),
 }
 
+/// A block that a read needs: messages `first` to `last`.
+#[derive(Debug)]
+pub(crate) struct Piece {
+    pub(crate) first: u64,
+    pub(crate) last: u64,
+    pub(crate) bits: Bits,
+    pub(crate) removed: Option<Box<Removed>>,
+}
+
 /// Blocks and edits that hold the next part of a range.
 #[derive(Debug, Default)]
 pub(crate) struct Plan {
     /// In the order of the read.
-    pub(crate) blocks: Vec<(Bits, Option<Box<Removed>>)>,
+    pub(crate) blocks: Vec<Piece>,
     /// Edited messages, by id, in the order of the read.
     pub(crate) edits: Vec<(u64, Bits)>,
     /// Where to go on when this was not enough; nothing when there is no more. The plan has everything before that, and
@@ -46,7 +55,7 @@ pub(crate) struct Plan {
 impl Plan {
     /// Whether nothing has to be read from disk.
     pub(crate) fn is_in_memory(&self) -> bool {
-        self.blocks.iter().all(|(bits, _)| matches!(bits, Bits::Memory(_)))
+        self.blocks.iter().all(|piece| matches!(piece.bits, Bits::Memory(_)))
             && self.edits.iter().all(|(_, bits)| matches!(bits, Bits::Memory(_)))
     }
 }
@@ -154,13 +163,16 @@ fn bits(block: &Block) -> Bits {
 
 /// A block for a read. Of one that is still written to, only what may be wanted is copied, unless removed messages are
 /// counted from its beginning.
-fn part(block: &Block, range: &Range) -> (Bits, Option<Box<Removed>>) {
-    let open = match &block.place {
-        Place::Open(bytes) if block.removed.is_none() => bytes,
-        _ => return (bits(block), block.removed.clone()),
+fn part(block: &Block, range: &Range) -> Piece {
+    let (bits, removed) = match &block.place {
+        Place::Open(bytes) if block.removed.is_none() => {
+            let wanted = message::heads(bytes).find(|head| head.id > range.after);
+            let from = wanted.map_or(bytes.len(), |head| head.offset);
+            (Bits::Memory(Bytes::copy_from_slice(&bytes[from..])), None)
+        }
+        _ => (bits(block), block.removed.clone()),
     };
-    let from = message::heads(open).find(|head| head.id > range.after).map_or(open.len(), |head| head.offset);
-    (Bits::Memory(Bytes::copy_from_slice(&open[from..])), None)
+    Piece { first: block.first, last: block.last, bits, removed }
 }
 
 /// Counts what is certain to be found.
