@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
+use crate::error::JournalError;
 use crate::fence::Fence;
 use crate::id::{DelayedId, MessageId, Ticks};
 use crate::read::Message;
@@ -13,6 +14,10 @@ use crate::topic::{Consumer, PartitionId};
 pub const KEY_BYTES_MAX: usize = 255;
 /// Longest value of a state record: it is for counters and marks, not for data.
 pub const STATE_BYTES_MAX: usize = 64 << 10;
+/// One commit has at most so many parts of all kinds: while it is decided, everybody else waits.
+pub const COMMIT_PARTS_MAX: usize = 100_000;
+/// Of these, at most so many are edits: each message is looked for, perhaps on disk.
+pub const COMMIT_EDITS_MAX: usize = 10_000;
 
 /// Everything that is to happen together. All topics named in it must be of one group.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -60,7 +65,7 @@ pub struct Move {
     pub consumer: Consumer,
     /// The fence with which it opened the partition.
     pub fence: Fence,
-    /// The last message that is done. Positions only move forward; the same again is fine.
+    /// The last message that is done. Positions only move forward, not beyond now; the same again is fine.
     pub position: MessageId,
 }
 
@@ -83,7 +88,7 @@ pub struct StateWrite {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Edit {
     /// Puts a message under this id, in place of the one that is there, if there is one. `due` and `dedup` have no
-    /// meaning here; `ttl` counts from the id's time. An id later than now is refused.
+    /// meaning here; `ttl` counts from the id's time. An id later than now is refused, but for a second, as clocks differ.
     Replace {
         /// Where.
         partition: PartitionId,
@@ -169,7 +174,26 @@ impl Commit {
 
     /// Whether there is nothing in it.
     pub fn is_empty(&self) -> bool {
-        self.appends.is_empty() && self.moves.is_empty() && self.states.is_empty() && self.edits.is_empty()
+        self.parts() == 0
+    }
+
+    /// How many things are to happen.
+    pub fn parts(&self) -> usize {
+        self.appends.len() + self.moves.len() + self.states.len() + self.edits.len()
+    }
+}
+
+/// Refuses a commit of too many parts.
+pub(crate) fn check_parts(parts: usize, edits: usize) -> Result<(), JournalError> {
+    let limits = [
+        ("a number of parts of a commit", parts, COMMIT_PARTS_MAX),
+        ("a number of edits of a commit", edits, COMMIT_EDITS_MAX),
+    ];
+    match limits.into_iter().find(|(_, size, max)| size > max) {
+        Some((what, size, max)) => {
+            Err(JournalError::TooLarge { what: what.into(), size: size as u64, max: max as u64 })
+        }
+        None => Ok(()),
     }
 }
 

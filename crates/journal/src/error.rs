@@ -85,7 +85,7 @@ pub enum JournalError {
         /// The group of the topics before it.
         other: Group,
     },
-    /// An edit of a message that cannot be there yet.
+    /// A message cannot be there yet: it is not put there, and no position is moved beyond what is.
     #[error("id {id} is later than now")]
     Ahead {
         /// Which one.
@@ -181,7 +181,10 @@ impl JournalError {
                 "free space on the journal's file system; nothing that was acknowledged is lost"
             }
             Self::Busy => "try again in a moment; if it stays so, the disk is too slow for the load",
-            Self::Damaged(_) => "look at the disk; `menagerie journal verify` names every damaged place",
+            Self::Damaged(_) => {
+                "look at the disk; `menagerie journal verify` names every damaged place, and reading goes on behind the \
+                 last id named"
+            }
             Self::Unreachable { .. } => "see whether `menagerie journal` runs there",
             Self::Unknown(_) => "look whether it happened before doing it again, or use dedup ids",
             Self::Denied(_) => "use the token file of the running journal; only its owner can read it",

@@ -21,7 +21,7 @@ pub enum Error {
         /// What the operating system said.
         source: Arc<io::Error>,
     },
-    /// The disk is full and a new segment is needed. The log is as it was: nothing of the group is in it. Abandon
+    /// The disk is full, or too many files are open, and a new segment is needed. The log is as it was: nothing of the group is in it. Abandon
     /// the group, or make room and commit again.
     #[error("no room left to {action} {}", file.display())]
     Full {
@@ -215,4 +215,29 @@ impl Error {
 
 fn is_full(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+        || is_out_of_files(error)
+}
+
+/// As many files are open as may be, in this process or on this machine: it passes, like want of room on the disk.
+pub fn is_out_of_files(error: &io::Error) -> bool {
+    const ENFILE: i32 = 23;
+    const EMFILE: i32 = 24;
+    matches!(error.raw_os_error(), Some(ENFILE | EMFILE))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn too_many_open_files_do_not_end_the_log() {
+        let failed = |errno| Error::Io {
+            action: "create",
+            file: "spare-1".into(),
+            source: Arc::new(io::Error::from_raw_os_error(errno)),
+        };
+        for (errno, passes) in [(23, true), (24, true), (28, true), (5, false)] {
+            assert_eq!(failed(errno).or_full().is_full(), passes, "errno {errno}");
+        }
+    }
 }

@@ -87,7 +87,7 @@ mod verify;
 mod wal;
 
 pub use disk::{Background, Disk, DiskFile, RealDisk};
-pub use error::{Damage, Error};
+pub use error::{Damage, Error, is_out_of_files};
 pub use examine::Torn;
 pub use open::Recovery;
 pub use options::{Durability, Options};

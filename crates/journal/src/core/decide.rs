@@ -1,5 +1,7 @@
 //! A wish to a record, or to a refusal.
 
+use std::collections::HashSet;
+
 use bytes::Bytes;
 
 use super::block::Location;
@@ -10,7 +12,7 @@ use super::state::{Spot, State, WAITING};
 use super::topic::ticks;
 use super::{delayed, edit, message};
 use crate::commit::{
-    Append, Appended, Commit, Committed, KEY_BYTES_MAX, NewMessage, Opened, STATE_BYTES_MAX,
+    Append, Appended, Commit, Committed, KEY_BYTES_MAX, NewMessage, Opened, STATE_BYTES_MAX, check_parts,
 };
 use crate::error::JournalError;
 use crate::fence::Fence;
@@ -135,6 +137,7 @@ impl Facts<'_> {
     }
 
     fn commit(&self, commit: &mut Commit, pending: &mut Pending) -> Result<Verdict, JournalError> {
+        check_parts(commit.parts(), commit.edits.len())?;
         let spots = self.check_appends(commit)?;
         let mut changes = Vec::with_capacity(commit.appends.len() + commit.moves.len() + commit.states.len());
         let readers = self.check_readers(commit, pending, &mut changes)?;
@@ -231,6 +234,7 @@ impl Facts<'_> {
         changes: &mut Vec<Change>,
     ) -> Result<Vec<(Spot, Consumer, Fence, u64)>, JournalError> {
         let mut readers = Vec::with_capacity(commit.moves.len());
+        let mut known = HashSet::new();
         for moved in &commit.moves {
             let (spot, position) =
                 self.check_fence(&moved.partition, &moved.consumer, moved.fence, pending)?;
@@ -243,7 +247,13 @@ impl Facts<'_> {
                     wanted: moved.position,
                 });
             }
+            // Nobody could ever undo it: what comes before that would be passed over.
+            let last = self.state.partition(spot).map_or(0, |partition| partition.last);
+            if wanted > self.now.max(last) {
+                return Err(JournalError::Ahead { id: moved.position });
+            }
             changes.push(Change::Move { spot, consumer: moved.consumer.clone(), position: wanted });
+            known.insert((spot, &moved.consumer));
             readers.push((spot, moved.consumer.clone(), moved.fence, wanted));
         }
         for write in &commit.states {
@@ -260,7 +270,7 @@ impl Facts<'_> {
                 key: write.key.clone(),
                 value: write.value.clone(),
             });
-            if !readers.iter().any(|(at, consumer, ..)| (*at, consumer) == (spot, &write.consumer)) {
+            if known.insert((spot, &write.consumer)) {
                 readers.push((spot, write.consumer.clone(), write.fence, position));
             }
         }

@@ -1,5 +1,7 @@
 //! Deciding about messages that are there: replacing, removing, cutting.
 
+use std::collections::HashSet;
+
 use bytes::Bytes;
 
 use super::block::{self, Place};
@@ -16,24 +18,28 @@ use crate::id::Ticks;
 use crate::read::Message;
 use crate::topic::PartitionId;
 
-/// An id may be so far ahead of the clock: clocks of clients differ.
+/// A message may be put so far ahead of the clock: clocks of clients differ. Ahead of the clock, not of the newest id: else
+/// one after the other could lead ids away from the time.
 const AHEAD_TICKS: u64 = 10_000_000;
 
 /// What is decided about the edits of a commit.
+#[derive(Default)]
 pub(crate) struct Edits {
     pub(crate) outcomes: Vec<Edited>,
     /// What pending must know: where, which one, and whether it is a new last one.
     pub(crate) touched: Vec<(Spot, u64, bool)>,
+    changed: HashSet<(Spot, u64)>,
+    grown: HashSet<Spot>,
 }
 
 impl Edits {
     fn touch(&mut self, home: Spot, id: u64, ahead: bool) -> Result<(), JournalError> {
         let refused = |why: &str| Err(JournalError::Invalid(why.to_owned()));
-        if self.touched.iter().any(|(at, edited, _)| (*at, *edited) == (home, id)) {
+        if !self.changed.insert((home, id)) {
             return refused("a commit may change a message only once");
         }
         // Two new last ones would have to be in order; the second sees the first when that is applied.
-        if ahead && self.touched.iter().any(|(at, _, ahead)| *at == home && *ahead) {
+        if ahead && !self.grown.insert(home) {
             return refused("a commit may add only one message by id to a partition");
         }
         self.touched.push((home, id, ahead));
@@ -63,8 +69,7 @@ pub(crate) fn edits(
     pending: &Pending,
     changes: &mut Vec<Change>,
 ) -> Result<Option<Edits>, JournalError> {
-    let mut decided =
-        Edits { outcomes: Vec::with_capacity(edits.len()), touched: Vec::with_capacity(edits.len()) };
+    let mut decided = Edits::default();
     for edit in edits {
         let spot = facts.state.spot(partition(edit))?;
         let (home, id) = match edit {
@@ -97,7 +102,7 @@ fn replace(
 ) -> Result<Edited, JournalError> {
     let Some(partition) = facts.state.partition(spot) else { return Ok(Edited::Missing) };
     let shown = crate::id::MessageId(Ticks(id));
-    if id > facts.now.max(partition.last) + AHEAD_TICKS {
+    if id > facts.now.saturating_add(AHEAD_TICKS).max(partition.last) {
         return Err(JournalError::Ahead { id: shown });
     }
     if id <= partition.trimmed {
@@ -145,25 +150,32 @@ pub(crate) fn lookup(
     id: u64,
 ) -> Result<Option<(Gone, Message)>, JournalError> {
     let Some(partition) = facts.state.partition(spot) else { return Ok(None) };
-    let bytes: Bytes = match partition.find(id) {
+    let loaded;
+    let bytes: &[u8] = match partition.find(id) {
         Found::Nothing => return Ok(None),
         Found::Edit => match &partition.edits[&id].place {
-            super::partition::EditPlace::Memory(bytes) => bytes.clone(),
-            super::partition::EditPlace::Disk(location) => (facts.load)(spot.0, *location)?,
+            super::partition::EditPlace::Memory(bytes) => bytes,
+            super::partition::EditPlace::Disk(location) => {
+                loaded = (facts.load)(spot.0, *location)?;
+                &loaded
+            }
         },
         Found::Memory { .. } => {
-            let block = partition.block_of(id).and_then(|at| partition.blocks[at].memory());
-            Bytes::copy_from_slice(block.unwrap_or_default())
+            partition.block_of(id).and_then(|at| partition.blocks[at].memory()).unwrap_or_default()
         }
-        Found::Disk(location) => (facts.load)(spot.0, location)?,
+        Found::Disk(location) => {
+            loaded = (facts.load)(spot.0, location)?;
+            &loaded
+        }
     };
-    let Some((index, head)) = block::find(&bytes, id) else { return Ok(None) };
+    let Some((index, head)) = block::find(bytes, id) else { return Ok(None) };
     let removed = partition.block_of(id).is_some_and(|at| partition.blocks[at].has_removed(index));
     if removed && !partition.edits.contains_key(&id) {
         return Ok(None);
     }
-    let message = message::decode(&mut Source::new(bytes.slice(head.offset..head.offset + head.len)))
-        .map_err(|error| JournalError::Damaged(error.to_string()))?;
+    let found = Bytes::copy_from_slice(&bytes[head.offset..head.offset + head.len]);
+    let message =
+        message::decode(&mut Source::new(found)).map_err(|error| JournalError::Damaged(error.to_string()))?;
     Ok(Some((Gone { id, index, bytes: head.len as u32 }, message)))
 }
 

@@ -112,12 +112,21 @@ impl Picker {
         }
     }
 
-    /// Takes messages of blocks and edits together, in the order of the read.
-    pub(crate) fn pick_merged(&mut self, mut singles: Vec<(u64, Bytes)>) {
+    /// Takes messages of blocks and edits together, in the order of the read; what is behind `rest` is left for later.
+    pub(crate) fn pick_merged(&mut self, mut singles: Vec<(u64, Bytes)>, rest: Option<u64>) {
+        singles.retain(|(id, _)| !self.is_behind(*id, rest));
         singles.sort_by_key(|(id, _)| *id);
         if self.range.order == Order::Descending {
             singles.reverse();
         }
         self.pick_singles(singles);
+    }
+
+    /// Whether an id comes behind where a part of the read ends.
+    pub(crate) fn is_behind(&self, id: u64, rest: Option<u64>) -> bool {
+        rest.is_some_and(|rest| match self.range.order {
+            Order::Ascending => id > rest,
+            Order::Descending => id < rest,
+        })
     }
 }

@@ -1,7 +1,10 @@
 //! Frames: a length of four bytes, a number of eight, one byte that says what it is, and the body.
 
+use std::time::Duration;
+
 use bytes::{Buf as _, Bytes, BytesMut};
 use tokio::io::{AsyncRead, AsyncReadExt as _};
+use tokio::time::timeout;
 
 use crate::codec::Sink as _;
 
@@ -25,6 +28,8 @@ pub(crate) enum FrameError {
     Length { len: u32, max: u32 },
     #[error("the connection ended within a frame")]
     Cut,
+    #[error("a frame was begun, and no more of it came")]
+    Late,
     #[error(transparent)]
     Io(#[from] std::io::Error),
 }
@@ -49,11 +54,13 @@ pub(crate) struct Frames<S> {
     stream: S,
     buffer: BytesMut,
     pub(crate) max: u32,
+    /// How long to wait for more of a frame that was begun; nothing for ever. What came of it is held in memory.
+    pub(crate) patience: Option<Duration>,
 }
 
 impl<S: AsyncRead + Unpin> Frames<S> {
     pub(crate) fn new(stream: S, max: u32) -> Self {
-        Self { stream, buffer: BytesMut::new(), max }
+        Self { stream, buffer: BytesMut::new(), max, patience: None }
     }
 
     /// The next frame; nothing at the end. What is allocated grows with what has come, not with what is announced.
@@ -63,7 +70,13 @@ impl<S: AsyncRead + Unpin> Frames<S> {
                 return Ok(Some(frame));
             }
             self.buffer.reserve(READ_BYTES.max(self.buffer.len() / 2));
-            if self.stream.read_buf(&mut self.buffer).await? == 0 {
+            let patience = self.patience.filter(|_| !self.buffer.is_empty());
+            let more = self.stream.read_buf(&mut self.buffer);
+            let len = match patience {
+                Some(patience) => timeout(patience, more).await.map_err(|_| FrameError::Late)??,
+                None => more.await?,
+            };
+            if len == 0 {
                 return if self.buffer.is_empty() { Ok(None) } else { Err(FrameError::Cut) };
             }
         }

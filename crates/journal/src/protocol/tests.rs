@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use bolero::check;
 use bytes::Bytes;
-use tokio::io::AsyncReadExt as _;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use super::frame::{self, FrameError, Frames};
 use super::values;
-use crate::codec::{Malformed, Sink as _, Source};
-use crate::commit::{Append, Commit, Edit, Move, NewMessage, StateWrite};
+use crate::codec::{Sink as _, Source};
+use crate::commit::{Append, COMMIT_EDITS_MAX, COMMIT_PARTS_MAX, Commit, Edit, Move, NewMessage, StateWrite};
 use crate::core::{message, record};
 use crate::fence::Fence;
 use crate::id::{DelayedId, MessageId, Ticks};
@@ -27,7 +27,7 @@ fn frames(first: &[u8], second: &[u8]) -> (Vec<(u64, u8, Bytes)>, bool) {
             match frames.next().await {
                 Ok(Some(frame)) => found.push((frame.number, frame.kind, frame.body)),
                 Ok(None) => return (found, false),
-                Err(FrameError::Length { .. } | FrameError::Cut) => return (found, true),
+                Err(FrameError::Length { .. } | FrameError::Cut | FrameError::Late) => return (found, true),
                 Err(FrameError::Io(error)) => panic!("{error}"),
             }
         }
@@ -45,6 +45,18 @@ fn frames_take_any_bytes_however_they_come() {
     });
 }
 
+#[tokio::test]
+async fn who_begins_a_frame_and_says_no_more_is_not_waited_for() {
+    let patience = Duration::from_millis(200);
+    let (ours, mut theirs) = tokio::io::duplex(100);
+    let mut frames = Frames::new(ours, MAX);
+    frames.patience = Some(patience);
+    let begun = tokio::time::timeout(patience * 3, frames.next()).await;
+    assert!(begun.is_err(), "who says nothing may be silent: {begun:?}");
+    theirs.write_all(&[40, 0, 0, 0, 1]).await.unwrap();
+    assert!(matches!(frames.next().await, Err(FrameError::Late)));
+}
+
 #[test]
 fn frames_come_out_as_they_went_in() {
     check!().with_type::<(u64, u8, Vec<u8>, usize)>().for_each(|(number, kind, body, at)| {
@@ -59,7 +71,7 @@ fn frames_come_out_as_they_went_in() {
     });
 }
 
-fn decode<T>(input: &[u8], decode: impl FnOnce(&mut Source) -> Result<T, Malformed>) -> Option<T> {
+fn decode<T, E>(input: &[u8], decode: impl FnOnce(&mut Source) -> Result<T, E>) -> Option<T> {
     decode(&mut Source::new(Bytes::copy_from_slice(input))).ok()
 }
 
@@ -148,4 +160,19 @@ fn commits_come_out_as_they_went_in_and_damaged_ones_are_refused_or_bounded() {
             assert!(bytes_min(&other) <= encoded.len());
         }
     });
+}
+
+#[test]
+fn a_commit_of_too_many_parts_is_refused_before_they_are_read() {
+    // Each of them would be read as long as the first partition has no name.
+    let mut appends = Vec::new();
+    appends.put_u32(COMMIT_PARTS_MAX as u32 + 1);
+    appends.resize(4 + 10 * (COMMIT_PARTS_MAX + 1), 0);
+    let mut edits = vec![0; 12];
+    edits.put_u32(COMMIT_EDITS_MAX as u32 + 1);
+    edits.resize(edits.len() + 10 * (COMMIT_EDITS_MAX + 1), 0);
+    for many in [appends, edits] {
+        let refused = values::commit(&mut Source::new(many.into()));
+        assert!(matches!(refused, Err(values::Refused::TooLarge(_))), "{refused:?}");
+    }
 }

@@ -6,9 +6,10 @@ use bytes::Bytes;
 
 use crate::codec::{Malformed, Sink as _, Source};
 use crate::commit::{
-    Append, Appended, Commit, Committed, Edit, Edited, Move, NewMessage, Opened, StateWrite,
+    Append, Appended, Commit, Committed, Edit, Edited, Move, NewMessage, Opened, StateWrite, check_parts,
 };
 use crate::core::record;
+use crate::error::JournalError;
 use crate::fence::Fence;
 use crate::id::{DelayedId, MessageId, Ticks};
 use crate::read::{Order, Read};
@@ -164,31 +165,59 @@ pub(crate) fn put_commit(commit: &Commit, out: &mut Vec<u8>) {
     }
 }
 
-pub(crate) fn commit(source: &mut Source) -> Result<Commit, Malformed> {
+/// Counts what is to come of a commit, before anything is allocated for it.
+#[derive(Default)]
+struct Parts(usize);
+
+impl Parts {
+    fn more(&mut self, count: usize, edits: usize) -> Result<std::ops::Range<usize>, Refused> {
+        self.0 += count;
+        check_parts(self.0, edits).map_err(|error| Refused::TooLarge(Box::new(error)))?;
+        Ok(0..count)
+    }
+}
+
+/// Why a commit was not read.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Refused {
+    Malformed(Malformed),
+    /// It could be one, but is not allowed.
+    TooLarge(Box<JournalError>),
+}
+
+impl From<Malformed> for Refused {
+    fn from(malformed: Malformed) -> Self {
+        Self::Malformed(malformed)
+    }
+}
+
+pub(crate) fn commit(source: &mut Source) -> Result<Commit, Refused> {
     let mut partitions = Partitions::default();
     let mut commit = Commit::default();
-    for _ in 0..source.count(10)? {
+    let mut parts = Parts::default();
+    for _ in parts.more(source.count(10)?, 0)? {
         let partition = partitions.take(source)?;
         commit.appends.push(Append { partition, message: message(source)? });
     }
-    for _ in 0..source.count(26)? {
+    for _ in parts.more(source.count(26)?, 0)? {
         let (partition, consumer) = (partitions.take(source)?, record::consumer(source)?);
         commit.moves.push(Move { partition, consumer, fence: fence(source)?, position: id(source)? });
     }
-    for _ in 0..source.count(27)? {
+    for _ in parts.more(source.count(27)?, 0)? {
         let (partition, consumer, fence) =
             (partitions.take(source)?, record::consumer(source)?, fence(source)?);
         let (key, there, value) = (source.long()?, source.u8()? != 0, source.long()?);
         commit.states.push(StateWrite { partition, consumer, fence, key, value: there.then_some(value) });
     }
-    for _ in 0..source.count(10)? {
+    let edits = source.count(10)?;
+    for _ in parts.more(edits, edits)? {
         let kind = source.u8()?;
         let partition = partitions.take(source)?;
         commit.edits.push(match kind {
             1 => Edit::Replace { partition, id: id(source)?, message: message(source)? },
             2 => Edit::Remove { partition, id: id(source)? },
             3 => Edit::Cancel { partition, id: delayed(source)? },
-            _ => return Err(Malformed("an edit is of no kind that this version knows")),
+            _ => return Err(Malformed("an edit is of no kind that this version knows").into()),
         });
     }
     Ok(commit)

@@ -31,6 +31,8 @@ use crate::store::reader::Room;
 pub(crate) const HELLO_TIME: Duration = Duration::from_secs(10);
 /// A client that takes nothing for so long is closed.
 const WRITE_TIME: Duration = Duration::from_secs(60);
+/// And one of which so long nothing comes within a frame.
+const FRAME_TIME: Duration = Duration::from_secs(60);
 /// Requests of one client that are not answered yet. Long polls count.
 const REQUESTS_MAX: usize = 16_384;
 /// Bytes of messages on their way to one client. What does not fit waits on disk.
@@ -113,6 +115,7 @@ impl Service {
             return Ok(());
         }
         frames.max = self.store.message_bytes_max().saturating_add(FRAME_BYTES_EXTRA);
+        frames.patience = Some(FRAME_TIME);
         let places = Arc::new(Semaphore::new(REQUESTS_MAX));
         let room = Arc::new(Semaphore::new(REPLY_BYTES_MAX));
         let mut polls = tokio::task::JoinSet::new();
@@ -176,10 +179,11 @@ impl Service {
         let store = &self.store;
         match kind {
             Kind::Hello => return Err(Malformed("a second hello")),
-            Kind::Commit => {
-                let wish = Wish::Commit(values::commit(source)?);
-                self.change(wish, request).await;
-            }
+            Kind::Commit => match values::commit(source) {
+                Ok(commit) => self.change(Wish::Commit(commit), request).await,
+                Err(values::Refused::TooLarge(error)) => request.answer(Err::<(), _>(*error), |(), _| {}),
+                Err(values::Refused::Malformed(malformed)) => return Err(malformed),
+            },
             Kind::Open => {
                 let partition = values::partition(source)?;
                 let (consumer, fence) = (record::consumer(source)?, values::fence(source)?);

@@ -25,10 +25,14 @@ pub use tls::TlsFiles;
 pub use token::Token;
 
 use self::connection::Service;
+use crate::protocol::liveness;
 use crate::store::{Store, StoreError};
 
 /// More clients are not let in.
 const CONNECTIONS_MAX: usize = 20_000;
+/// Open files that are not for clients: segments that are read and written, the log, snapshots, and the rest of the process.
+/// The journal cannot go on without them, so nobody who only connects may take them.
+const FILES_RESERVED: u64 = 384;
 /// At most so many threads talk to clients; the log has one of its own.
 const THREADS_MAX: usize = 4;
 
@@ -165,6 +169,12 @@ fn threads() -> usize {
     (cores / 2).clamp(1, THREADS_MAX)
 }
 
+/// How many clients are let in when so many files may be open.
+fn connections_max(files: Option<u64>) -> usize {
+    let room = files.map_or(u64::MAX, |files| files.saturating_sub(FILES_RESERVED).max(files / 4));
+    usize::try_from(room).unwrap_or(usize::MAX).min(CONNECTIONS_MAX)
+}
+
 async fn accept(
     listener: StdListener,
     tls: Option<tokio_rustls::TlsAcceptor>,
@@ -175,7 +185,8 @@ async fn accept(
         Ok(listener) => listener,
         Err(error) => return warn!(%error, "cannot listen"),
     };
-    let room = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    let files = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+    let room = Arc::new(Semaphore::new(connections_max(files)));
     loop {
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
@@ -210,6 +221,8 @@ async fn serve(
 ) {
     // A reply must not wait for more of them.
     let _ = stream.set_nodelay(true);
+    // Who is gone without a word must not keep his place.
+    let _ = liveness::watch_over(&stream);
     let connections = service.store.metrics().connections.clone();
     connections.inc();
     match tls {
@@ -221,4 +234,17 @@ async fn serve(
         },
     }
     connections.dec();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clients_leave_enough_files_to_the_journal() {
+        for (files, clients) in [(256, 64), (512, 128), (1024, 640), (1 << 20, CONNECTIONS_MAX)] {
+            assert_eq!(connections_max(Some(files)), clients);
+        }
+        assert_eq!(connections_max(None), CONNECTIONS_MAX);
+    }
 }

@@ -109,11 +109,12 @@ impl StoreError {
         }
     }
 
-    /// The disk is full; nothing else is wrong.
+    /// The disk is full, or too many files are open; nothing else is wrong.
     pub(crate) fn is_full(&self) -> bool {
         match self {
             Self::Io { source, .. } => {
                 matches!(source.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+                    || menagerie_wal::is_out_of_files(source)
             }
             Self::Log { source, .. } => source.is_full(),
             Self::InUse { .. }
@@ -128,6 +129,10 @@ impl StoreError {
 
 impl From<StoreError> for JournalError {
     fn from(error: StoreError) -> Self {
-        if error.is_full() { Self::DiskFull } else { Self::Damaged(error.to_string()) }
+        match &error {
+            StoreError::Io { source, .. } if menagerie_wal::is_out_of_files(source) => Self::Busy,
+            error if error.is_full() => Self::DiskFull,
+            error => Self::Damaged(error.to_string()),
+        }
     }
 }

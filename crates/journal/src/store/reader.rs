@@ -12,7 +12,7 @@ use super::shared::Shared;
 use crate::core::block;
 use crate::core::message;
 use crate::core::pick::{Picked, Picker};
-use crate::core::plan::{Bits, Plan, Range};
+use crate::core::plan::{Bits, Piece, Plan, Range};
 use crate::core::state::Spot;
 use crate::error::JournalError;
 use crate::id::{DelayedId, MessageId, Ticks};
@@ -96,37 +96,44 @@ async fn once(shared: &Arc<Shared>, spot: Spot, read: &Read) -> Result<Encoded, 
         before: read.before.0.0.saturating_add(u64::from(read.before == MessageId::MAX)),
         order: read.order,
         limit: u64::from(read.limit),
-        bytes_max: u64::from(read.bytes_max),
+        bytes_max: u64::from(read.bytes_max.max(1)),
     };
     let now = shared.config.clock.now().0;
-    let (plan, encoded) = plan(shared, spot, &range, &read.partition.topic)?;
+    // Deleted while somebody waited, if there is none.
+    let gone = || JournalError::NoTopic { topic: read.partition.topic.clone() };
+    let part = plan(shared, spot, &range).ok_or_else(gone)?;
+    let last = part.last;
     let mut picker = Picker::new(range, now);
-    if is_at_hand(shared, spot, &plan) {
-        collect(shared, spot, range, plan, &mut picker)?;
+    let gap = if is_at_hand(shared, spot, &part.plan) {
+        collect(shared, spot, range, part, &mut picker)?
     } else {
         let shared = shared.clone();
         let blocking = tokio::task::spawn_blocking(move || {
-            let collected = collect(&shared, spot, range, plan, &mut picker);
-            collected.map(|()| picker)
+            let collected = collect(&shared, spot, range, part, &mut picker);
+            collected.map(|gap| (picker, gap))
         });
-        picker = blocking.await.map_err(|_| JournalError::Closed)??;
-    }
+        let collected = blocking.await.map_err(|_| JournalError::Closed)??;
+        picker = collected.0;
+        collected.1
+    };
     let Picked { parts, count, bytes } = picker.picked;
-    Ok(Encoded { parts, count, bytes, ..encoded })
+    Ok(Encoded { parts, count, bytes, gap, last, delayed: None })
 }
 
-fn plan(
-    shared: &Shared,
-    spot: Spot,
-    range: &Range,
-    topic: &crate::topic::Topic,
-) -> Result<(Plan, Encoded), JournalError> {
+/// What is to be read next, and what is known of the partition meanwhile.
+struct Part {
+    plan: Plan,
+    /// Some of the range is gone: all up to here.
+    gap: Option<MessageId>,
+    last: MessageId,
+}
+
+/// The next part of a range; nothing if the partition is gone.
+fn plan(shared: &Shared, spot: Spot, range: &Range) -> Option<Part> {
     let state = shared.read();
-    // Deleted while somebody waited.
-    let partition = state.partition(spot).ok_or_else(|| JournalError::NoTopic { topic: topic.clone() })?;
+    let partition = state.partition(spot)?;
     let gap = (range.after < partition.trimmed).then_some(MessageId(Ticks(partition.trimmed)));
-    let encoded = Encoded { gap, last: MessageId(Ticks(partition.last)), ..Encoded::default() };
-    Ok((partition.plan(range), encoded))
+    Some(Part { plan: partition.plan(range), gap, last: MessageId(Ticks(partition.last)) })
 }
 
 /// Whether nothing has to be waited for.
@@ -137,70 +144,119 @@ fn is_at_hand(shared: &Shared, (topic, _): Spot, plan: &Plan) -> bool {
     // One block, as readers want that take a few messages at a time.
     plan.edits.is_empty()
         && plan.blocks.len() == 1
-        && matches!(&plan.blocks[0], (Bits::Disk(location), _) if shared.files.has(topic, *location))
+        && matches!(&plan.blocks[0].bits, Bits::Disk(location) if shared.files.has(topic, *location))
 }
 
-/// Reads what is planned, and goes on until there is enough.
+/// Reads what is planned, and goes on until there is enough. Whoever has some messages already asks for more by himself, and
+/// is told then what is in the way. Returns the gap.
 fn collect(
     shared: &Shared,
     spot: Spot,
     mut range: Range,
-    mut plan: Plan,
+    Part { mut plan, mut gap, .. }: Part,
     picker: &mut Picker,
-) -> Result<(), JournalError> {
+) -> Result<Option<MessageId>, JournalError> {
     let limit = range.limit;
     let mut attempts = 0;
     loop {
-        match take(shared, spot, &plan, picker) {
-            Ok(()) => {}
-            // Retention has dropped the segment since: what is left is planned again. Whoever has some messages already
-            // asks for more by himself.
-            Err(error) if error.is_missing_file() && attempts < ATTEMPTS_MAX => {
-                if picker.picked.count > 0 {
-                    return Ok(());
+        match take(shared, spot, &plan, range.order, picker) {
+            Ok(()) => {
+                let Some(rest) = plan.rest.filter(|_| !picker.is_full()) else { return Ok(gap) };
+                match range.order {
+                    Order::Ascending => range.after = rest,
+                    Order::Descending => range.before = rest,
                 }
-                attempts += 1;
-                plan = replan(shared, spot, &range);
-                continue;
+                range.limit = limit - picker.picked.count.min(limit);
             }
-            Err(error) => return Err(error.into()),
+            Err(_) if picker.picked.count > 0 => return Ok(gap),
+            // Retention has dropped the segment since: what is left is planned again.
+            Err(unread) if unread.error.is_missing_file() && attempts < ATTEMPTS_MAX => attempts += 1,
+            Err(unread) => return Err(unread.into()),
         }
-        let Some(rest) = plan.rest.filter(|_| !picker.is_full()) else { return Ok(()) };
-        match range.order {
-            Order::Ascending => range.after = rest,
-            Order::Descending => range.before = rest,
+        let Some(part) = self::plan(shared, spot, &range) else { return Ok(gap) };
+        if part.gap > gap {
+            // Retention has been here since. No batch has a hole in it.
+            if picker.picked.count > 0 && range.order == Order::Ascending {
+                return Ok(gap);
+            }
+            gap = part.gap;
         }
-        range.limit = limit - picker.picked.count.min(limit);
-        plan = replan(shared, spot, &range);
+        plan = part.plan;
     }
 }
 
-fn replan(shared: &Shared, spot: Spot, range: &Range) -> Plan {
-    shared.read().partition(spot).map(|partition| partition.plan(range)).unwrap_or_default()
+/// What could not be read: messages `first` to `last`.
+struct Unread {
+    error: StoreError,
+    first: u64,
+    last: u64,
 }
 
-fn take(shared: &Shared, spot: Spot, plan: &Plan, picker: &mut Picker) -> Result<(), StoreError> {
+impl Unread {
+    /// Where a read ends before it.
+    fn rest(&self, order: Order) -> u64 {
+        match order {
+            Order::Ascending => self.first.saturating_sub(1),
+            Order::Descending => self.last.saturating_add(1),
+        }
+    }
+}
+
+impl From<Unread> for JournalError {
+    /// With the ids: somebody may want to go on behind them.
+    fn from(Unread { error, first, last }: Unread) -> Self {
+        let (first, last) = (MessageId(Ticks(first)), MessageId(Ticks(last)));
+        match Self::from(error) {
+            Self::Damaged(what) => {
+                Self::Damaged(format!("{what}; messages {first} to {last} cannot be read"))
+            }
+            other => other,
+        }
+    }
+}
+
+fn take(shared: &Shared, spot: Spot, plan: &Plan, order: Order, picker: &mut Picker) -> Result<(), Unread> {
+    let unread = |first, last| move |error| Unread { error, first, last };
+    let block = |piece: &Piece| load(shared, spot, &piece.bits).map_err(unread(piece.first, piece.last));
     if plan.edits.is_empty() {
-        for (bits, removed) in &plan.blocks {
+        for piece in &plan.blocks {
             if picker.is_full() {
                 break;
             }
-            picker.pick(&load(shared, spot, bits)?, removed.as_deref());
+            picker.pick(&block(piece)?, piece.removed.as_deref());
         }
         return Ok(());
     }
-    let mut singles = Vec::new();
-    for (bits, removed) in &plan.blocks {
-        singles.extend(picker.singles(&load(shared, spot, bits)?, removed.as_deref()));
-    }
-    for (id, bits) in &plan.edits {
-        let bytes = load(shared, spot, bits)?;
-        if let Some((_, head)) = block::find(&bytes, *id) {
-            singles.extend(picker.singles(&bytes.slice(head.offset..head.offset + head.len), None));
+    let (mut singles, mut rest, mut failed) = (Vec::new(), plan.rest, None);
+    for piece in &plan.blocks {
+        match block(piece) {
+            Ok(bytes) => singles.extend(picker.singles(&bytes, piece.removed.as_deref())),
+            Err(unread) => {
+                rest = Some(unread.rest(order));
+                failed = Some(unread);
+                break;
+            }
         }
     }
-    picker.pick_merged(singles);
-    Ok(())
+    for (id, bits) in &plan.edits {
+        if picker.is_behind(*id, rest) {
+            break;
+        }
+        match load(shared, spot, bits).map_err(unread(*id, *id)) {
+            Ok(bytes) => {
+                if let Some((_, head)) = block::find(&bytes, *id) {
+                    singles.extend(picker.singles(&bytes.slice(head.offset..head.offset + head.len), None));
+                }
+            }
+            Err(unread) => {
+                rest = Some(unread.rest(order));
+                failed = Some(unread);
+                break;
+            }
+        }
+    }
+    picker.pick_merged(singles, rest);
+    failed.map_or(Ok(()), Err)
 }
 
 pub(super) fn load(shared: &Shared, (topic, _): Spot, bits: &Bits) -> Result<Bytes, StoreError> {
@@ -261,4 +317,67 @@ fn partition_stats(
         stats.consumers.push(ConsumerStats { consumer, fence, position: id(position), lag });
     }
     Ok(stats)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use prometheus_client::registry::Registry;
+
+    use super::*;
+    use crate::commit::{Commit, NewMessage};
+    use crate::journal::Journal as _;
+    use crate::store::{Config, Metrics, Store};
+    use crate::topic::{PartitionId, Topic, TopicConfig};
+
+    /// Blocks of one message each. One that has expired counts when a read is planned, so the read needs a second part.
+    async fn store(
+        folder: &std::path::Path,
+        lives: &[Option<Duration>],
+    ) -> (Store, PartitionId, Vec<MessageId>) {
+        let config = Config { reserve_bytes: 0, ..Config::new(folder.to_owned()) };
+        let store = Store::open(config, Metrics::new(&mut Registry::default())).unwrap();
+        let spot = PartitionId::new(Topic::new("mail").unwrap(), 1);
+        store.create_topic(&spot.topic, TopicConfig::default()).await.unwrap();
+        let mut ids = Vec::new();
+        for ttl in lives {
+            let message = NewMessage { ttl: *ttl, ..NewMessage::new(vec![0; block::BLOCK_BYTES]) };
+            let committed = store.commit(Commit::append(spot.clone(), message)).await.unwrap();
+            ids.push(committed.appends[0].id().unwrap());
+        }
+        (store, spot, ids)
+    }
+
+    fn ids(picker: Picker) -> Vec<MessageId> {
+        let mut messages = Vec::new();
+        picker.picked.parts.into_iter().for_each(|part| message::decode_all(part, &mut messages).unwrap());
+        messages.iter().map(|message| message.id).collect()
+    }
+
+    #[tokio::test]
+    async fn a_gap_that_comes_while_a_read_goes_on_is_told_or_left_for_the_next_one() {
+        let over = Some(Duration::ZERO);
+        // The lives of messages, how many are wanted, and through which one they go before the second part is read.
+        let nothing_yet = ([over, None, None, None], 1, 1);
+        let one_already = ([None, over, None, None], 2, 2);
+        for (lives, limit, through) in [nothing_yet, one_already] {
+            let folder = tempfile::tempdir().unwrap();
+            let (store, partition, given) = store(folder.path(), &lives).await;
+            let shared = &store.shared;
+            let spot = shared.read().spot(&partition).unwrap();
+            let order = Order::Ascending;
+            let range = Range { after: 0, before: u64::MAX, order, limit, bytes_max: 10 << 20 };
+            let part = plan(shared, spot, &range).unwrap();
+            assert!(part.plan.rest.is_some() && part.gap.is_none());
+            store.trim(&partition, given[through]).await.unwrap();
+            let mut picker = Picker::new(range, shared.config.clock.now().0);
+            let gap = collect(shared, spot, range, part, &mut picker).unwrap();
+            let expected = match limit {
+                1 => (vec![given[2]], Some(given[1])),
+                _ => (vec![given[0]], None),
+            };
+            assert_eq!((ids(picker), gap), expected);
+        }
+    }
 }

@@ -18,6 +18,8 @@ use crate::error::JournalError;
 pub(crate) const QUEUE_BYTES: usize = 32 << 20;
 /// What a wish counts at least: so also the number of small ones is bounded.
 const WISH_BYTES: usize = 256;
+/// What each part of a commit counts, besides its bytes.
+const PART_BYTES: usize = 64;
 
 /// Called with what came of a wish.
 pub(crate) type Tell = Box<dyn FnOnce(Result<Answer, JournalError>) + Send>;
@@ -157,10 +159,9 @@ pub(crate) fn size(wish: &Wish) -> usize {
         Wish::Commit(commit) => {
             let appends = commit.appends.iter().map(|append| &append.message);
             let edits = commit.edits.iter().filter_map(crate::core::edit::message);
-            let messages = appends.chain(edits).map(|message| message.meta.len() + message.body.len() + 64);
-            let states =
-                commit.states.iter().map(|state| state.value.as_ref().map_or(0, bytes::Bytes::len) + 64);
-            messages.chain(states).sum::<usize>() + commit.moves.len() * 64
+            let messages = appends.chain(edits).map(|message| message.meta.len() + message.body.len());
+            let states = commit.states.iter().map(|state| state.value.as_ref().map_or(0, bytes::Bytes::len));
+            messages.chain(states).sum::<usize>() + commit.parts() * PART_BYTES
         }
         Wish::Open { .. }
         | Wish::Trim { .. }

@@ -7,8 +7,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use menagerie_journal::store::verify::verify;
 use menagerie_journal::{
-    Append, Commit, Consumer, Edit, Fence, Journal, JournalError, Message, MessageId, Move, NewMessage, Read,
-    Store, TopicConfig,
+    Append, Commit, Compression, Consumer, Edit, Fence, Journal, JournalError, Message, MessageId, Move,
+    NewMessage, Read, Store, TopicConfig,
 };
 
 use crate::rig::{Rig, partition, topic};
@@ -75,7 +75,13 @@ fn files(folder: &Path) -> Vec<PathBuf> {
 }
 
 async fn read_all(store: &Store) -> Result<Vec<Message>, JournalError> {
-    Ok(store.read(Read::after(partition("mail", 1), MessageId::ZERO)).await?.messages)
+    let (mut found, mut after) = (Vec::new(), MessageId::ZERO);
+    loop {
+        let batch = store.read(Read::after(partition("mail", 1), after)).await?;
+        let Some(last) = batch.messages.last() else { return Ok(found) };
+        after = last.id;
+        found.extend(batch.messages);
+    }
 }
 
 /// How the store had ended.
@@ -148,4 +154,63 @@ fn every_flipped_or_cut_byte_of_a_closed_store_is_noticed() {
 #[test]
 fn every_flipped_or_cut_byte_of_a_crashed_store_is_noticed_or_at_the_end_of_its_log() {
     damage_everything(End::Crashed);
+}
+
+/// Three blocks of two messages; the second one is damaged.
+async fn damage_the_second_of_three(rig: &Rig) -> Vec<MessageId> {
+    let store = rig.open();
+    let config = TopicConfig { compression: Compression::None, ..TopicConfig::default() };
+    store.create_topic(&topic("mail"), config).await.unwrap();
+    let mut ids = Vec::new();
+    for text in ["first", "second", "third"] {
+        for _ in 0..2 {
+            let committed =
+                store.commit(Commit::append(partition("mail", 1), NewMessage::new(text))).await.unwrap();
+            ids.push(committed.appends[0].id().unwrap());
+        }
+        store.checkpoint().unwrap();
+    }
+    store.close().unwrap();
+    for path in files(&rig.config.data.join("segments")) {
+        let mut bytes = fs::read(&path).unwrap();
+        if let Some(at) = bytes.windows(6).position(|window| window == b"second") {
+            bytes[at] ^= 1;
+            fs::write(&path, bytes).unwrap();
+        }
+    }
+    ids
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_around_a_damaged_block_is_read_and_the_block_can_be_stepped_over() {
+    let rig = Rig::small();
+    let spot = partition("mail", 1);
+    let ids = damage_the_second_of_three(&rig).await;
+    let store = rig.open();
+    // Without replaced messages, and beside them.
+    for round in 0..2 {
+        let read = async |read: Read| {
+            let batch = store.read(read).await?;
+            Ok::<_, JournalError>(batch.messages.iter().map(|message| message.id).collect::<Vec<_>>())
+        };
+        let all = Read::after(spot.clone(), MessageId::ZERO);
+        assert_eq!(read(all.clone()).await.unwrap(), ids[..2], "round {round}");
+        let backwards = read(all.clone().descending()).await.unwrap();
+        assert_eq!(backwards, [ids[5], ids[4]], "round {round}");
+        for blocked in
+            [Read::after(spot.clone(), ids[1]), Read { before: ids[4], ..all.clone() }.descending()]
+        {
+            let refused = read(blocked).await.unwrap_err();
+            let JournalError::Damaged(what) = &refused else { panic!("{refused:?}") };
+            let named = [ids[2], ids[3]].iter().all(|id| what.contains(&id.to_string()));
+            assert!(named, "round {round}: {what}");
+        }
+        assert_eq!(read(Read::after(spot.clone(), ids[3])).await.unwrap(), ids[4..], "round {round}");
+        let edits = [0, 5].map(|nth| Edit::Replace {
+            partition: spot.clone(),
+            id: ids[nth],
+            message: NewMessage::new("replaced"),
+        });
+        store.commit(Commit { edits: edits.into(), ..Commit::default() }).await.unwrap();
+    }
 }

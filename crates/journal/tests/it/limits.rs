@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
+use menagerie_journal::commit::{COMMIT_EDITS_MAX, COMMIT_PARTS_MAX};
 use menagerie_journal::{
-    Append, Commit, Edit, Group, Journal, JournalError, MessageId, NewMessage, PartitionId, Read, Ticks,
-    TopicConfig,
+    Append, Commit, Consumer, Edit, Fence, Group, Journal, JournalError, MessageId, Move, NewMessage,
+    PartitionId, Read, StateWrite, Store, Ticks, TopicConfig,
 };
 use menagerie_testkit::eventually;
 
@@ -230,4 +231,81 @@ async fn what_is_delayed_survives_a_restart_and_becomes_visible_by_itself() {
     rig.clock.ahead(Duration::from_secs(5));
     let batch = store.read(read.wait(Duration::from_secs(60))).await.unwrap();
     assert_eq!(batch.messages[0].id.0, rig.clock.now());
+}
+
+/// Somebody who may move positions, and write state.
+async fn opened(store: &Store, spot: &PartitionId) -> (Consumer, Fence) {
+    let (worker, fence) = (Consumer::new("worker").unwrap(), Fence::new(1, 1));
+    store.open(spot, &worker, fence).await.unwrap();
+    (worker, fence)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_position_moves_beyond_what_can_be_there() {
+    let rig = Rig::small();
+    let store = rig.open();
+    let spot = partition("mail", 1);
+    store.create_topic(&topic("mail"), TopicConfig::default()).await.unwrap();
+    let (consumer, fence) = opened(&store, &spot).await;
+    let last = store.commit(Commit::append(spot.clone(), body(1))).await.unwrap().appends[0].id().unwrap();
+    let move_to = async |position| {
+        let (partition, consumer) = (spot.clone(), consumer.clone());
+        let moves = vec![Move { partition, consumer, fence, position }];
+        store.commit(Commit { moves, ..Commit::default() }).await
+    };
+    for far in [MessageId(rig.clock.now()).next(), MessageId(Ticks(u64::MAX))] {
+        assert_eq!(move_to(far).await, Err(JournalError::Ahead { id: far }));
+    }
+    rig.clock.back(Duration::from_secs(60));
+    move_to(last).await.unwrap();
+    rig.clock.ahead(Duration::from_secs(120));
+    move_to(MessageId(rig.clock.now())).await.unwrap();
+    assert_eq!(store.stats(&topic("mail")).await.unwrap()[0].consumers[0].lag, 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ids_cannot_be_led_away_from_the_clock() {
+    let rig = Rig::small();
+    let store = rig.open();
+    let spot = partition("mail", 1);
+    store.create_topic(&topic("mail"), TopicConfig::default()).await.unwrap();
+    let put = async |id: MessageId| {
+        let edits = vec![Edit::Replace { partition: spot.clone(), id, message: body(1) }];
+        store.commit(Commit { edits, ..Commit::default() }).await.map(drop)
+    };
+    let most = MessageId(rig.clock.now().plus(Duration::from_secs(1)));
+    put(most).await.unwrap();
+    assert_eq!(put(most.next()).await, Err(JournalError::Ahead { id: most.next() }));
+    // What is there already may be replaced, wherever it is.
+    rig.clock.back(Duration::from_secs(3600));
+    put(most).await.unwrap();
+    assert_eq!(put(most.next()).await, Err(JournalError::Ahead { id: most.next() }));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_commit_has_so_many_parts_and_no_more() {
+    let rig = Rig::small();
+    let store = rig.open();
+    let spot = partition("mail", 1);
+    store.create_topic(&topic("mail"), TopicConfig::default()).await.unwrap();
+    let (consumer, fence) = opened(&store, &spot).await;
+    let (partition, position) = (spot.clone(), MessageId(Ticks(1)));
+    let moved = Move { partition: partition.clone(), consumer: consumer.clone(), fence, position };
+    let (key, value) = ("key".into(), Some("value".into()));
+    let state = StateWrite { partition: partition.clone(), consumer, fence, key, value };
+    let half = COMMIT_PARTS_MAX / 2;
+    let many = Commit { moves: vec![moved; half], states: vec![state; half], ..Commit::default() };
+    let mut more = many.clone();
+    more.appends.push(Append { partition: partition.clone(), message: body(1) });
+    let remove = |n: usize| Edit::Remove { partition: partition.clone(), id: MessageId(Ticks(n as u64 + 1)) };
+    let edits = |count: usize| Commit { edits: (0..count).map(remove).collect(), ..Commit::default() };
+    for refused in [more, edits(COMMIT_EDITS_MAX + 1)] {
+        let refused = store.commit(refused).await;
+        assert!(matches!(refused, Err(JournalError::TooLarge { .. })), "{refused:?}");
+    }
+    // While one is decided nobody else is: so none of them takes long.
+    for allowed in [many, edits(COMMIT_EDITS_MAX)] {
+        let decided = tokio::time::timeout(Duration::from_secs(60), store.commit(allowed)).await;
+        decided.expect("it is decided in a moment").unwrap();
+    }
 }

@@ -6,5 +6,6 @@ mod damage;
 mod delayed;
 mod limits;
 mod model;
+mod reading;
 mod rig;
 mod served;

@@ -6,12 +6,13 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use menagerie_journal::client::Address;
+use menagerie_journal::commit::COMMIT_PARTS_MAX;
 use menagerie_journal::server::{Listen, Token};
 use menagerie_journal::{
     Append, Appended, Client, Commit, Consumer, Created, DelayedId, Edit, Edited, Fence, Journal,
     JournalError, MessageId, Move, NewMessage, Read, Remedy, Server, StateWrite, Store, TopicConfig,
 };
-use menagerie_testkit::allow_files;
+use menagerie_testkit::{allow_files, eventually};
 
 use crate::rig::{Rig, partition, topic};
 
@@ -142,11 +143,11 @@ async fn whoever_has_no_token_is_refused() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn offenders_are_closed_and_others_go_on() {
+    // Both ends of each are ours.
+    allow_files(5_000);
     let served = Served::new();
     let client = served.client();
     client.create_topic(&topic("mail"), TopicConfig::default()).await.unwrap();
-    // Both ends of each are ours.
-    allow_files(5_000);
     let idle: Vec<TcpStream> = (0..2000).map(|_| served.raw()).collect();
     for garbage in [b"GET / HTTP/1.1\r\n\r\n".as_slice(), &[0xff; 64], &[0, 0, 0, 0], &[3, 0, 0, 0, 1, 2, 3]]
     {
@@ -230,4 +231,34 @@ async fn delayed_messages_are_listed_and_cancelled_over_a_socket() {
     assert_eq!(client.stats(&topic("mail")).await.unwrap()[0].delayed, 1);
     let nowhere = Read::delayed(partition("nowhere", 1), DelayedId::ZERO);
     assert!(matches!(client.read(nowhere).await, Err(JournalError::NoTopic { .. })));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_commit_of_too_many_parts_is_refused_and_the_connection_goes_on() {
+    let served = Served::new();
+    let client = served.client();
+    client.create_topic(&topic("mail"), TopicConfig::default()).await.unwrap();
+    let append = Append { partition: partition("mail", 1), message: NewMessage::default() };
+    let many = Commit { appends: vec![append; COMMIT_PARTS_MAX + 1], ..Commit::default() };
+    let refused = client.commit(many).await.unwrap_err();
+    assert!(matches!(refused, JournalError::TooLarge { .. }), "{refused:?}");
+    client.commit(Commit::append(partition("mail", 1), body("x"))).await.unwrap();
+}
+
+#[test]
+fn clients_that_are_gone_without_a_word_are_noticed() {
+    /// What the kernel's table calls the timer that asks whether anybody is there.
+    const KEEPALIVE: &str = "02";
+    let served = Served::new();
+    let client = served.raw();
+    let place = |address: std::net::SocketAddr| format!("0100007F:{:04X}", address.port());
+    let ends = (place(served.server.address()), place(client.local_addr().unwrap()));
+    eventually("the server to watch over the connection", || {
+        let table = std::fs::read_to_string("/proc/net/tcp").unwrap();
+        let timer = table.lines().find_map(|line| {
+            let fields: Vec<&str> = line.split_whitespace().collect();
+            ((fields[1], fields[2]) == (&ends.0, &ends.1)).then(|| fields[5][..2].to_owned())
+        });
+        (timer? == KEEPALIVE).then_some(())
+    });
 }

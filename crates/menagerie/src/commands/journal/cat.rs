@@ -5,7 +5,7 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use clap::Args;
-use menagerie_journal::{Client, Journal as _, Message, MessageId, Order, PartitionId, Read, Topic};
+use menagerie_journal::{Batch, Client, Journal as _, Message, MessageId, PartitionId, Read, Topic};
 use serde::Serialize;
 
 use super::target::{TargetArgs, failed};
@@ -90,18 +90,58 @@ fn print(messages: &[Message], format: FormatArg) -> Result<(), CliError> {
     messages.iter().try_for_each(|message| format.print_line(&View::new(message)))
 }
 
+/// Reads one batch after the other, and tells of gaps between them: on stderr, so that stdout stays data.
+struct Reader<'a> {
+    journal: &'a Client,
+    partition: PartitionId,
+    gap: Option<MessageId>,
+}
+
+impl<'a> Reader<'a> {
+    fn new(journal: &'a Client, partition: PartitionId) -> Self {
+        Self { journal, partition, gap: None }
+    }
+
+    async fn read(&mut self, read: Read) -> Result<Batch, CliError> {
+        let doing = format!("read {}", self.partition.topic);
+        let batch = self.journal.read(read).await.map_err(failed(doing))?;
+        if batch.gap > self.gap {
+            self.gap = batch.gap;
+            let through = batch.gap.unwrap_or_default();
+            eprintln!("a gap: retention or a trim has dropped all messages up to {through}");
+        }
+        Ok(batch)
+    }
+
+    /// The newest ones, oldest first, and the newest id that was given away. One read may give fewer than asked for.
+    async fn newest(&mut self, count: u32) -> Result<(Vec<Message>, MessageId), CliError> {
+        let (mut found, mut last) = (Vec::new(), None);
+        let mut before = MessageId::MAX;
+        while found.len() < count as usize {
+            let read = Read { before, ..Read::after(self.partition.clone(), MessageId::ZERO) }.descending();
+            let batch = self.read(read.limit(count - found.len() as u32)).await?;
+            last.get_or_insert(batch.last);
+            let Some(oldest) = batch.messages.last() else { break };
+            before = oldest.id;
+            found.extend(batch.messages);
+        }
+        found.reverse();
+        Ok((found, last.unwrap_or_default()))
+    }
+}
+
 impl Cat {
     /// Reads and prints.
     pub fn run(self) -> Result<(), CliError> {
         let Self { topic, partition, mut after, limit, target, format } = self;
         let mut left = limit.unwrap_or(u64::MAX);
-        let doing = format!("read {topic}");
         let partition = PartitionId::new(topic, partition);
         target.run(async |journal| {
+            let mut reader = Reader::new(journal, partition.clone());
             while left > 0 {
                 let read = Read::after(partition.clone(), after)
                     .limit(u32::try_from(left).unwrap_or(BATCH).min(BATCH));
-                let batch = journal.read(read).await.map_err(failed(doing.clone()))?;
+                let batch = reader.read(read).await?;
                 print(&batch.messages, format)?;
                 let Some(last) = batch.messages.last() else { break };
                 after = last.id;
@@ -118,28 +158,18 @@ impl Tail {
         let Self { topic, partition, lines, follow, target, format } = self;
         let partition = PartitionId::new(topic, partition);
         target.run(async |journal| {
-            let read = Read { order: Order::Descending, ..Read::after(partition.clone(), MessageId::ZERO) };
-            let mut batch = read_batch(journal, read.limit(lines), &partition).await?;
-            batch.messages.reverse();
-            print(&batch.messages, format)?;
+            let mut reader = Reader::new(journal, partition.clone());
+            let (newest, mut after) = reader.newest(lines).await?;
+            print(&newest, format)?;
             if !follow {
                 return Ok(());
             }
-            let mut after = batch.last;
             loop {
                 let read = Read::after(partition.clone(), after).limit(BATCH).wait(POLL);
-                let batch = read_batch(journal, read, &partition).await?;
+                let batch = reader.read(read).await?;
                 print(&batch.messages, format)?;
                 after = batch.messages.last().map_or(after, |last| last.id);
             }
         })
     }
-}
-
-async fn read_batch(
-    journal: &Client,
-    read: Read,
-    partition: &PartitionId,
-) -> Result<menagerie_journal::Batch, CliError> {
-    journal.read(read).await.map_err(failed(format!("read {}", partition.topic)))
 }
