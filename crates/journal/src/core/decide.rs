@@ -3,12 +3,13 @@
 use bytes::Bytes;
 
 use super::block::Location;
+use super::mature::{PassedOver, Waits};
 use super::pending::Pending;
 use super::record::{Change, Record};
 use super::settings::GroupCheck;
 use super::state::{Spot, State, WAITING};
 use super::topic::ticks;
-use super::{delayed, edit, message};
+use super::{edit, message};
 use crate::commit::{
     Append, Appended, Commit, Committed, KEY_BYTES_MAX, NewMessage, Opened, STATE_BYTES_MAX,
 };
@@ -20,8 +21,6 @@ use crate::topic::{Consumer, Created, PartitionId, Topic, TopicConfig};
 
 /// One commit has at most so many bytes, whatever the limit of a message is, besides one message.
 pub(crate) const COMMIT_BYTES: u64 = 16 << 20;
-/// Delayed messages that become due are made visible in groups of at most so many.
-const MATURE_MAX: usize = 1000;
 
 /// What somebody wants to happen.
 #[derive(Debug)]
@@ -47,8 +46,10 @@ pub(crate) enum Wish {
     Delete {
         topic: Topic,
     },
-    /// Delayed messages that are due.
-    Mature,
+    /// Delayed messages that are due, behind this one.
+    Mature {
+        after: Waits,
+    },
     /// What retention lets go: all up to an id, and whether readers are told.
     Drop(Vec<(Spot, u64, bool)>),
 }
@@ -60,6 +61,8 @@ pub(crate) enum Answer {
     Opened(Opened),
     Created(Created),
     Deleted(bool),
+    /// What is due is visible, but for what could not be read.
+    Matured(Option<PassedOver>),
     Done,
 }
 
@@ -114,7 +117,7 @@ impl Facts<'_> {
                 let changes = number.map(|number| Change::Delete { number }).into_iter().collect();
                 Ok(self.alone(pending, changes, Answer::Deleted(number.is_some())))
             }
-            Wish::Mature => self.mature(pending),
+            Wish::Mature { after } => Ok(self.mature(*after, pending)),
             Wish::Drop(drops) => {
                 let trim = |(spot, through, gap): &(Spot, u64, bool)| Change::Trim {
                     spot: *spot,
@@ -345,26 +348,6 @@ impl Facts<'_> {
         let changes = vec![Change::Open { spot, consumer: consumer.clone(), fence }];
         let answer = Answer::Opened(Opened { fence, ..reader.opened() });
         Ok(Verdict::Yes(Record { now: self.now, changes }, answer))
-    }
-
-    fn mature(&self, pending: &mut Pending) -> Result<Verdict, JournalError> {
-        if !pending.claim() {
-            return Ok(Verdict::Later);
-        }
-        let due = self.state.delayed.range(..=(self.now, u64::MAX)).take(MATURE_MAX);
-        let (mut changes, mut bytes) = (Vec::new(), 0);
-        for ((due, waiting), spot) in due {
-            let (gone, mut message) = delayed::waiting(self, *waiting)?;
-            let id = pending.next_id(self.state, *spot, self.now);
-            message.id = MessageId(Ticks(id));
-            message.expires = message.expires.map(|ttl| Ticks(id.saturating_add(ttl.0)));
-            bytes += u64::from(gone.bytes);
-            changes.push(Change::Mature { due: *due, waiting: gone, spot: *spot, message });
-            if bytes > COMMIT_BYTES {
-                break;
-            }
-        }
-        Ok(Verdict::Yes(Record { now: self.now, changes }, Answer::Done))
     }
 
     fn trim(&self, spot: Spot, through: u64) -> Result<Option<Change>, JournalError> {

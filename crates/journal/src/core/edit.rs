@@ -145,25 +145,34 @@ pub(crate) fn lookup(
     id: u64,
 ) -> Result<Option<(Gone, Message)>, JournalError> {
     let Some(partition) = facts.state.partition(spot) else { return Ok(None) };
-    let bytes: Bytes = match partition.find(id) {
+    let loaded;
+    let bytes: &[u8] = match partition.find(id) {
         Found::Nothing => return Ok(None),
         Found::Edit => match &partition.edits[&id].place {
-            super::partition::EditPlace::Memory(bytes) => bytes.clone(),
-            super::partition::EditPlace::Disk(location) => (facts.load)(spot.0, *location)?,
+            super::partition::EditPlace::Memory(bytes) => bytes,
+            super::partition::EditPlace::Disk(location) => {
+                loaded = (facts.load)(spot.0, *location)?;
+                &loaded
+            }
         },
         Found::Memory { .. } => {
             let block = partition.block_of(id).and_then(|at| partition.blocks[at].memory());
-            Bytes::copy_from_slice(block.unwrap_or_default())
+            block.unwrap_or_default()
         }
-        Found::Disk(location) => (facts.load)(spot.0, location)?,
+        Found::Disk(location) => {
+            loaded = (facts.load)(spot.0, location)?;
+            &loaded
+        }
     };
-    let Some((index, head)) = block::find(&bytes, id) else { return Ok(None) };
+    let Some((index, head)) = block::find(bytes, id) else { return Ok(None) };
     let removed = partition.block_of(id).is_some_and(|at| partition.blocks[at].has_removed(index));
     if removed && !partition.edits.contains_key(&id) {
         return Ok(None);
     }
-    let message = message::decode(&mut Source::new(bytes.slice(head.offset..head.offset + head.len)))
-        .map_err(|error| JournalError::Damaged(error.to_string()))?;
+    // Only the message is copied, and nothing keeps its block.
+    let found = Bytes::copy_from_slice(&bytes[head.offset..head.offset + head.len]);
+    let message =
+        message::decode(&mut Source::new(found)).map_err(|error| JournalError::Damaged(error.to_string()))?;
     Ok(Some((Gone { id, index, bytes: head.len as u32 }, message)))
 }
 

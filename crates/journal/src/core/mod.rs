@@ -17,6 +17,7 @@ pub(crate) mod dedup;
 pub(crate) mod delayed;
 pub(crate) mod edit;
 pub(crate) mod invariants;
+pub(crate) mod mature;
 pub(crate) mod message;
 pub(crate) mod partition;
 pub(crate) mod pending;
