@@ -255,9 +255,14 @@ impl LogLoop {
         self.space.is_short() || self.shared.config.quota_bytes.is_some_and(reached)
     }
 
+    /// What counts against the quota.
+    fn used(&self, state: &State) -> u64 {
+        state.segment_bytes() + self.checkpoints.uncovered_bytes(&self.log)
+    }
+
     fn limits(&self, state: &State) -> Limits {
         let config = &self.shared.config;
-        let used = config.quota_bytes.map_or(0, |_| state.segment_bytes() + self.log.log_bytes());
+        let used = config.quota_bytes.map_or(0, |_| self.used(state));
         Limits {
             message_bytes: config.message_bytes_max,
             edits: config.edits_max,
@@ -317,13 +322,13 @@ impl LogLoop {
 
     fn measure(&self) {
         let shared = &self.shared;
-        shared.log_bytes.store(self.log.log_bytes(), Ordering::Relaxed);
+        shared.log_bytes.store(self.checkpoints.uncovered_bytes(&self.log), Ordering::Relaxed);
         let state = shared.read();
         let messages =
             state.listed().flat_map(|(_, topic)| &topic.partitions).map(|p| p.messages).sum::<u64>();
         shared.metrics.messages.set(messages as i64);
         shared.metrics.delayed.set(state.delayed.len() as i64);
-        shared.metrics.disk_bytes.set((state.segment_bytes() + self.log.log_bytes()) as i64);
+        shared.metrics.disk_bytes.set(self.used(&state) as i64);
         let ahead = crate::id::Ticks(state.newest).since(shared.config.clock.now());
         shared.metrics.clock_ahead_seconds.set(ahead.as_secs() as i64);
     }

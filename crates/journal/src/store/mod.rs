@@ -123,7 +123,7 @@ impl Store {
         let Recovered { state, log, ids, segments, covered } = recover(&folder, options)?;
         let files = Files::new(folder.segments());
         let shared = Arc::new(Shared::new(config, state, files, metrics));
-        let checkpoints = Checkpoints::new(ids, segments, covered);
+        let checkpoints = Checkpoints::new(ids, segments, covered, &log);
         Ok(LogLoop::new(shared, folder, log, checkpoints))
     }
 

@@ -67,7 +67,7 @@ pub(crate) struct Shared {
     pub(crate) files: Files,
     waiters: Mutex<HashMap<Spot, Arc<Notify>>>,
     pub(crate) metrics: Metrics,
-    /// Bytes of the log, as last seen by its loop.
+    /// Bytes of the log that no snapshot has, as last seen by its loop.
     pub(crate) log_bytes: std::sync::atomic::AtomicU64,
 }
 

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use menagerie_journal::{
-    Append, Commit, Edit, Group, Journal, JournalError, MessageId, NewMessage, PartitionId, Read, Ticks,
-    TopicConfig,
+    Append, Commit, Config, Edit, Group, Journal, JournalError, MessageId, NewMessage, PartitionId, Read,
+    Ticks, TopicConfig,
 };
 use menagerie_testkit::eventually;
 
@@ -39,6 +39,33 @@ async fn beyond_the_quota_appends_are_refused_and_go_on_when_there_is_room() {
             .is_ok()
             .then_some(())
     });
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_quota_smaller_than_a_segment_of_the_log_gives_room_back_again_and_again() {
+    let mut rig = Rig::small();
+    let usual = Config::new(rig.config.data.clone());
+    rig.config = Config { quota_bytes: Some(300 << 10), clock: rig.clock.clock(), reserve_bytes: 0, ..usual };
+    let spot = partition("mail", 1);
+    let config = TopicConfig { compression: menagerie_journal::Compression::None, ..TopicConfig::default() };
+    let mut store = rig.open();
+    store.create_topic(&topic("mail"), config).await.unwrap();
+    for round in 0..4 {
+        let appended = eventually("room", || {
+            let append = store.commit(Commit::append(spot.clone(), body(4000)));
+            tokio::task::block_in_place(|| tokio::runtime::Handle::current().block_on(append)).ok()
+        });
+        let mut last = appended.appends[0].id().unwrap();
+        while let Ok(committed) = store.commit(Commit::append(spot.clone(), body(4000))).await {
+            last = committed.appends[0].id().unwrap();
+        }
+        store.trim(&spot, last).await.unwrap();
+        if round == 2 {
+            store.close().unwrap();
+            drop(store);
+            store = rig.open();
+        }
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
