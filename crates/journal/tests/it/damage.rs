@@ -149,3 +149,15 @@ fn every_flipped_or_cut_byte_of_a_closed_store_is_noticed() {
 fn every_flipped_or_cut_byte_of_a_crashed_store_is_noticed_or_at_the_end_of_its_log() {
     damage_everything(End::Crashed);
 }
+
+#[test]
+fn what_a_crash_has_left_half_written_is_removed() {
+    let rig = Rig::small();
+    runtime().block_on(async { fill(&rig.open()).await });
+    let left = ["snapshot-00000000000000ff.new", "ids-00000000000000ff.new", "format.new"];
+    left.iter().for_each(|name| fs::write(rig.config.data.join(name), b"half").unwrap());
+    rig.open().close().unwrap();
+    for name in left {
+        assert!(!rig.config.data.join(name).exists(), "{name} is left");
+    }
+}
