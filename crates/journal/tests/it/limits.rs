@@ -137,12 +137,39 @@ async fn retention_by_size_keeps_the_newest() {
     let batch = eventually("the oldest to go", || {
         let read = store.read(Read::after(spot.clone(), MessageId::ZERO));
         let batch = tokio::task::block_in_place(|| tokio::runtime::Handle::current().block_on(read)).unwrap();
-        (batch.messages.len() * 2000 <= 32 << 10).then_some(batch)
+        (batch.messages.len() < ids.len()).then_some(batch)
     });
     let kept: Vec<MessageId> = batch.messages.iter().map(|message| message.id).collect();
-    assert!(!kept.is_empty(), "what is being written to stays");
+    let bytes = kept.len() as u64 * 2024;
+    assert!(bytes > 28 << 10, "{bytes} bytes are left: less than were to be kept");
+    assert!(bytes < 56 << 10, "{bytes} bytes are left: more than another segment");
     let (dropped, newest) = ids.split_at(ids.len() - kept.len());
     assert_eq!((kept.as_slice(), batch.gap), (newest, dropped.last().copied()));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_topic_that_keeps_little_has_short_segments() {
+    let mut rig = Rig::small();
+    (rig.config.segment_bytes, rig.config.flush_bytes) = (64 << 20, 1 << 20);
+    let store = rig.open();
+    let mail = topic("mail");
+    let config = TopicConfig {
+        retention_bytes: Some(4 << 20),
+        compression: menagerie_journal::Compression::None,
+        ..TopicConfig::default()
+    };
+    store.create_topic(&mail, config).await.unwrap();
+    for _ in 0..100 {
+        store.commit(Commit::append(partition("mail", 1), body(100_000))).await.unwrap();
+    }
+    store.checkpoint().unwrap();
+    let bytes = eventually("the oldest to go", || {
+        let stats = store.stats(&mail);
+        let stats =
+            tokio::task::block_in_place(|| tokio::runtime::Handle::current().block_on(stats)).unwrap();
+        Some(stats[0].bytes).filter(|bytes| *bytes < 6 << 20)
+    });
+    assert!(bytes > (4 << 20) - (64 << 10), "{bytes} bytes are left: less than were to be kept");
 }
 
 #[tokio::test(flavor = "multi_thread")]
