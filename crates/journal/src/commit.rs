@@ -13,6 +13,10 @@ use crate::topic::{Consumer, PartitionId};
 pub const KEY_BYTES_MAX: usize = 255;
 /// Longest value of a state record: it is for counters and marks, not for data.
 pub const STATE_BYTES_MAX: usize = 64 << 10;
+/// Most that a consumer may have of state records in a partition, their keys included: every snapshot holds all of them.
+pub const CONSUMER_BYTES_MAX: usize = 1 << 20;
+/// Most consumers that a partition may have.
+pub const CONSUMERS_MAX: usize = 1000;
 
 /// Everything that is to happen together. All topics named in it must be of one group.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

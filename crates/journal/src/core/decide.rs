@@ -141,6 +141,7 @@ impl Facts<'_> {
         let spots = self.check_appends(commit)?;
         let mut changes = Vec::with_capacity(commit.appends.len() + commit.moves.len() + commit.states.len());
         let readers = self.check_readers(commit, pending, &mut changes)?;
+        let Some(holdings) = self.check_states(&changes, pending)? else { return Ok(Verdict::Later) };
         let Some(edits) = edit::edits(self, &commit.edits, pending, &mut changes)? else {
             return Ok(Verdict::Later);
         };
@@ -148,6 +149,9 @@ impl Facts<'_> {
         pending.decided();
         for (spot, consumer, fence, position) in readers {
             pending.set_reader(spot, &consumer, fence, position);
+        }
+        for (spot, consumer, bytes) in holdings {
+            pending.hold(spot, &consumer, bytes);
         }
         for (spot, id, ahead) in edits.touched {
             pending.edit(spot, id);
@@ -335,6 +339,9 @@ impl Facts<'_> {
     ) -> Result<Verdict, JournalError> {
         let spot = self.state.spot(partition)?;
         if pending.has_reader(spot, consumer) {
+            return Ok(Verdict::Later);
+        }
+        if !self.check_consumers(spot, consumer, pending)? {
             return Ok(Verdict::Later);
         }
         let reader = self.state.partition(spot).and_then(|partition| partition.consumers.get(consumer));

@@ -16,6 +16,7 @@ pub(crate) mod decide;
 pub(crate) mod dedup;
 pub(crate) mod delayed;
 pub(crate) mod edit;
+pub(crate) mod holdings;
 pub(crate) mod invariants;
 pub(crate) mod mature;
 pub(crate) mod message;

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use menagerie_journal::{
-    Append, Commit, Config, Edit, Group, Journal, JournalError, MessageId, NewMessage, PartitionId, Read,
-    Ticks, TopicConfig,
+    Append, CONSUMER_BYTES_MAX, CONSUMERS_MAX, Commit, Config, Consumer, Edit, Fence, Group, Journal,
+    JournalError, MessageId, NewMessage, PartitionId, Read, StateWrite, Ticks, TopicConfig,
 };
 use menagerie_testkit::eventually;
 
@@ -284,4 +284,54 @@ async fn what_is_delayed_survives_a_restart_and_becomes_visible_by_itself() {
     rig.clock.ahead(Duration::from_secs(5));
     let batch = store.read(read.wait(Duration::from_secs(60))).await.unwrap();
     assert_eq!(batch.messages[0].id.0, rig.clock.now());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_consumer_has_only_so_much_state_and_a_partition_only_so_many_consumers() {
+    let rig = Rig::small();
+    let (spot, worker, fence) = (partition("mail", 1), Consumer::new("worker").unwrap(), Fence::new(1, 1));
+    let write = |key: u32, bytes: Option<usize>| StateWrite {
+        partition: spot.clone(),
+        consumer: worker.clone(),
+        fence,
+        key: key.to_be_bytes().to_vec().into(),
+        value: bytes.map(|bytes| vec![0; bytes].into()),
+    };
+    let full = (CONSUMER_BYTES_MAX / (1 << 16)) as u32;
+    let most = (1 << 16) - 4;
+    {
+        let store = rig.open();
+        store.create_topic(&topic("mail"), TopicConfig::default()).await.unwrap();
+        store.open(&spot, &worker, fence).await.unwrap();
+        let commit = |states: Vec<StateWrite>| store.commit(Commit { states, ..Commit::default() });
+        let too_much =
+            |refused: &Result<_, JournalError>| matches!(refused, Err(JournalError::TooLarge { .. }));
+        for key in 2..full {
+            commit(vec![write(key, Some(most))]).await.unwrap();
+        }
+        // At once: what is on its way counts.
+        let (one, two, three) = tokio::join!(
+            commit(vec![write(0, Some(most))]),
+            commit(vec![write(1, Some(most))]),
+            commit(vec![write(full, Some(most))]),
+        );
+        assert!(one.is_ok() && two.is_ok() && too_much(&three), "{one:?} {two:?} {three:?}");
+        assert!(too_much(&commit(vec![write(full, Some(0))]).await), "its key counts, too");
+        commit(vec![write(0, Some(most))]).await.expect("the same again is no more");
+        commit(vec![write(0, None), write(full, Some(most))]).await.expect("one goes, another comes");
+        store.close().unwrap();
+    }
+    let store = rig.open();
+    let commit = |states: Vec<StateWrite>| store.commit(Commit { states, ..Commit::default() });
+    let refused = commit(vec![write(0, Some(0))]).await;
+    assert!(matches!(refused, Err(JournalError::TooLarge { .. })), "also after a restart: {refused:?}");
+    commit(vec![write(1, None)]).await.unwrap();
+    commit(vec![write(0, Some(most))]).await.unwrap();
+    let named = |number: usize| Consumer::new(format!("worker-{number}")).unwrap();
+    for number in 1..CONSUMERS_MAX {
+        store.open(&spot, &named(number), fence).await.unwrap();
+    }
+    let refused = store.open(&spot, &named(CONSUMERS_MAX), fence).await;
+    assert!(matches!(refused, Err(JournalError::TooLarge { .. })), "{refused:?}");
+    store.open(&spot, &worker, fence).await.expect("who is there may come again");
 }
