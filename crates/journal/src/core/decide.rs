@@ -50,6 +50,10 @@ pub(crate) enum Wish {
     Mature {
         after: Waits,
     },
+    /// Delayed messages whose topics are gone, of the next ones behind this one.
+    Forget {
+        after: Waits,
+    },
     /// What retention lets go: all up to an id, and whether readers are told.
     Drop(Vec<(Spot, u64, bool)>),
 }
@@ -63,6 +67,8 @@ pub(crate) enum Answer {
     Deleted(bool),
     /// What is due is visible, but for what could not be read.
     Matured(Option<PassedOver>),
+    /// So far it was looked; nothing when there was nothing behind.
+    Forgotten(Option<Waits>),
     Done,
 }
 
@@ -117,6 +123,7 @@ impl Facts<'_> {
                 let changes = number.map(|number| Change::Delete { number }).into_iter().collect();
                 Ok(self.alone(pending, changes, Answer::Deleted(number.is_some())))
             }
+            Wish::Forget { after } => Ok(self.forget(*after, pending)),
             Wish::Mature { after } => Ok(self.mature(*after, pending)),
             Wish::Drop(drops) => {
                 let trim = |(spot, through, gap): &(Spot, u64, bool)| Change::Trim {

@@ -1,4 +1,4 @@
-//! Delayed messages that are due become visible.
+//! Delayed messages that are due become visible, and those whose topics are gone go, too.
 
 use std::ops::Bound;
 
@@ -13,6 +13,8 @@ use crate::id::{MessageId, Ticks};
 /// At most so many become visible with one record, and not many more bytes: meanwhile everybody else waits.
 pub(crate) const MATURE_MAX: usize = 1000;
 const MATURE_BYTES: u64 = 4 << 20;
+/// So many are looked at when those are sought whose topics are gone.
+const LOOKED_AT_MAX: usize = 16_384;
 
 /// A delayed message: when it is due, and its id in the waiting room.
 pub(crate) type Waits = (u64, u64);
@@ -56,5 +58,27 @@ impl Facts<'_> {
             }
         }
         Verdict::Yes(Record { now: self.now, changes }, Answer::Matured(passed))
+    }
+
+    /// Cancels those whose topics are gone. What cannot be read stays: nobody knows its place in its block.
+    pub(super) fn forget(&self, after: Waits, pending: &mut Pending) -> Verdict {
+        if !pending.claim() {
+            return Verdict::Later;
+        }
+        let (mut changes, mut looked) = (Vec::new(), None);
+        let behind = self.state.delayed.range((Bound::Excluded(after), Bound::Unbounded));
+        for ((due, id), spot) in behind.take(LOOKED_AT_MAX) {
+            looked = Some((*due, *id));
+            if self.state.partition(*spot).is_some() {
+                continue;
+            }
+            if let Ok((waiting, _)) = delayed::waiting(self, *id) {
+                changes.push(Change::Cancel { due: *due, waiting, spot: *spot });
+            }
+            if changes.len() >= MATURE_MAX {
+                break;
+            }
+        }
+        Verdict::Yes(Record { now: self.now, changes }, Answer::Forgotten(looked))
     }
 }

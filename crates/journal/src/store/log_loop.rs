@@ -83,7 +83,9 @@ impl LogLoop {
         }
         let space = Space::new(folder.path().to_owned(), shared.config.reserve_bytes);
         let (watch, ticked) = (Watch::default(), started);
-        let (stranded, maturing) = (None, Maturing::default());
+        let (stranded, mut maturing) = (None, Maturing::default());
+        // A topic may have been deleted just before the end.
+        maturing.look_for_orphans();
         Self { shared, folder, log, checkpoints, space, stranded, maturing, watch, started, ticked }
     }
 
@@ -129,6 +131,7 @@ impl LogLoop {
             let left = self.group(wishes)?;
             wishes = left;
         }
+        self.forget()?;
         self.mature()?;
         self.tick()?;
         let wanted = !self.shared.queue().checkpoints.is_empty() && !self.checkpoints.running;
@@ -143,7 +146,7 @@ impl LogLoop {
     /// Waits until there is something to do. While too much is in memory, only for the end of a checkpoint.
     fn wait(&self) -> (Vec<Waiting>, Option<Result<super::shared::Done, StoreError>>, bool) {
         let hold = self.is_stuffed() && self.checkpoints.running && !self.checkpoints.is_stuck();
-        let patience = self.until_due();
+        let patience = self.patience();
         let mut queue = self.shared.queue();
         let stranded = self.stranded.is_some();
         let has_work = |queue: &super::shared::Queue| {
@@ -190,7 +193,7 @@ impl LogLoop {
     }
 
     /// Applies what is durable of a group, and tells.
-    pub(super) fn finish(&self, mut group: Group) {
+    pub(super) fn finish(&mut self, mut group: Group) {
         let mut touched: Vec<Spot> = Vec::new();
         let deletes = group.deletes();
         if !group.records.is_empty() {
@@ -204,6 +207,7 @@ impl LogLoop {
             }
         }
         if deletes {
+            self.maturing.look_for_orphans();
             self.shared.notify_all();
         }
         // Readers first: they have more to do than those who are only told that it is durable.

@@ -22,9 +22,16 @@ pub(super) struct Maturing {
     reread_at: Option<Instant>,
     /// It could not be made durable, and is tried again then.
     retry_at: Option<Instant>,
+    /// Topics were deleted: what waits behind this may be theirs.
+    orphans: Option<Waits>,
 }
 
 impl Maturing {
+    /// A topic is gone: what waits for it goes, too.
+    pub(super) fn look_for_orphans(&mut self) {
+        self.orphans = Some(Waits::default());
+    }
+
     /// Notes what time it is, before anything is decided: where the clock has gone back, what is delayed from now on may
     /// be due before what was passed over.
     pub(super) fn observe(&mut self, now: Ticks) {
@@ -35,6 +42,12 @@ impl Maturing {
 }
 
 impl LogLoop {
+    /// Until there is something to do.
+    pub(super) fn patience(&self) -> Duration {
+        let busy = self.maturing.orphans.is_some() && self.maturing.retry_at.is_none();
+        if busy { Duration::ZERO } else { self.until_due() }
+    }
+
     /// Until a delayed message is due and may become visible, or something else is to be looked at.
     pub(super) fn until_due(&self) -> Duration {
         if self.is_stuffed() {
@@ -46,6 +59,18 @@ impl LogLoop {
         let behind = (Bound::Excluded(self.maturing.passed), Bound::Unbounded);
         let next = self.shared.read().delayed.range(behind).next().map(|((due, _), _)| Ticks(*due));
         next.map_or(TICK, |due| due.since(self.shared.config.clock.now()).min(TICK))
+    }
+
+    /// Lets some of what waits for deleted topics go.
+    pub(super) fn forget(&mut self) -> Result<(), StoreError> {
+        let Some(after) = self.maturing.orphans.filter(|_| self.maturing.retry_at.is_none()) else {
+            return Ok(());
+        };
+        match self.alone(Wish::Forget { after })? {
+            Some(Ok(Answer::Forgotten(through))) => self.maturing.orphans = through,
+            _ => self.maturing.retry_at = Some(Instant::now() + TICK),
+        }
+        Ok(())
     }
 
     /// Makes some of what is due visible. The rest has its turn when others have had theirs.

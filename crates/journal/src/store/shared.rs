@@ -167,7 +167,7 @@ pub(crate) fn size(wish: &Wish) -> usize {
         | Wish::Create { .. }
         | Wish::Alter { .. }
         | Wish::Delete { .. } => 0,
-        Wish::Mature { .. } | Wish::Drop(_) => 0,
+        Wish::Mature { .. } | Wish::Forget { .. } | Wish::Drop(_) => 0,
     };
     (bytes + WISH_BYTES).min(QUEUE_BYTES)
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use menagerie_journal::{
     Append, CONSUMER_BYTES_MAX, CONSUMERS_MAX, Commit, Config, Consumer, Edit, Fence, Group, Journal,
-    JournalError, MessageId, NewMessage, PartitionId, Read, StateWrite, Ticks, TopicConfig,
+    JournalError, MessageId, NewMessage, PartitionId, Read, StateWrite, Store, Ticks, TopicConfig,
 };
 use menagerie_testkit::eventually;
 
@@ -334,4 +334,42 @@ async fn a_consumer_has_only_so_much_state_and_a_partition_only_so_many_consumer
     let refused = store.open(&spot, &named(CONSUMERS_MAX), fence).await;
     assert!(matches!(refused, Err(JournalError::TooLarge { .. })), "{refused:?}");
     store.open(&spot, &worker, fence).await.expect("who is there may come again");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_waits_for_a_deleted_topic_goes_with_it_also_after_a_restart() {
+    let rig = Rig::small();
+    let later =
+        |bytes| NewMessage { due: Some(rig.clock.now().plus(Duration::from_secs(3600))), ..body(bytes) };
+    let delayed = |store: &Store| {
+        let usage = store.usage();
+        tokio::task::block_in_place(|| tokio::runtime::Handle::current().block_on(usage)).unwrap().delayed
+    };
+    {
+        let store = rig.open();
+        for name in ["mail", "other"] {
+            store.create_topic(&topic(name), TopicConfig::default()).await.unwrap();
+        }
+        let append = |name| Append { partition: partition(name, 1), message: later(20) };
+        let appends = (0..2500).map(|n| append(if n == 1200 { "other" } else { "mail" })).collect();
+        store.commit(Commit { appends, ..Commit::default() }).await.unwrap();
+        store.checkpoint().unwrap();
+        assert!(store.delete_topic(&topic("mail")).await.unwrap());
+    }
+    {
+        let store = rig.open();
+        eventually("the delayed ones to go", || (delayed(&store) == 1).then_some(()));
+        store.create_topic(&topic("mail"), TopicConfig::default()).await.unwrap();
+        store.commit(Commit::append(partition("mail", 1), later(20))).await.unwrap();
+        assert_eq!(delayed(&store), 2);
+        for name in ["mail", "other"] {
+            assert!(store.delete_topic(&topic(name)).await.unwrap());
+        }
+        eventually("all to go", || (delayed(&store) == 0).then_some(()));
+    }
+    let store = rig.open();
+    assert_eq!(delayed(&store), 0);
+    store.checkpoint().unwrap();
+    let segments = std::fs::read_dir(rig.config.data.join("segments")).unwrap().count();
+    assert_eq!(segments, 0, "nothing is left of them");
 }
