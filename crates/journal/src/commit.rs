@@ -18,6 +18,10 @@ pub const STATE_BYTES_MAX: usize = 64 << 10;
 pub const COMMIT_PARTS_MAX: usize = 100_000;
 /// Of these, at most so many are edits: each message is looked for, perhaps on disk.
 pub const COMMIT_EDITS_MAX: usize = 10_000;
+/// Most that a consumer may have of state records in a partition, their keys included: every snapshot holds all of them.
+pub const CONSUMER_BYTES_MAX: usize = 1 << 20;
+/// Most consumers that a partition may have.
+pub const CONSUMERS_MAX: usize = 1000;
 
 /// Everything that is to happen together. All topics named in it must be of one group.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

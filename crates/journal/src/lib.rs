@@ -25,6 +25,7 @@ pub mod topic;
 
 pub use client::Client;
 pub use commit::{Append, Appended, Commit, Committed, Edit, Edited, Move, NewMessage, Opened, StateWrite};
+pub use commit::{CONSUMER_BYTES_MAX, CONSUMERS_MAX};
 pub use error::{JournalError, Remedy};
 pub use fence::Fence;
 pub use id::{DelayedId, MessageId, Ticks};

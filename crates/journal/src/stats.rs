@@ -47,7 +47,7 @@ pub struct Usage {
     pub topics: u64,
     /// Messages in all of them.
     pub messages: u64,
-    /// Bytes on disk: segments and log.
+    /// Bytes on disk: segments, and what of the log they do not have. The log's own files, a few of 32 MiB, do not count.
     pub disk_bytes: u64,
     /// At most so many, if there is a quota. Beyond it, appends are refused.
     pub quota_bytes: Option<u64>,

@@ -150,7 +150,8 @@ pub struct TopicConfig {
     pub group: Group,
     /// Messages older than this are dropped, a whole segment at a time, so some live a little longer.
     pub retention: Option<Duration>,
-    /// When the topic is larger than this, its oldest segments are dropped.
+    /// So many bytes of the topic's segments are kept, the newest ones; a quarter of it more, or 1 MiB, before the oldest
+    /// are dropped. What no segment has yet comes on top.
     pub retention_bytes: Option<u64>,
     /// How long a message lives that does not say so itself. Nobody is given a message after that.
     pub ttl: Option<Duration>,

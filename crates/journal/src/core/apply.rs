@@ -87,12 +87,7 @@ impl State {
             }
             Change::State { spot, consumer, key, value } => {
                 self.with(spot, |partition, _| {
-                    let state = &mut partition.consumers.entry(consumer).or_default().state;
-                    // Copied: slices would keep the whole batch that they came with.
-                    match value {
-                        Some(value) => state.insert(copy(&key), copy(&value)),
-                        None => state.remove(&key),
-                    }
+                    partition.consumers.entry(consumer).or_default().set(&key, value.as_deref());
                 });
             }
             other => unreachable!("{other:?} is not about a consumer"),
@@ -146,8 +141,4 @@ impl State {
         dedup::note(topic, now, used, id, &mut self.fresh_ids);
         self.fresh_ids_until = self.fresh_ids_until.max(now.saturating_add(window.saturating_mul(2)));
     }
-}
-
-fn copy(bytes: &[u8]) -> bytes::Bytes {
-    bytes::Bytes::copy_from_slice(bytes)
 }

@@ -5,12 +5,13 @@ use std::collections::HashSet;
 use bytes::Bytes;
 
 use super::block::Location;
+use super::mature::{PassedOver, Waits};
 use super::pending::Pending;
 use super::record::{Change, Record};
 use super::settings::GroupCheck;
 use super::state::{Spot, State, WAITING};
 use super::topic::ticks;
-use super::{delayed, edit, message};
+use super::{edit, message};
 use crate::commit::{
     Append, Appended, Commit, Committed, KEY_BYTES_MAX, NewMessage, Opened, STATE_BYTES_MAX, check_parts,
 };
@@ -22,8 +23,6 @@ use crate::topic::{Consumer, Created, PartitionId, Topic, TopicConfig};
 
 /// One commit has at most so many bytes, whatever the limit of a message is, besides one message.
 pub(crate) const COMMIT_BYTES: u64 = 16 << 20;
-/// Delayed messages that become due are made visible in groups of at most so many.
-const MATURE_MAX: usize = 1000;
 
 /// What somebody wants to happen.
 #[derive(Debug)]
@@ -49,8 +48,14 @@ pub(crate) enum Wish {
     Delete {
         topic: Topic,
     },
-    /// Delayed messages that are due.
-    Mature,
+    /// Delayed messages that are due, behind this one.
+    Mature {
+        after: Waits,
+    },
+    /// Delayed messages whose topics are gone, of the next ones behind this one.
+    Forget {
+        after: Waits,
+    },
     /// What retention lets go: all up to an id, and whether readers are told.
     Drop(Vec<(Spot, u64, bool)>),
 }
@@ -62,6 +67,10 @@ pub(crate) enum Answer {
     Opened(Opened),
     Created(Created),
     Deleted(bool),
+    /// What is due is visible, but for what could not be read.
+    Matured(Option<PassedOver>),
+    /// So far it was looked; nothing when there was nothing behind.
+    Forgotten(Option<Waits>),
     Done,
 }
 
@@ -116,7 +125,8 @@ impl Facts<'_> {
                 let changes = number.map(|number| Change::Delete { number }).into_iter().collect();
                 Ok(self.alone(pending, changes, Answer::Deleted(number.is_some())))
             }
-            Wish::Mature => self.mature(pending),
+            Wish::Forget { after } => Ok(self.forget(*after, pending)),
+            Wish::Mature { after } => Ok(self.mature(*after, pending)),
             Wish::Drop(drops) => {
                 let trim = |(spot, through, gap): &(Spot, u64, bool)| Change::Trim {
                     spot: *spot,
@@ -141,6 +151,7 @@ impl Facts<'_> {
         let spots = self.check_appends(commit)?;
         let mut changes = Vec::with_capacity(commit.appends.len() + commit.moves.len() + commit.states.len());
         let readers = self.check_readers(commit, pending, &mut changes)?;
+        let Some(holdings) = self.check_states(&changes, pending)? else { return Ok(Verdict::Later) };
         let Some(edits) = edit::edits(self, &commit.edits, pending, &mut changes)? else {
             return Ok(Verdict::Later);
         };
@@ -148,6 +159,9 @@ impl Facts<'_> {
         pending.decided();
         for (spot, consumer, fence, position) in readers {
             pending.set_reader(spot, &consumer, fence, position);
+        }
+        for (spot, consumer, bytes) in holdings {
+            pending.hold(spot, &consumer, bytes);
         }
         for (spot, id, ahead) in edits.touched {
             pending.edit(spot, id);
@@ -344,6 +358,9 @@ impl Facts<'_> {
         if pending.has_reader(spot, consumer) {
             return Ok(Verdict::Later);
         }
+        if !self.check_consumers(spot, consumer, pending)? {
+            return Ok(Verdict::Later);
+        }
         let reader = self.state.partition(spot).and_then(|partition| partition.consumers.get(consumer));
         let reader = reader.cloned().unwrap_or_default();
         if fence < reader.fence {
@@ -355,26 +372,6 @@ impl Facts<'_> {
         let changes = vec![Change::Open { spot, consumer: consumer.clone(), fence }];
         let answer = Answer::Opened(Opened { fence, ..reader.opened() });
         Ok(Verdict::Yes(Record { now: self.now, changes }, answer))
-    }
-
-    fn mature(&self, pending: &mut Pending) -> Result<Verdict, JournalError> {
-        if !pending.claim() {
-            return Ok(Verdict::Later);
-        }
-        let due = self.state.delayed.range(..=(self.now, u64::MAX)).take(MATURE_MAX);
-        let (mut changes, mut bytes) = (Vec::new(), 0);
-        for ((due, waiting), spot) in due {
-            let (gone, mut message) = delayed::waiting(self, *waiting)?;
-            let id = pending.next_id(self.state, *spot, self.now);
-            message.id = MessageId(Ticks(id));
-            message.expires = message.expires.map(|ttl| Ticks(id.saturating_add(ttl.0)));
-            bytes += u64::from(gone.bytes);
-            changes.push(Change::Mature { due: *due, waiting: gone, spot: *spot, message });
-            if bytes > COMMIT_BYTES {
-                break;
-            }
-        }
-        Ok(Verdict::Yes(Record { now: self.now, changes }, Answer::Done))
     }
 
     fn trim(&self, spot: Spot, through: u64) -> Result<Option<Change>, JournalError> {

@@ -216,7 +216,7 @@ mod tests {
         bench.now = 4000;
         assert_eq!(bench.cancel(1, early), Edited::Changed);
         assert_eq!(bench.cancel(1, early), Edited::Missing);
-        bench.apply(Wish::Mature);
+        bench.apply(Wish::Mature { after: (0, 0) });
         assert_eq!(bench.cancel(1, late), Edited::Missing);
         assert_eq!(bench.state.partition((1, 1)).unwrap().messages, 1);
         assert!(bench.state.delayed.is_empty());
@@ -228,7 +228,7 @@ mod tests {
         let id = bench.delay(1, 2000);
         assert!(matches!(bench.decide(cancel(1, id)), Verdict::Yes(..)));
         assert!(matches!(bench.decide(cancel(1, id)), Verdict::Later), "it is being cancelled");
-        assert!(matches!(bench.decide(Wish::Mature), Verdict::Later));
+        assert!(matches!(bench.decide(Wish::Mature { after: (0, 0) }), Verdict::Later));
         bench.pending = Pending::default();
         assert!(matches!(bench.decide(Wish::Commit(delay(1, 2000))), Verdict::Yes(..)));
         let next = DelayedId { due: Ticks(2000), put: Ticks(id.put.0 + 1) };

@@ -173,6 +173,7 @@ pub(crate) fn lookup(
     if removed && !partition.edits.contains_key(&id) {
         return Ok(None);
     }
+    // Only the message is copied, and nothing keeps its block.
     let found = Bytes::copy_from_slice(&bytes[head.offset..head.offset + head.len]);
     let message =
         message::decode(&mut Source::new(found)).map_err(|error| JournalError::Damaged(error.to_string()))?;

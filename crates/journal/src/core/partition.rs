@@ -56,9 +56,24 @@ pub(crate) struct Reader {
     pub(crate) fence: Fence,
     pub(crate) position: u64,
     pub(crate) state: BTreeMap<Bytes, Bytes>,
+    /// Bytes of its keys and values.
+    pub(crate) state_bytes: u64,
 }
 
 impl Reader {
+    /// Sets or removes a state record.
+    pub(crate) fn set(&mut self, key: &[u8], value: Option<&[u8]>) {
+        // Copied: slices would keep all that they came with.
+        let copy = Bytes::copy_from_slice;
+        let before = match value {
+            Some(value) => self.state.insert(copy(key), copy(value)),
+            None => self.state.remove(key),
+        };
+        let bytes = |value: Option<usize>| value.map_or(0, |value| (key.len() + value) as u64);
+        self.state_bytes -= bytes(before.map(|value| value.len()));
+        self.state_bytes += bytes(value.map(<[u8]>::len));
+    }
+
     pub(crate) fn opened(&self) -> Opened {
         Opened {
             fence: self.fence,

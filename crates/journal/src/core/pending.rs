@@ -17,6 +17,8 @@ pub(crate) struct Pending {
     /// Fence and position.
     readers: HashMap<(Spot, Consumer), (Fence, u64)>,
     edited: HashSet<(Spot, u64)>,
+    /// Bytes of state records that are on their way.
+    states: HashMap<(Spot, Consumer), u64>,
     /// Something was decided.
     any: bool,
     /// Something was decided that nothing else may stand beside.
@@ -89,6 +91,20 @@ impl Pending {
 
     pub(crate) fn set_reader(&mut self, spot: Spot, consumer: &Consumer, fence: Fence, position: u64) {
         self.readers.insert((spot, consumer.clone()), (fence, position));
+    }
+
+    /// How many consumers are on their way, at most.
+    pub(crate) fn readers(&self) -> usize {
+        self.readers.len()
+    }
+
+    /// Bytes of state of a consumer that are on their way; nothing if none of it changes.
+    pub(crate) fn held(&self, spot: Spot, consumer: &Consumer) -> Option<u64> {
+        if self.states.is_empty() { None } else { self.states.get(&(spot, consumer.clone())).copied() }
+    }
+
+    pub(crate) fn hold(&mut self, spot: Spot, consumer: &Consumer, bytes: u64) {
+        *self.states.entry((spot, consumer.clone())).or_default() += bytes;
     }
 
     /// Notes an edit. False if there is one of the same message.

@@ -21,19 +21,21 @@ pub(crate) fn drops(state: &State, now: u64) -> Vec<(Spot, u64, bool)> {
 
 /// The newest segment of a topic that goes with all before it.
 fn oldest_to_go(topic: &TopicState, now: u64) -> Option<(u32, bool)> {
-    let mut bytes = topic.segments.bytes();
+    let live = || topic.segments.all.iter().filter(|(_, segment)| segment.live > 0);
+    let mut bytes: u64 = live().map(|(_, segment)| segment.bytes).sum();
     let mut going = None;
-    for (number, segment) in topic.segments.all.iter().filter(|(_, segment)| segment.live > 0) {
+    for (number, segment) in live() {
         let old = topic.config.retention.is_some_and(|age| segment.newest < now.saturating_sub(ticks(age)));
-        // What is still being written to is not dropped for its size: the topic would be empty.
-        let large = topic.config.retention_bytes.is_some_and(|max| bytes > max) && segment.index.is_some();
+        // No less is left than was asked for; and what is still being written to stays.
+        let rest = bytes - segment.bytes;
+        let large = topic.config.retention_bytes.is_some_and(|keep| rest >= keep) && segment.index.is_some();
         let expired = segment.expires.saturating_add(EXPIRED_TICKS) < now;
         if !old && !large && !expired {
             break;
         }
         let gap = going.is_some_and(|(_, gap)| gap) || !expired;
         going = Some((*number, gap));
-        bytes -= segment.bytes;
+        bytes = rest;
     }
     going
 }

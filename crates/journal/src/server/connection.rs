@@ -233,7 +233,7 @@ impl Service {
                 Answer::Opened(opened) => values::put_opened(opened, out),
                 Answer::Created(created) => values::put_created(created, out),
                 Answer::Deleted(there) => out.put_u8(u8::from(*there)),
-                Answer::Done => {}
+                Answer::Done | Answer::Matured(_) | Answer::Forgotten(_) => {}
             });
         };
         self.store.submit(wish, Box::new(tell)).await;

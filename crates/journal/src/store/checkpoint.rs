@@ -35,11 +35,15 @@ pub(crate) struct Checkpoints {
     ids: Vec<(u64, u64)>,
     segments: BTreeSet<Name>,
     sequence: u64,
+    /// Bytes of the log when the newest image was taken; and those that it still has although a snapshot has them, too.
+    log_bytes: u64,
+    covered_bytes: u64,
 }
 
 impl Checkpoints {
-    pub(crate) fn new(ids: Vec<(u64, u64)>, segments: BTreeSet<Name>, sequence: u64) -> Self {
+    pub(crate) fn new(ids: Vec<(u64, u64)>, segments: BTreeSet<Name>, sequence: u64, log: &Wal) -> Self {
         let last = Instant::now();
+        let is_covered = log.last_sequence() == sequence;
         Self {
             running: false,
             fresh: Fresh::default(),
@@ -49,7 +53,15 @@ impl Checkpoints {
             ids,
             segments,
             sequence,
+            log_bytes: log.log_bytes(),
+            covered_bytes: if is_covered { log.log_bytes() } else { 0 },
         }
+    }
+
+    /// Bytes of the log that no snapshot has. A segment of it goes as a whole, and the newest never does: what is covered
+    /// does not count, or a small quota would stay reached for ever.
+    pub(crate) fn uncovered_bytes(&self, log: &Wal) -> u64 {
+        log.log_bytes().saturating_sub(self.covered_bytes)
     }
 
     /// Whether the disk was full at the last attempt.
@@ -97,7 +109,7 @@ impl Checkpoints {
     fn capture(&mut self, shared: &Shared, log: &Wal) -> Image {
         let mut image = Image::capture(&mut shared.write(), log.last_sequence());
         self.fresh = image.fresh.clone();
-        self.last = Instant::now();
+        (self.last, self.log_bytes) = (Instant::now(), log.log_bytes());
         let now = shared.config.clock.now().0;
         image.ids = self.ids.iter().filter(|(_, until)| *until >= now).copied().collect();
         image
@@ -146,7 +158,9 @@ impl Checkpoints {
         };
         self.retry_at = None;
         install(&mut shared.write(), &done.flushed);
+        let since = log.log_bytes().saturating_sub(self.log_bytes);
         let dropped = log.drop_covered(done.sequence).map_err(log_failed)?;
+        self.covered_bytes = log.log_bytes().saturating_sub(since);
         log.set_thrifty(false).map_err(log_failed)?;
         self.remove_old(&done, shared, folder)?;
         (self.ids, self.segments, self.sequence) = (done.ids, done.segments, done.sequence);

@@ -14,7 +14,7 @@ pub struct Config {
     pub data: PathBuf,
     /// Longest message, meta data included.
     pub message_bytes_max: u32,
-    /// Appends are refused when this much of the disk is used.
+    /// Appends are refused when segments, and what of the log they do not have, are so large.
     pub quota_bytes: Option<u64>,
     /// Appends are refused when the disk has less room than this left: it is for what makes room, which needs some itself.
     pub reserve_bytes: u64,

@@ -16,6 +16,8 @@ use crate::core::topic::{Segment, ticks};
 
 /// Written at once.
 const WRITE_BYTES: usize = 1 << 20;
+/// A segment is no shorter than this for the sake of retention by size: files should not be too many.
+const SEGMENT_BYTES_MIN: u64 = 1 << 20;
 
 /// What got its place, for the state that has gone on meanwhile.
 #[derive(Debug, Default)]
@@ -136,6 +138,11 @@ fn flush_edits(
     Ok(())
 }
 
+/// How long a segment of a topic may become that is to keep so many bytes: a quarter, for segments go as a whole.
+fn share(retention: Option<u64>) -> u64 {
+    retention.map_or(u64::MAX, |bytes| (bytes / 4).max(SEGMENT_BYTES_MIN))
+}
+
 /// Writes the segments of a topic.
 struct Writer<'a> {
     topic: u32,
@@ -200,7 +207,7 @@ impl Writer<'_> {
                 let file = open_private(&path).map_err(StoreError::io("open", &path))?;
                 self.current = Some(Current { name, file, buffer: Vec::new(), written: segment.bytes });
             }
-            if segment.bytes < segment_bytes && !old {
+            if segment.bytes < segment_bytes.min(share(topic.config.retention_bytes)) && !old {
                 return Ok(());
             }
             self.seal(topic)?;

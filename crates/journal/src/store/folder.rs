@@ -12,6 +12,8 @@ use super::error::StoreError;
 /// The format that this version writes.
 pub const FORMAT: u32 = 1;
 const FORMAT_WORD: &str = "menagerie-journal";
+/// How the names of files end that are being written.
+const UNFINISHED: &str = "new";
 
 /// A data folder that this process has to itself.
 #[derive(Debug)]
@@ -119,6 +121,15 @@ impl Folder {
         Ok(found)
     }
 
+    /// Files that a crash has left half written: nobody else writes here.
+    pub(crate) fn unfinished(&self) -> Result<Vec<PathBuf>, StoreError> {
+        let entries = fs::read_dir(&self.path).map_err(StoreError::io("list", &self.path))?;
+        let paths = entries.map(|entry| entry.map(|entry| entry.path()));
+        let paths: Vec<PathBuf> =
+            paths.collect::<Result<_, _>>().map_err(StoreError::io("list", &self.path))?;
+        Ok(paths.into_iter().filter(|path| path.extension().is_some_and(|end| end == UNFINISHED)).collect())
+    }
+
     /// Makes names in the folder durable.
     pub(crate) fn sync(&self) -> Result<(), StoreError> {
         sync_dir(&self.path)
@@ -169,7 +180,7 @@ pub(crate) fn open_private(path: &Path) -> std::io::Result<File> {
 
 /// Puts a file in place as a whole, durably but for its name.
 pub(crate) fn replace(path: &Path, bytes: &[u8]) -> Result<(), StoreError> {
-    let temporary = path.with_extension("new");
+    let temporary = path.with_extension(UNFINISHED);
     let write = || {
         let mut file = open_private(&temporary)?;
         file.set_len(0)?;

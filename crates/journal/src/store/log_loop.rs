@@ -8,16 +8,18 @@ use menagerie_wal::Wal;
 use tracing::{error, info, warn};
 
 use super::checkpoint::Checkpoints;
+use super::config::Config;
 use super::error::StoreError;
 use super::folder::Folder;
 use super::group::Group;
+use super::maturing::Maturing;
 use super::shared::{Shared, Tell, Waiting};
 use super::space::Space;
 use crate::core::clock::{Jump, Watch};
-use crate::core::decide::{Facts, Limits, Verdict, Wish};
+use crate::core::decide::{Answer, Facts, Limits, Verdict, Wish};
 use crate::core::pending::Pending;
 use crate::core::retention;
-use crate::core::state::Spot;
+use crate::core::state::{Spot, State};
 use crate::error::JournalError;
 
 /// A group is made durable when it has this many bytes, even if more waits: a bound for its buffer.
@@ -37,13 +39,14 @@ pub(crate) struct LogLoop {
     /// A group that could not be written, and when its log was last opened again in vain. Nobody knows how much of it is
     /// there until that succeeds; so long, nothing else can be written.
     pub(super) stranded: Option<(Group, Instant)>,
+    pub(super) maturing: Maturing,
     watch: Watch,
     started: Instant,
     ticked: Instant,
 }
 
 /// Why the loop ends.
-enum End {
+pub(super) enum End {
     /// It was asked to, and everything is durable.
     Stopped,
     /// Nobody uses the journal any more, and nobody has closed it.
@@ -80,7 +83,10 @@ impl LogLoop {
         }
         let space = Space::new(folder.path().to_owned(), shared.config.reserve_bytes);
         let (watch, ticked) = (Watch::default(), started);
-        Self { shared, folder, log, checkpoints, space, stranded: None, watch, started, ticked }
+        let (stranded, mut maturing) = (None, Maturing::default());
+        // A topic may have been deleted just before the end.
+        maturing.look_for_orphans();
+        Self { shared, folder, log, checkpoints, space, stranded, maturing, watch, started, ticked }
     }
 
     /// Runs until the journal stops and everything accepted is durable, or until the disk fails: then nobody knows what is
@@ -104,35 +110,42 @@ impl LogLoop {
             self.checkpoints.save_room(&mut self.log, &self.folder)?;
         }
         loop {
-            let (mut wishes, flushed, stopping) = self.wait();
-            self.settle(stopping)?;
-            if let Some(outcome) = flushed {
-                self.checkpoints.end(outcome, &self.shared, &self.folder, &mut self.log)?;
-                self.measure();
-            }
-            if self.shared.queue().abandoned {
-                return Ok(End::Abandoned);
-            }
-            while !wishes.is_empty() {
-                let left = self.group(wishes)?;
-                wishes = left;
-            }
-            self.tick()?;
-            let wanted = !self.shared.queue().checkpoints.is_empty() && !self.checkpoints.running;
-            let due = wanted || self.checkpoints.is_due(&self.shared, &self.log, self.is_short());
-            if due && self.stranded.is_none() {
-                self.checkpoint(wanted);
-            }
-            if stopping && self.shared.queue().wishes.is_empty() {
-                return Ok(End::Stopped);
+            if let Some(end) = self.turn()? {
+                return Ok(end);
             }
         }
     }
 
+    /// Waits for something to do, and does what there is for one turn: everybody gets his.
+    pub(super) fn turn(&mut self) -> Result<Option<End>, StoreError> {
+        let (mut wishes, flushed, stopping) = self.wait();
+        self.settle(stopping)?;
+        if let Some(outcome) = flushed {
+            self.checkpoints.end(outcome, &self.shared, &self.folder, &mut self.log)?;
+            self.measure();
+        }
+        if self.shared.queue().abandoned {
+            return Ok(Some(End::Abandoned));
+        }
+        while !wishes.is_empty() {
+            let left = self.group(wishes)?;
+            wishes = left;
+        }
+        self.forget()?;
+        self.mature()?;
+        self.tick()?;
+        let wanted = !self.shared.queue().checkpoints.is_empty() && !self.checkpoints.running;
+        let due = wanted || self.checkpoints.is_due(&self.shared, &self.log, self.is_short());
+        if due && self.stranded.is_none() {
+            self.checkpoint(wanted);
+        }
+        let stopped = stopping && self.shared.queue().wishes.is_empty();
+        Ok(stopped.then_some(End::Stopped))
+    }
+
     /// Waits until there is something to do. While too much is in memory, only for the end of a checkpoint.
     fn wait(&self) -> (Vec<Waiting>, Option<Result<super::shared::Done, StoreError>>, bool) {
-        let full = self.shared.read().fresh_bytes >= 2 * self.shared.config.flush_bytes;
-        let hold = full && (self.checkpoints.running && !self.checkpoints.is_stuck());
+        let hold = self.is_stuffed() && self.checkpoints.running && !self.checkpoints.is_stuck();
         let patience = self.patience();
         let mut queue = self.shared.queue();
         let stranded = self.stranded.is_some();
@@ -157,12 +170,9 @@ impl LogLoop {
         (taken, flushed, queue.stopping)
     }
 
-    /// Until the next delayed message is due, or something else is to be looked at.
-    fn patience(&self) -> Duration {
-        let state = self.shared.read();
-        let next = state.delayed.first_key_value().map(|((due, _), _)| crate::id::Ticks(*due));
-        let now = self.shared.config.clock.now();
-        next.map_or(TICK, |due| due.since(now).min(TICK))
+    /// Whether so many messages are in memory only that no more may come before a checkpoint.
+    pub(super) fn is_stuffed(&self) -> bool {
+        is_stuffed(&self.shared.read(), &self.shared.config)
     }
 
     /// Makes as many wishes as can stand together durable, and returns those that must wait for the next group.
@@ -171,6 +181,7 @@ impl LogLoop {
         if let Some(jump) = self.watch.observe(now, self.started.elapsed()) {
             report(jump);
         }
+        self.maturing.observe(now);
         let mut group = Group::default();
         self.space.look();
         let left = self.decide(wishes, now.0, &mut group);
@@ -182,7 +193,7 @@ impl LogLoop {
     }
 
     /// Applies what is durable of a group, and tells.
-    pub(super) fn finish(&self, mut group: Group) {
+    pub(super) fn finish(&mut self, mut group: Group) {
         let mut touched: Vec<Spot> = Vec::new();
         let deletes = group.deletes();
         if !group.records.is_empty() {
@@ -196,6 +207,7 @@ impl LogLoop {
             }
         }
         if deletes {
+            self.maturing.look_for_orphans();
             self.shared.notify_all();
         }
         // Readers first: they have more to do than those who are only told that it is durable.
@@ -231,14 +243,13 @@ impl LogLoop {
 
     /// Whether the disk has no room for a wish: for appends and replacements a reserve must be left, and memory must not be
     /// full of messages that have no room on disk; for anything else a log that can be written to is enough.
-    fn is_full_for(&self, state: &crate::core::state::State, wish: &Wish) -> bool {
+    fn is_full_for(&self, state: &State, wish: &Wish) -> bool {
         let replaces = |edit| crate::core::edit::message(edit).is_some();
         let grows = match wish {
             Wish::Commit(commit) => !commit.appends.is_empty() || commit.edits.iter().any(replaces),
             _ => false,
         };
-        let stuffed =
-            || self.checkpoints.is_stuck() && state.fresh_bytes >= 2 * self.shared.config.flush_bytes;
+        let stuffed = || self.checkpoints.is_stuck() && is_stuffed(state, &self.shared.config);
         self.stranded.is_some() || (grows && (self.space.is_short() || stuffed()))
     }
 
@@ -248,9 +259,14 @@ impl LogLoop {
         self.space.is_short() || self.shared.config.quota_bytes.is_some_and(reached)
     }
 
-    fn limits(&self, state: &crate::core::state::State) -> Limits {
+    /// What counts against the quota.
+    fn used(&self, state: &State) -> u64 {
+        state.segment_bytes() + self.checkpoints.uncovered_bytes(&self.log)
+    }
+
+    fn limits(&self, state: &State) -> Limits {
         let config = &self.shared.config;
-        let used = config.quota_bytes.map_or(0, |_| state.segment_bytes() + self.log.log_bytes());
+        let used = config.quota_bytes.map_or(0, |_| self.used(state));
         Limits {
             message_bytes: config.message_bytes_max,
             edits: config.edits_max,
@@ -260,24 +276,22 @@ impl LogLoop {
         }
     }
 
-    /// What the journal does by itself: delayed messages, retention, metrics.
+    /// What the journal does from time to time: retention, metrics.
     fn tick(&mut self) -> Result<(), StoreError> {
-        let now = self.shared.config.clock.now();
-        loop {
-            let due = self.shared.read().delayed.first_key_value().is_some_and(|((due, _), _)| *due <= now.0);
-            if !due || !self.alone(Wish::Mature)? {
-                break;
-            }
-        }
         if self.ticked.elapsed() < TICK {
             return Ok(());
         }
+        let now = self.shared.config.clock.now();
         self.ticked = Instant::now();
         self.space.look();
         let drops = retention::drops(&self.shared.read(), now.0);
         if !drops.is_empty() {
             info!(partitions = drops.len(), "retention drops old messages");
-            if self.alone(Wish::Drop(drops))? {
+            let dropped = self.alone(Wish::Drop(drops))?;
+            if let Some(Err(error)) = &dropped {
+                warn!(%error, "cannot drop them; trying again");
+            }
+            if let Some(Ok(_)) = dropped {
                 // Their files go when a snapshot says that they are not needed.
                 self.shared.queue().checkpoints.push(Box::new(|_| {}));
             }
@@ -290,22 +304,15 @@ impl LogLoop {
         Ok(())
     }
 
-    /// Does something of the journal's own. Tells whether it happened.
-    fn alone(&mut self, wish: Wish) -> Result<bool, StoreError> {
+    /// Does something of the journal's own. Nothing is known of it while its group is stranded.
+    pub(super) fn alone(&mut self, wish: Wish) -> Result<Option<Result<Answer, JournalError>>, StoreError> {
         let (told, outcome) = std::sync::mpsc::channel();
         let tell: Tell = Box::new(move |answer| {
             // The receiver is a line below.
-            let _ = told.send(answer.map(drop));
+            let _ = told.send(answer);
         });
         self.group(vec![Waiting { wish, bytes: 0, tell }])?;
-        match outcome.try_recv() {
-            Ok(Ok(())) => Ok(true),
-            Ok(Err(error)) => {
-                warn!(%error, "cannot do what is due; trying again");
-                Ok(false)
-            }
-            Err(_) => Ok(false),
-        }
+        Ok(outcome.try_recv().ok())
     }
 
     fn checkpoint(&mut self, wanted: bool) {
@@ -319,13 +326,13 @@ impl LogLoop {
 
     fn measure(&self) {
         let shared = &self.shared;
-        shared.log_bytes.store(self.log.log_bytes(), Ordering::Relaxed);
+        shared.log_bytes.store(self.checkpoints.uncovered_bytes(&self.log), Ordering::Relaxed);
         let state = shared.read();
         let messages =
             state.listed().flat_map(|(_, topic)| &topic.partitions).map(|p| p.messages).sum::<u64>();
         shared.metrics.messages.set(messages as i64);
         shared.metrics.delayed.set(state.delayed.len() as i64);
-        shared.metrics.disk_bytes.set((state.segment_bytes() + self.log.log_bytes()) as i64);
+        shared.metrics.disk_bytes.set(self.used(&state) as i64);
         let ahead = crate::id::Ticks(state.newest).since(shared.config.clock.now());
         shared.metrics.clock_ahead_seconds.set(ahead.as_secs() as i64);
     }
@@ -352,6 +359,10 @@ impl LogLoop {
         self.checkpoints.last(&self.shared, &self.folder, &mut self.log)?;
         self.log.close().map_err(|source| StoreError::Log { path: self.folder.log(), source })
     }
+}
+
+fn is_stuffed(state: &State, config: &Config) -> bool {
+    state.fresh_bytes >= 2 * config.flush_bytes
 }
 
 fn report(jump: Jump) {

@@ -66,7 +66,12 @@ impl Metrics {
             Unit::Seconds,
             m.checkpoint_seconds.clone(),
         );
-        registry.register_with_unit("disk", "Segments and log", Unit::Bytes, m.disk_bytes.clone());
+        registry.register_with_unit(
+            "disk",
+            "Segments, and what of the log they do not have",
+            Unit::Bytes,
+            m.disk_bytes.clone(),
+        );
         registry.register("messages", "Messages kept", m.messages.clone());
         registry.register("delayed_messages", "Appends that are not due yet", m.delayed.clone());
         registry.register_with_unit(

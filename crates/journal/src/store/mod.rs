@@ -2,8 +2,9 @@
 //!
 //! # Layout
 //! - [`Store`]: the journal as its callers use it. [`config`]: what the operator chooses. [`shared`]: what the loops share.
-//! - [`log_loop`]: takes wishes, decides, applies groups; [`durable`] writes them. [`checkpoint`], [`flush`]: from memory and
-//!   log to segments. [`reader`]: reads; [`delayed`] those of what is not due yet. [`group`]: what becomes durable together. [`space`]: room on the disk.
+//! - [`log_loop`]: takes wishes, decides, applies groups; [`durable`] writes them; [`maturing`]: what is due becomes visible.
+//!   [`checkpoint`], [`flush`]: from memory and log to segments. [`reader`]: reads; [`delayed`] those of what is not due yet.
+//!   [`group`]: what becomes durable together. [`space`]: room on the disk.
 //! - [`segment`], [`snapshot`]: what the bytes mean. [`image`]: a state to be written. [`files`]: open segments.
 //! - [`folder`], [`recover`]: from a folder to a state. [`verify`], [`backup`]: checks and copies of all of it.
 //!
@@ -23,6 +24,7 @@ pub(crate) mod folder;
 mod group;
 mod image;
 mod log_loop;
+mod maturing;
 pub mod metrics;
 pub(crate) mod reader;
 mod recover;
@@ -97,6 +99,18 @@ impl Drop for Ended {
 impl Store {
     /// Opens the journal in a folder, or makes one.
     pub fn open(config: Config, metrics: Metrics) -> Result<Self, StoreError> {
+        let log_loop = Self::prepare(config, metrics)?;
+        let (shared, folder) = (log_loop.shared.clone(), log_loop.folder.clone());
+        let thread = std::thread::Builder::new()
+            .name("journal-log".to_owned())
+            .spawn(move || log_loop.run())
+            .map_err(StoreError::io("start a thread for", folder.path()))?;
+        let ended = Arc::new(Ended { thread: std::sync::Mutex::new(Some(thread)), shared: shared.clone() });
+        Ok(Self { shared, folder, ended })
+    }
+
+    /// Loads what is there, for a log loop that is yet to run.
+    fn prepare(config: Config, metrics: Metrics) -> Result<LogLoop, StoreError> {
         let folder = Arc::new(Folder::open(&config.data)?);
         let options = LogOptions {
             segment_bytes: config.log_segment_bytes,
@@ -109,14 +123,8 @@ impl Store {
         let Recovered { state, log, ids, segments, covered } = recover(&folder, options)?;
         let files = Files::new(folder.segments());
         let shared = Arc::new(Shared::new(config, state, files, metrics));
-        let checkpoints = Checkpoints::new(ids, segments, covered);
-        let log_loop = LogLoop::new(shared.clone(), folder.clone(), log, checkpoints);
-        let thread = std::thread::Builder::new()
-            .name("journal-log".to_owned())
-            .spawn(move || log_loop.run())
-            .map_err(StoreError::io("start a thread for", folder.path()))?;
-        let ended = Arc::new(Ended { thread: std::sync::Mutex::new(Some(thread)), shared: shared.clone() });
-        Ok(Self { shared, folder, ended })
+        let checkpoints = Checkpoints::new(ids, segments, covered, &log);
+        Ok(LogLoop::new(shared, folder, log, checkpoints))
     }
 
     /// Refuses everything new, makes what was accepted durable, and closes the data.

@@ -266,6 +266,9 @@ fn remove_leftovers(
     for (_, path) in folder.numbered("ids-")?.iter().filter(|(at, _)| !ids.iter().any(|(id, _)| id == at)) {
         remove(path)?;
     }
+    for path in folder.unfinished()? {
+        remove(&path)?;
+    }
     let dir = folder.segments();
     for entry in std::fs::read_dir(&dir).map_err(StoreError::io("list", &dir))? {
         let entry = entry.map_err(StoreError::io("list", &dir))?;

@@ -69,7 +69,7 @@ pub(crate) struct Shared {
     pub(crate) files: Files,
     waiters: Mutex<HashMap<Spot, Arc<Notify>>>,
     pub(crate) metrics: Metrics,
-    /// Bytes of the log, as last seen by its loop.
+    /// Bytes of the log that no snapshot has, as last seen by its loop.
     pub(crate) log_bytes: std::sync::atomic::AtomicU64,
 }
 
@@ -168,7 +168,7 @@ pub(crate) fn size(wish: &Wish) -> usize {
         | Wish::Create { .. }
         | Wish::Alter { .. }
         | Wish::Delete { .. } => 0,
-        Wish::Mature | Wish::Drop(_) => 0,
+        Wish::Mature { .. } | Wish::Forget { .. } | Wish::Drop(_) => 0,
     };
     (bytes + WISH_BYTES).min(QUEUE_BYTES)
 }

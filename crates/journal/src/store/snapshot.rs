@@ -213,9 +213,8 @@ impl PartitionImage {
             let fence = Fence::new(source.u64()?, source.i64()?);
             let mut reader = Reader { fence, position: source.u64()?, ..Reader::default() };
             for _ in 0..source.count(5)? {
-                // Copied: a slice would keep the whole snapshot in memory.
-                let key = Bytes::copy_from_slice(&source.short()?);
-                reader.state.insert(key, Bytes::copy_from_slice(&source.long()?));
+                let key = source.short()?;
+                reader.set(&key, Some(&source.long()?));
             }
             image.consumers.push((name, reader));
         }

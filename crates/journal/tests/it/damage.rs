@@ -214,3 +214,15 @@ async fn what_is_around_a_damaged_block_is_read_and_the_block_can_be_stepped_ove
         store.commit(Commit { edits: edits.into(), ..Commit::default() }).await.unwrap();
     }
 }
+
+#[test]
+fn what_a_crash_has_left_half_written_is_removed() {
+    let rig = Rig::small();
+    runtime().block_on(async { fill(&rig.open()).await });
+    let left = ["snapshot-00000000000000ff.new", "ids-00000000000000ff.new", "format.new"];
+    left.iter().for_each(|name| fs::write(rig.config.data.join(name), b"half").unwrap());
+    rig.open().close().unwrap();
+    for name in left {
+        assert!(!rig.config.data.join(name).exists(), "{name} is left");
+    }
+}

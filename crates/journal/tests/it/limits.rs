@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use menagerie_journal::commit::{COMMIT_EDITS_MAX, COMMIT_PARTS_MAX};
 use menagerie_journal::{
-    Append, Commit, Consumer, Edit, Fence, Group, Journal, JournalError, MessageId, Move, NewMessage,
-    PartitionId, Read, StateWrite, Store, Ticks, TopicConfig,
+    Append, CONSUMER_BYTES_MAX, CONSUMERS_MAX, Commit, Config, Consumer, Edit, Fence, Group, Journal,
+    JournalError, MessageId, Move, NewMessage, PartitionId, Read, StateWrite, Store, Ticks, TopicConfig,
 };
 use menagerie_testkit::eventually;
 
@@ -40,6 +40,33 @@ async fn beyond_the_quota_appends_are_refused_and_go_on_when_there_is_room() {
             .is_ok()
             .then_some(())
     });
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_quota_smaller_than_a_segment_of_the_log_gives_room_back_again_and_again() {
+    let mut rig = Rig::small();
+    let usual = Config::new(rig.config.data.clone());
+    rig.config = Config { quota_bytes: Some(300 << 10), clock: rig.clock.clock(), reserve_bytes: 0, ..usual };
+    let spot = partition("mail", 1);
+    let config = TopicConfig { compression: menagerie_journal::Compression::None, ..TopicConfig::default() };
+    let mut store = rig.open();
+    store.create_topic(&topic("mail"), config).await.unwrap();
+    for round in 0..4 {
+        let appended = eventually("room", || {
+            let append = store.commit(Commit::append(spot.clone(), body(4000)));
+            tokio::task::block_in_place(|| tokio::runtime::Handle::current().block_on(append)).ok()
+        });
+        let mut last = appended.appends[0].id().unwrap();
+        while let Ok(committed) = store.commit(Commit::append(spot.clone(), body(4000))).await {
+            last = committed.appends[0].id().unwrap();
+        }
+        store.trim(&spot, last).await.unwrap();
+        if round == 2 {
+            store.close().unwrap();
+            drop(store);
+            store = rig.open();
+        }
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -111,12 +138,39 @@ async fn retention_by_size_keeps_the_newest() {
     let batch = eventually("the oldest to go", || {
         let read = store.read(Read::after(spot.clone(), MessageId::ZERO));
         let batch = tokio::task::block_in_place(|| tokio::runtime::Handle::current().block_on(read)).unwrap();
-        (batch.messages.len() * 2000 <= 32 << 10).then_some(batch)
+        (batch.messages.len() < ids.len()).then_some(batch)
     });
     let kept: Vec<MessageId> = batch.messages.iter().map(|message| message.id).collect();
-    assert!(!kept.is_empty(), "what is being written to stays");
+    let bytes = kept.len() as u64 * 2024;
+    assert!(bytes > 28 << 10, "{bytes} bytes are left: less than were to be kept");
+    assert!(bytes < 56 << 10, "{bytes} bytes are left: more than another segment");
     let (dropped, newest) = ids.split_at(ids.len() - kept.len());
     assert_eq!((kept.as_slice(), batch.gap), (newest, dropped.last().copied()));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_topic_that_keeps_little_has_short_segments() {
+    let mut rig = Rig::small();
+    (rig.config.segment_bytes, rig.config.flush_bytes) = (64 << 20, 1 << 20);
+    let store = rig.open();
+    let mail = topic("mail");
+    let config = TopicConfig {
+        retention_bytes: Some(4 << 20),
+        compression: menagerie_journal::Compression::None,
+        ..TopicConfig::default()
+    };
+    store.create_topic(&mail, config).await.unwrap();
+    for _ in 0..100 {
+        store.commit(Commit::append(partition("mail", 1), body(100_000))).await.unwrap();
+    }
+    store.checkpoint().unwrap();
+    let bytes = eventually("the oldest to go", || {
+        let stats = store.stats(&mail);
+        let stats =
+            tokio::task::block_in_place(|| tokio::runtime::Handle::current().block_on(stats)).unwrap();
+        Some(stats[0].bytes).filter(|bytes| *bytes < 6 << 20)
+    });
+    assert!(bytes > (4 << 20) - (64 << 10), "{bytes} bytes are left: less than were to be kept");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -308,4 +362,92 @@ async fn a_commit_has_so_many_parts_and_no_more() {
         let decided = tokio::time::timeout(Duration::from_secs(60), store.commit(allowed)).await;
         decided.expect("it is decided in a moment").unwrap();
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_consumer_has_only_so_much_state_and_a_partition_only_so_many_consumers() {
+    let rig = Rig::small();
+    let (spot, worker, fence) = (partition("mail", 1), Consumer::new("worker").unwrap(), Fence::new(1, 1));
+    let write = |key: u32, bytes: Option<usize>| StateWrite {
+        partition: spot.clone(),
+        consumer: worker.clone(),
+        fence,
+        key: key.to_be_bytes().to_vec().into(),
+        value: bytes.map(|bytes| vec![0; bytes].into()),
+    };
+    let full = (CONSUMER_BYTES_MAX / (1 << 16)) as u32;
+    let most = (1 << 16) - 4;
+    {
+        let store = rig.open();
+        store.create_topic(&topic("mail"), TopicConfig::default()).await.unwrap();
+        store.open(&spot, &worker, fence).await.unwrap();
+        let commit = |states: Vec<StateWrite>| store.commit(Commit { states, ..Commit::default() });
+        let too_much =
+            |refused: &Result<_, JournalError>| matches!(refused, Err(JournalError::TooLarge { .. }));
+        for key in 2..full {
+            commit(vec![write(key, Some(most))]).await.unwrap();
+        }
+        // At once: what is on its way counts.
+        let (one, two, three) = tokio::join!(
+            commit(vec![write(0, Some(most))]),
+            commit(vec![write(1, Some(most))]),
+            commit(vec![write(full, Some(most))]),
+        );
+        assert!(one.is_ok() && two.is_ok() && too_much(&three), "{one:?} {two:?} {three:?}");
+        assert!(too_much(&commit(vec![write(full, Some(0))]).await), "its key counts, too");
+        commit(vec![write(0, Some(most))]).await.expect("the same again is no more");
+        commit(vec![write(0, None), write(full, Some(most))]).await.expect("one goes, another comes");
+        store.close().unwrap();
+    }
+    let store = rig.open();
+    let commit = |states: Vec<StateWrite>| store.commit(Commit { states, ..Commit::default() });
+    let refused = commit(vec![write(0, Some(0))]).await;
+    assert!(matches!(refused, Err(JournalError::TooLarge { .. })), "also after a restart: {refused:?}");
+    commit(vec![write(1, None)]).await.unwrap();
+    commit(vec![write(0, Some(most))]).await.unwrap();
+    let named = |number: usize| Consumer::new(format!("worker-{number}")).unwrap();
+    for number in 1..CONSUMERS_MAX {
+        store.open(&spot, &named(number), fence).await.unwrap();
+    }
+    let refused = store.open(&spot, &named(CONSUMERS_MAX), fence).await;
+    assert!(matches!(refused, Err(JournalError::TooLarge { .. })), "{refused:?}");
+    store.open(&spot, &worker, fence).await.expect("who is there may come again");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_waits_for_a_deleted_topic_goes_with_it_also_after_a_restart() {
+    let rig = Rig::small();
+    let later =
+        |bytes| NewMessage { due: Some(rig.clock.now().plus(Duration::from_secs(3600))), ..body(bytes) };
+    let delayed = |store: &Store| {
+        let usage = store.usage();
+        tokio::task::block_in_place(|| tokio::runtime::Handle::current().block_on(usage)).unwrap().delayed
+    };
+    {
+        let store = rig.open();
+        for name in ["mail", "other"] {
+            store.create_topic(&topic(name), TopicConfig::default()).await.unwrap();
+        }
+        let append = |name| Append { partition: partition(name, 1), message: later(20) };
+        let appends = (0..2500).map(|n| append(if n == 1200 { "other" } else { "mail" })).collect();
+        store.commit(Commit { appends, ..Commit::default() }).await.unwrap();
+        store.checkpoint().unwrap();
+        assert!(store.delete_topic(&topic("mail")).await.unwrap());
+    }
+    {
+        let store = rig.open();
+        eventually("the delayed ones to go", || (delayed(&store) == 1).then_some(()));
+        store.create_topic(&topic("mail"), TopicConfig::default()).await.unwrap();
+        store.commit(Commit::append(partition("mail", 1), later(20))).await.unwrap();
+        assert_eq!(delayed(&store), 2);
+        for name in ["mail", "other"] {
+            assert!(store.delete_topic(&topic(name)).await.unwrap());
+        }
+        eventually("all to go", || (delayed(&store) == 0).then_some(()));
+    }
+    let store = rig.open();
+    assert_eq!(delayed(&store), 0);
+    store.checkpoint().unwrap();
+    let segments = std::fs::read_dir(rig.config.data.join("segments")).unwrap().count();
+    assert_eq!(segments, 0, "nothing is left of them");
 }
