@@ -30,4 +30,4 @@ pub mod words;
 pub use error::{CallError, Remedy};
 pub use fence::Fence;
 pub use session::{Config, ConnectError, Session, State, Term};
-pub use transaction::{Transaction, TransactionError};
+pub use transaction::{Committed, Transaction, TransactionError};

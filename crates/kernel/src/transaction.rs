@@ -45,6 +45,15 @@ pub struct Transaction {
     fences: usize,
 }
 
+/// What a transaction did.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Committed {
+    /// The paths that were created, in order.
+    pub created: Vec<String>,
+    /// Its number, which is that of all that it created; known if it has written to a znode that was there.
+    pub zxid: Option<i64>,
+}
+
 /// Why nothing of a transaction has happened; or that nobody knows.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum TransactionError {
@@ -137,6 +146,11 @@ impl Transaction {
 
     /// Makes it happen. Gives the paths that were created, in order: a sequence has its number by now.
     pub async fn commit(self) -> Result<Vec<String>, TransactionError> {
+        Ok(self.commit_numbered().await?.created)
+    }
+
+    /// The same, with the number of the transaction.
+    pub async fn commit_numbered(self) -> Result<Committed, TransactionError> {
         let Self { term, parts, fences } = self;
         let paths: Vec<String> = parts.iter().map(|part| part.path().to_owned()).collect();
         let first = paths.first().cloned().unwrap_or_default();
@@ -165,16 +179,24 @@ impl Transaction {
             })
             .await?;
         match results {
-            Ok(results) => Ok(results.into_iter().filter_map(created).collect()),
+            Ok(results) => Ok(Committed::new(results)),
             Err((index, source)) => Err(refusal(&paths, fences, index, source)),
         }
     }
 }
 
-fn created(result: MultiWriteResult) -> Option<String> {
-    match result {
-        MultiWriteResult::Create { path, .. } => Some(path),
-        _ => None,
+impl Committed {
+    fn new(results: Vec<MultiWriteResult>) -> Self {
+        let mut committed = Self { created: Vec::new(), zxid: None };
+        for result in results {
+            match result {
+                // Its facts are not to be had here: Apache ZooKeeper fills in nonsense.
+                MultiWriteResult::Create { path, .. } => committed.created.push(path),
+                MultiWriteResult::SetData { stat } => committed.zxid = Some(stat.mzxid),
+                _ => {}
+            }
+        }
+        committed
     }
 }
 

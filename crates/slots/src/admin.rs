@@ -2,8 +2,9 @@
 
 use menagerie_kernel::{CallError, Session, Term, Transaction, retry, unique};
 use menagerie_znodes::slots::{self, Event, Frozen, Pool, What};
-use menagerie_znodes::{Kind, Name, Payload, Znode};
+use menagerie_znodes::{Kind, Name, Znode};
 
+use crate::core::admission::place_stays;
 use crate::error::{Commit, SlotsError, committed};
 use crate::snapshot::Snapshot;
 
@@ -107,7 +108,8 @@ async fn change(
     let term = session.term().patient();
     let mut seen: Option<Pool> = None;
     loop {
-        let (mut pool, version) = read_pool(&term, name).await?;
+        let snapshot = Snapshot::read(&term, name).await?;
+        let mut pool = snapshot.pool.clone();
         let chosen = |pool: &Pool| (pool.max, pool.frozen.clone());
         let changed = seen.as_ref().is_some_and(|seen| chosen(seen) != chosen(&pool));
         if changed && others == Others::Conflict {
@@ -115,34 +117,25 @@ async fn change(
         }
         seen = Some(pool.clone());
         let event = change(&mut pool)?;
-        let transaction = Transaction::new(&term)
-            .set(&slots::pool(name), &pool, Some(version))
+        let mut transaction = Transaction::new(&term)
+            .set(&slots::pool(name), &pool, Some(snapshot.version))
             .create(&slots::event(name), &event);
+        if !place_stays(&pool) {
+            // Who waits for the end of such a place may enter before that now.
+            for place in &snapshot.kept {
+                transaction = transaction.delete(&slots::waiter(name, place.name()), None);
+            }
+        }
         match committed(transaction.commit().await)? {
             Commit::Done => return Ok(()),
             Commit::Stale => {}
             Commit::Unknown => {
-                let (now, _) = read_pool(&term, name).await?;
-                if chosen(&now) == chosen(&pool) {
+                let now = Snapshot::read(&term, name).await?;
+                if chosen(&now.pool) == chosen(&pool) {
                     return Ok(());
                 }
             }
         }
-    }
-}
-
-async fn read_pool(term: &Term, name: &Name) -> Result<(Pool, i32), SlotsError> {
-    let znode = slots::pool(name);
-    match term.get(znode.path()).await {
-        Ok((data, stat)) => {
-            let damaged = |error: menagerie_znodes::PayloadError| SlotsError::Damaged {
-                pool: name.to_string(),
-                why: error.to_string(),
-            };
-            Ok((Pool::decode(&data).map_err(damaged)?, stat.version))
-        }
-        Err(CallError::NoZnode { .. }) => Err(SlotsError::NoPool { pool: name.to_string() }),
-        Err(error) => Err(error.into()),
     }
 }
 
@@ -180,6 +173,9 @@ pub async fn force_release(
             .delete(&slots::slot(name, *number), version)
             .check(&slots::pool(name), Some(snapshot.version))
             .create(&slots::event(name), &event);
+        if let Some(place) = found.ticket.as_ref().and_then(|ticket| snapshot.place_of(ticket)) {
+            transaction = transaction.delete(&slots::waiter(name, place.name()), None);
+        }
         match committed(transaction.commit().await)? {
             Commit::Done => return Ok(*number),
             Commit::Stale => {}

@@ -10,6 +10,7 @@ use menagerie_znodes::{Name, Text};
 use crate::acquire::Request;
 use crate::admin::lasting;
 use crate::core::Place;
+use crate::core::admission::place_stays;
 use crate::error::{Commit, SlotsError, committed};
 use crate::history;
 use crate::hold::Held;
@@ -22,6 +23,15 @@ pub(crate) struct Contest<'a> {
     pub name: &'a Name,
     pub request: &'a Request,
     pub tried: &'a Tried,
+}
+
+/// An admission that is to be made.
+struct Admission {
+    what: What,
+    number: u32,
+    ticket: String,
+    ephemeral: bool,
+    pool: Pool,
 }
 
 /// The tickets of admissions that nobody knows the outcome of, because their session ended first. Should one have
@@ -70,10 +80,18 @@ impl Contest<'_> {
         let pool = Pool { count, ..snapshot.pool.clone() };
         let ephemeral = self.request.ephemeral;
         let slot = lasting(slots::slot(self.name, number), ephemeral);
-        self.admit(What::Acquired, ephemeral, snapshot, number, pool, |transaction, holder| {
-            let transaction = match place {
-                Some(place) => transaction.delete(&slots::waiter(self.name, place.name()), None),
-                None => transaction,
+        // Who has no process here has no session that would take the place away when it ends.
+        let stays = place_stays(&pool) && self.request.process.is_some();
+        let kept = place.filter(|place| stays && !place.polls());
+        let unique = kept.map_or_else(unique::hex, |place| place.unique().to_owned());
+        let ticket = slots::ticket_name(number, &unique);
+        let admission = Admission { what: What::Acquired, number, ticket, ephemeral, pool };
+        self.admit(admission, snapshot, |transaction, holder| {
+            let waiter = place.map(|place| slots::waiter(self.name, place.name()));
+            let transaction = match (waiter, kept) {
+                (Some(waiter), Some(_)) => transaction.check(&waiter, None),
+                (Some(waiter), None) => transaction.delete(&waiter, None),
+                (None, _) => transaction,
             };
             transaction.create(&slot, holder)
         })
@@ -87,24 +105,22 @@ impl Contest<'_> {
         // and the version of the slot has to do.
         let Some(version) = snapshot.stats.get(&number).map(|stat| stat.version) else { return Ok(None) };
         let slot = slots::slot(self.name, number);
-        self.admit(What::Resumed, false, snapshot, number, snapshot.pool.clone(), |transaction, holder| {
-            transaction.set(&slot, holder, Some(version))
-        })
-        .await
+        let ticket = slots::ticket_name(number, &unique::hex());
+        let pool = snapshot.pool.clone();
+        let admission = Admission { what: What::Resumed, number, ticket, ephemeral: false, pool };
+        self.admit(admission, snapshot, |transaction, holder| transaction.set(&slot, holder, Some(version)))
+            .await
     }
 
     /// One transaction: a new ticket, the only one for this slot, the slot, the sign of life, the record, and the pool at the
     /// version it was read.
     async fn admit(
         &self,
-        what: What,
-        ephemeral: bool,
+        admission: Admission,
         snapshot: &Snapshot,
-        number: u32,
-        pool: Pool,
         slot: impl FnOnce(Transaction, &Holder) -> Transaction,
     ) -> Result<Option<Held>, SlotsError> {
-        let id = slots::ticket_name(number, &unique::hex());
+        let Admission { what, number, ticket: id, ephemeral, pool } = admission;
         let holder = self.holder(&id, ephemeral);
         let ticket = lasting(slots::ticket(self.name, &id), ephemeral);
         let event = Event {
@@ -123,6 +139,9 @@ impl Contest<'_> {
         // another one since the look, because every admission gives the pool a new version.
         for left in snapshot.tickets.iter().filter(|left| slots::ticket_slot(left) == Some(number)) {
             transaction = transaction.delete(&slots::ticket(self.name, left), None);
+            if let Some(place) = snapshot.kept.iter().find(|place| place.stays_with(left)) {
+                transaction = transaction.delete(&slots::waiter(self.name, place.name()), None);
+            }
         }
         let mut transaction = slot(transaction, &holder).create(&ticket, &u64::from(number));
         if holder.process.is_some() {
@@ -134,26 +153,18 @@ impl Contest<'_> {
             Some(snapshot.version),
         );
         let entering = Entering::new(self.session, self.name, number, &id, &holder);
-        // The server does one after the other, so this costs no second round trip.
-        let (outcome, stat) = tokio::join!(transaction.commit(), self.term.stat(ticket.path()));
+        let outcome = transaction.commit_numbered().await;
+        // It has written to the pool, so its number is known: the one by which it has created the ticket.
+        let zxid = outcome.as_ref().ok().and_then(|done| done.zxid);
+        let outcome = outcome.map(|done| done.created);
         history::trim_if_due(&self.term, self.name, &outcome);
-        match committed(outcome)? {
-            Commit::Done => {
-                // Around a lost connection the look may have come before the transaction: ask again before believing it.
-                let stat = match stat {
-                    Ok(Some(stat)) => Some(stat),
-                    Ok(None) | Err(_) => self.term.stat(ticket.path()).await?,
-                };
-                match stat {
-                    Some(stat) => Ok(Some(entering.done(&self.term, &self.term, stat.czxid, snapshot))),
-                    None => Err(SlotsError::Lost { pool: self.name.to_string(), slot: number }),
-                }
-            }
-            Commit::Stale => {
+        match (committed(outcome)?, zxid) {
+            (Commit::Done, Some(zxid)) => Ok(Some(entering.done(&self.term, &self.term, zxid, snapshot))),
+            (Commit::Stale, _) => {
                 entering.never();
                 Ok(None)
             }
-            Commit::Unknown => {
+            (Commit::Unknown | Commit::Done, _) => {
                 let found = ticket_stat(self.session, ticket.path()).await?;
                 match found {
                     // It is about to end with the session that it was made in.

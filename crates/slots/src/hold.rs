@@ -6,6 +6,7 @@ use menagerie_znodes::slots::{self, Event, Holder, Process, What};
 use menagerie_znodes::{Name, Payload, Text, Znode};
 use tracing::warn;
 
+use crate::core::Place;
 use crate::error::{Commit, SlotsError, committed};
 use crate::history;
 use crate::snapshot::Snapshot;
@@ -24,6 +25,8 @@ pub struct Held {
     /// An earlier run has had it: what it has begun may be half done.
     resumed: bool,
     sign: Sign,
+    /// The place in the queue, if it stays until the release; it is in the same term as the sign of life.
+    place: Option<Place>,
     /// The version of the slot, as far as we know how often we have written it: another one is somebody else's, made by hand.
     version: Option<i32>,
 }
@@ -52,6 +55,7 @@ impl Held {
             term: None,
             resumed: false,
             sign: Sign::Unknown,
+            place: None,
             version: None,
         }
     }
@@ -63,6 +67,7 @@ impl Held {
         self.resumed = snapshot.slots.contains_key(&self.number);
         self.version = Some(snapshot.stats.get(&self.number).map_or(0, |earlier| earlier.version + 1));
         self.sign = self.holder.process.map_or(Sign::None, |_| Sign::In(made_in.number()));
+        self.place = snapshot.place_of(&self.ticket).cloned();
         self
     }
 
@@ -176,9 +181,10 @@ impl Held {
 
     async fn release_once(&self, term: &Term, sign: Sign) -> Result<Commit, SlotsError> {
         match sign {
-            Sign::None => self.leave(term, None, self.version).await,
+            Sign::None => self.leave(term, None, None, self.version).await,
             Sign::In(number) if number == term.number() => {
-                self.leave(term, Some(slots::alive(&self.pool, &self.ticket)), self.version).await
+                let alive = slots::alive(&self.pool, &self.ticket);
+                self.leave(term, Some(alive), self.place.as_ref(), self.version).await
             }
             Sign::In(_) | Sign::Unknown => self.look_and_leave(term).await,
         }
@@ -196,15 +202,16 @@ impl Held {
             return Err(lost());
         }
         let alive = slots::alive(&self.pool, &self.ticket);
-        let holder = snapshot.slots.get(&self.number);
+        let (holder, place) = (snapshot.slots.get(&self.number), snapshot.place_of(&self.ticket));
         if holder.is_some_and(|holder| holder.ticket.as_ref() == Some(&self.ticket)) {
             let version = snapshot.stats.get(&self.number).map(|stat| stat.version);
             let sign = snapshot.alive.contains(&self.ticket).then_some(alive);
-            return self.leave(term, sign, version).await;
+            return self.leave(term, sign, place, version).await;
         }
         // Somebody has deleted the slot by hand, as the seed's scripts do; whoever is there now is a successor.
         let ticket = slots::ticket(&self.pool, &self.ticket);
         let transaction = Transaction::fenced(term, ticket.path()).delete(&ticket, None);
+        let transaction = self.without_place(transaction, place);
         let (outcome, _) = tokio::join!(transaction.commit(), term.delete(alive.path(), None));
         match committed(outcome)? {
             Commit::Done => Err(lost()),
@@ -219,6 +226,7 @@ impl Held {
         &self,
         term: &Term,
         sign: Option<Znode<Text>>,
+        place: Option<&Place>,
         version: Option<i32>,
     ) -> Result<Commit, SlotsError> {
         let event = Event {
@@ -236,9 +244,16 @@ impl Held {
         if let Some(sign) = sign {
             transaction = transaction.delete(&sign, None);
         }
-        let outcome = transaction.commit().await;
+        let outcome = self.without_place(transaction, place).commit().await;
         history::trim_if_due(term, &self.pool, &outcome);
         Ok(committed(outcome)?)
+    }
+
+    fn without_place(&self, transaction: Transaction, place: Option<&Place>) -> Transaction {
+        match place {
+            Some(place) => transaction.delete(&slots::waiter(&self.pool, place.name()), None),
+            None => transaction,
+        }
     }
 
     /// Waits until the slot is not ours any more: an operator released it by force, or its session has ended. Meanwhile it
@@ -247,7 +262,7 @@ impl Held {
         loop {
             let term = self.session.term().patient();
             match self.watch_once(&term).await {
-                Ok(()) => return,
+                Ok(()) => return self.lost_in(&term),
                 Err(CallError::Expired) if self.holder.ephemeral => return,
                 Err(CallError::Expired) => {
                     if self.session.term_after(&term).await.is_err() {
@@ -260,6 +275,16 @@ impl Held {
                 }
             }
         }
+    }
+
+    /// Whoever deleted the slot by hand has left the place: the next in the queue waits for its end.
+    fn lost_in(&self, term: &Term) {
+        let Some(place) = &self.place else { return };
+        let (term, path) = (term.clone(), slots::waiter(&self.pool, place.name()).path().to_owned());
+        term.clone().in_background(async move {
+            // It fails only when the session is over, and then the place is gone too.
+            let _ = retry::delete(&term, &path).await;
+        });
     }
 
     /// Until the ticket is gone.

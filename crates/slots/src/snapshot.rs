@@ -30,6 +30,8 @@ pub struct Snapshot {
     pub stats: BTreeMap<u32, Stat>,
     /// Who waits, in order.
     pub queue: Vec<Place>,
+    /// Places of those who are in.
+    pub kept: Vec<Place>,
     /// What slots are held by; one whose slot was deleted by hand is left over.
     pub tickets: Vec<String>,
     /// The tickets whose process lives.
@@ -63,6 +65,8 @@ impl Snapshot {
         let pool = Pool::decode(data)
             .map_err(|error| SlotsError::Damaged { pool: name.to_string(), why: error.source.to_string() })?;
         let (slots, stats) = read_slots(term, name, children, first).await?;
+        let stays = |place: &Place| tickets.iter().any(|ticket| place.stays_with(ticket));
+        let (kept, queue) = Place::in_order(queue.iter().map(String::as_str)).into_iter().partition(stays);
         Ok(Self {
             pool,
             version: stat.version,
@@ -70,7 +74,8 @@ impl Snapshot {
             taken: taken(children),
             slots,
             stats,
-            queue: Place::in_order(queue.iter().map(String::as_str)),
+            queue,
+            kept,
             tickets: tickets.clone(),
             alive: alive.iter().cloned().collect(),
         })
@@ -79,6 +84,11 @@ impl Snapshot {
     /// For the one who decides.
     pub fn facts(&self) -> Facts<'_> {
         Facts { pool: &self.pool, slots: &self.slots, queue: &self.queue }
+    }
+
+    /// The place that stays with this ticket, if it was there.
+    pub fn place_of(&self, ticket: &str) -> Option<&Place> {
+        self.kept.iter().chain(&self.queue).find(|place| place.stays_with(ticket))
     }
 
     /// Whether the process that holds this slot shows signs of life.

@@ -77,7 +77,7 @@ const WAITER: Entry = Entry {
     payload: "JSON: holder, host, pid, who, reason, polling",
     written_by: "who waits; persistent for a polling FleetLock client",
     guarded_by: "its name, which is never used again",
-    deleted_by: "the admission, who gives up, or the end of the session; a polling client's lapses after 10 minutes of silence",
+    deleted_by: "the admission (in a pool of one: the release, or who raises the maximum), who gives up, or the end of the session; a polling client's lapses after 10 minutes of silence",
     seed: "none: the seed's hosts polled without order",
 };
 
@@ -362,6 +362,11 @@ pub fn ticket_name(slot: u32, unique: &str) -> String {
 /// The slot that a ticket is for, as its name tells.
 pub fn ticket_slot(ticket: &str) -> Option<u32> {
     ticket.split_once('-')?.0.parse().ok()
+}
+
+/// The part of a ticket's name that is never used again.
+pub fn ticket_unique(ticket: &str) -> Option<&str> {
+    Some(ticket.split_once('-')?.1)
 }
 
 /// That the process under a ticket lives.

@@ -34,6 +34,16 @@ pub(super) struct Bid {
 #[derive(Debug)]
 pub(super) struct Seen(Vec<String>);
 
+/// When to look for the first time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum FirstLook {
+    /// Along with the creation: the server takes one request after the other, so it sees the contender, and costs no round trip.
+    Along,
+    /// After it. Who has to wait anyway gains nothing by looking along, and the server answers then just when the next holder
+    /// wants to be served.
+    After,
+}
+
 /// Where we stand, without a borrow of the whole directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Place {
@@ -49,20 +59,29 @@ pub(super) enum Place {
 }
 
 impl Bid {
-    /// Creates a contender, and the directory if there is none. The first look goes along: the server takes one request
-    /// after the other, so it sees the contender, and costs no round trip. What it saw is for [`look`](Self::look).
-    pub async fn place(term: &Term, contest: &Contest) -> Result<(Self, Option<Seen>), CallError> {
+    /// Creates a contender, and the directory if there is none. What was seen along with that is for [`look`](Self::look).
+    pub async fn place(
+        term: &Term,
+        contest: &Contest,
+        first_look: FirstLook,
+    ) -> Result<(Self, Option<Seen>), CallError> {
         let (term, dir) = (term.patient(), contest.dir.clone());
         let prefix = contest.dialect.prefix(contest.mode, &unique::hex());
         // From the first request on, being dropped must leave nothing behind.
         let mut attempt = Attempt { term, dir, prefix, over: false };
-        let (created, seen) =
-            tokio::join!(attempt.create(&contest.identifier), attempt.term.children(&contest.dir));
+        let creating = attempt.create(&contest.identifier);
+        let (created, seen) = match first_look {
+            FirstLook::Along => {
+                let (created, seen) = tokio::join!(creating, attempt.term.children(&contest.dir));
+                (created, seen.ok())
+            }
+            FirstLook::After => (creating.await, None),
+        };
         let created = created?;
         attempt.over = true;
         let name = created.path.trim_start_matches(&contest.dir).trim_start_matches('/').to_owned();
         // If the creation took more than one attempt, the look was too early.
-        let seen = seen.ok().filter(|names| names.contains(&name)).map(Seen);
+        let seen = seen.filter(|names| names.contains(&name)).map(Seen);
         let bid = Self {
             term: attempt.term.clone(),
             dir: contest.dir.clone(),

@@ -6,7 +6,8 @@
 //!   lost, and whatever is outside ZooKeeper gets the [`fence`](Grant::fence).
 //! - Holders follow each other in the order in which the server created their contenders.
 //! - A dropped future or a dropped guard leaves no contender behind; a lost reply makes no second one.
-//! - Uncontended, acquiring and releasing is three round trips; waiting costs one watch, on the nearest contender only.
+//! - Uncontended, acquiring and releasing is two round trips, and three right after others have contended; waiting costs one
+//!   watch, on the nearest contender only.
 //!
 //! # What it does not
 //! - It is not re-entrant: who asks twice waits for itself.
@@ -26,12 +27,14 @@
 //! ```
 
 use std::ops::Deref;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use menagerie_znodes::{Dir, Znode};
 use thiserror::Error;
 use tracing::debug;
 
-use super::bid::{Bid, Contest, Place, Seen};
+use super::bid::{Bid, Contest, FirstLook, Place, Seen};
 use super::contest::{self, Contender, Dialect, Mode};
 use super::grant::Grant;
 use crate::error::{CallError, Remedy};
@@ -103,6 +106,8 @@ pub enum TryAcquire {
 pub struct Lock {
     session: Session,
     contest: Contest,
+    /// The last to contend had to wait, so the next will, too: a guess, by which nothing but speed is decided.
+    crowded: Arc<AtomicBool>,
 }
 
 impl Lock {
@@ -114,7 +119,7 @@ impl Lock {
     pub(super) fn in_mode(session: &Session, dir: Znode<Dir>, mode: Mode) -> Self {
         let dir = dir.path().to_owned();
         let contest = Contest { dir, dialect: Dialect::Kazoo, mode, identifier: Vec::new() };
-        Self { session: session.clone(), contest }
+        Self { session: session.clone(), contest, crowded: Arc::default() }
     }
 
     /// What [`contenders`](Self::contenders) shows of us.
@@ -147,13 +152,16 @@ impl Lock {
 
     async fn acquire_in(&self, term: &Term) -> Result<Held, LockError> {
         let (mut bid, mut seen) = self.bid(term).await?;
+        let mut crowded = false;
         loop {
             match bid.look(seen.take()).await.map_err(|error| self.failed(error))? {
                 Place::Holds => {
+                    self.crowded.store(crowded, Ordering::Relaxed);
                     term.trusted().await.map_err(|error| self.failed(error))?;
                     return Ok(self.held(bid));
                 }
                 Place::Waits { nearest, .. } => {
+                    crowded = true;
                     bid.wait_for(&nearest).await.map_err(|error| self.failed(error))?;
                 }
                 Place::Gone => (bid, seen) = self.bid(term).await?,
@@ -223,7 +231,9 @@ impl Lock {
     }
 
     async fn bid(&self, term: &Term) -> Result<(Bid, Option<Seen>), LockError> {
-        Bid::place(term, &self.contest).await.map_err(|error| self.failed(error))
+        let crowded = self.crowded.load(Ordering::Relaxed);
+        let first_look = if crowded { FirstLook::After } else { FirstLook::Along };
+        Bid::place(term, &self.contest, first_look).await.map_err(|error| self.failed(error))
     }
 
     fn held(&self, bid: Bid) -> Held {

@@ -76,6 +76,13 @@ pub fn decide(facts: Facts<'_>, holder: &str, me: Me<'_>) -> Decision {
     }
 }
 
+/// Whether the place in the queue stays until the slot is free again. Where one may be in, the next in the queue cannot enter
+/// before that; so it is the end of the place that tells it, once. Where more may be in, there is room when anybody leaves, and
+/// the next in the queue has to look for that itself from now on. Whoever lets more in takes away the places that stay.
+pub fn place_stays(pool: &Pool) -> bool {
+    pool.max == 1
+}
+
 /// The slot that somebody has.
 pub fn slot_of(slots: &BTreeMap<u32, Holder>, holder: &str) -> Option<u32> {
     slots.iter().find(|(_, other)| other.holder == holder).map(|(number, _)| *number)

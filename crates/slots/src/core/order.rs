@@ -3,6 +3,8 @@
 use std::cmp::Reverse;
 use std::fmt;
 
+use menagerie_znodes::slots;
+
 /// The greatest priority: three digits in a name.
 pub const PRIORITY_MAX: u16 = 999;
 
@@ -47,6 +49,18 @@ impl Place {
         let mut places: Vec<Self> = names.into_iter().filter_map(Self::parse).collect();
         places.sort_by_key(|place| (Reverse(place.priority), place.number));
         places
+    }
+
+    /// Whether it is that of who holds this ticket: it stays as long as the slot, and nobody waits there any more.
+    pub fn stays_with(&self, ticket: &str) -> bool {
+        slots::ticket_unique(ticket) == Some(self.unique())
+    }
+
+    /// The part of its name that is never used again.
+    pub fn unique(&self) -> &str {
+        // As `parse` found them: a priority before it, a number after it.
+        let rest = self.name.split_once('-').map_or("", |(_, rest)| rest);
+        rest.rsplit_once('-').map_or("", |(unique, _)| unique)
     }
 
     /// The name of its znode.

@@ -7,10 +7,10 @@ mod server;
 
 use std::collections::BTreeMap;
 
-use menagerie_znodes::slots::{Frozen, Holder, Pool, Process};
+use menagerie_znodes::slots::{Frozen, Holder, Pool, Process, ticket_name};
 use proptest::prelude::*;
 
-use super::admission::{Decision, Facts, Me, WaitFor, decide};
+use super::admission::{Decision, Facts, Me, WaitFor, decide, place_stays, room};
 use super::order::Place;
 use super::resume::{Resume, is_ours, resume};
 use server::{Admission, Tree, holder_name, host, is_ephemeral};
@@ -120,10 +120,7 @@ impl World {
                 self.tree.end(process);
                 self.steps[process] = Step::Dead;
             }
-            Action::SetMax(max) => {
-                self.tree.pool.max = max;
-                self.tree.version += 1;
-            }
+            Action::SetMax(max) => self.tree.set_max(max),
             Action::Freeze(frozen) => {
                 let by = || Frozen { by: "operator".to_owned(), reason: None, tell: false };
                 self.tree.pool.frozen = frozen.then(by);
@@ -185,22 +182,27 @@ impl World {
         seen: &Seen,
         fate: Fate,
     ) -> Step {
-        let queue = Place::in_order(self.tree.queue.keys().map(String::as_str));
+        let (queue, kept) = self.tree.places(&seen.tickets);
         let holder = holder_name(process);
         let mine = place.as_deref().and_then(Place::parse);
         let me = mine.as_ref().map_or(Me::Newcomer, Me::Waiter);
         match decide(Facts { pool, slots: &seen.slots, queue: &queue }, &holder, me) {
             Decision::Enter(slot) => {
-                let admission = self.admission(process, place, version, slot, seen);
+                let keeps = place.is_some() && place_stays(pool);
+                let mut admission = self.admission(process, place, version, slot, seen, &kept);
+                if keeps && let Some(mine) = &mine {
+                    (admission.keeps, admission.ticket) = (true, ticket_name(slot, mine.unique()));
+                }
                 self.commit(admission, fate)
             }
             Decision::Wait(WaitFor::Own(slot)) if self.may_take_over(process, pool, &seen.slots[&slot]) => {
                 let place = place.filter(|name| self.tree.queue.remove(name).is_none());
-                let admission = self.admission(process, place, version, slot, seen);
+                let admission = self.admission(process, place, version, slot, seen, &kept);
                 self.commit(admission, fate)
             }
             Decision::Queue => {
-                let name = format!("{}{:010}", Place::prefix(0, &format!("u{process}")), self.tree.sequence);
+                let unique = format!("u{}", self.tree.sequence);
+                let name = format!("{}{:010}", Place::prefix(0, &unique), self.tree.sequence);
                 self.tree.sequence += 1;
                 self.tree.queue.insert(name.clone(), process);
                 Step::Asks { place: Some(name) }
@@ -231,17 +233,22 @@ impl World {
         version: u32,
         slot: u32,
         seen: &Seen,
+        kept: &[Place],
     ) -> Admission {
         self.last_ticket += 1;
         let left = seen.tickets.iter().filter(|(_, other)| **other == slot);
+        let left: Vec<String> = left.map(|(ticket, _)| ticket.clone()).collect();
+        let left_places = kept.iter().filter(|place| left.iter().any(|ticket| place.stays_with(ticket)));
         Admission {
             process,
             place,
+            keeps: false,
             version,
             slot,
             earlier: seen.slots.get(&slot).cloned(),
-            left: left.map(|(ticket, _)| ticket.clone()).collect(),
-            ticket: format!("t{}", self.last_ticket),
+            left_places: left_places.map(|place| place.name().to_owned()).collect(),
+            left,
+            ticket: ticket_name(slot, &format!("t{}", self.last_ticket)),
         }
     }
 
@@ -297,6 +304,24 @@ impl World {
                 assert_eq!(tree.queue.get(name), Some(&process), "no waiter is lost");
             }
         }
+        self.check_that_no_wake_up_is_lost();
+    }
+
+    /// Where there is room, the first in the queue does not sleep on: what it waits for is over, or it looks at the pool itself.
+    /// Only of what was deleted by hand it is told later, by whoever had it.
+    fn check_that_no_wake_up_is_lost(&self) {
+        let tree = &self.tree;
+        let (queue, _) = tree.places(&tree.tickets);
+        let (Some(first), Some(_)) = (queue.first(), room(&tree.pool, &tree.slots)) else { return };
+        let Step::Waits { on: WaitFor::Place(before), .. } = &self.steps[tree.queue[first.name()]] else {
+            return;
+        };
+        let mut stays_with = tree.tickets.iter().filter(|(ticket, _)| before.stays_with(ticket));
+        let by_hand = stays_with.any(|(_, slot)| !tree.slots.contains_key(slot));
+        assert!(
+            by_hand || !tree.queue.contains_key(before.name()),
+            "{first} was not told that there is room"
+        );
     }
 
     /// Everybody alive gets through once nobody interferes and what the dead left is released by hand.

@@ -4,4 +4,5 @@
 mod admission;
 mod faults;
 mod polling;
+mod pool_of_one;
 mod world;

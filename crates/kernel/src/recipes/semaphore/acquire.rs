@@ -10,7 +10,7 @@ use super::mark::{is_marked, marked};
 use super::permit::{Claim, Held};
 use super::{Semaphore, TryAcquire};
 use crate::error::CallError;
-use crate::recipes::bid::{Bid, Contest, Place, Seen};
+use crate::recipes::bid::{Bid, Contest, FirstLook, Place, Seen};
 use crate::recipes::contest::{Dialect, Mode};
 use crate::retry;
 use crate::session::{Stat, Term};
@@ -120,7 +120,8 @@ impl Semaphore {
             let entry = &Entry::new(ticket);
             // Before anything is created: dropped from here on, nothing is left behind.
             let mut claim = Claim::new(self, term, entry);
-            let (bid, seen) = Bid::place(term, &queue).await.map_err(|error| self.failed(error))?;
+            let placed = Bid::place(term, &queue, FirstLook::Along).await;
+            let (bid, seen) = placed.map_err(|error| self.failed(error))?;
             match self.queue_up(&bid, seen, term, entry, patience, &mut claim).await? {
                 Some(Entered::Yes(stat)) => {
                     bid.spent();

@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use menagerie_znodes::slots::{Holder, Pool, Process};
 
+use super::super::admission::place_stays;
+use super::super::order::Place;
 use super::super::resume::Local;
 
 /// What the server has.
@@ -22,13 +24,16 @@ pub struct Tree {
 pub struct Admission {
     pub process: usize,
     pub place: Option<String>,
+    /// The place stays until the release.
+    pub keeps: bool,
     /// The pool's.
     pub version: u32,
     pub slot: u32,
     /// Whose slot is taken over, as it was read.
     pub earlier: Option<Holder>,
-    /// Tickets of that slot that are left.
+    /// Tickets of that slot that are left, and places that have stayed with them.
     pub left: Vec<String>,
+    pub left_places: Vec<String>,
     pub ticket: String,
 }
 
@@ -78,8 +83,9 @@ impl Tree {
 
     /// All of it or nothing; tells which.
     pub fn admit(&mut self, admission: &Admission) -> bool {
-        let Admission { process, place, version, slot, earlier, left, ticket } = admission;
-        let place_is_there = place.as_ref().is_none_or(|name| self.queue.contains_key(name));
+        let Admission { process, place, keeps, version, slot, earlier, left, left_places, ticket } =
+            admission;
+        let place_is_there = place.iter().chain(left_places).all(|name| self.queue.contains_key(name));
         let left_are_there = left.iter().all(|ticket| self.tickets.contains_key(ticket));
         let slot_is_as_read = self.slots.get(slot).map(|holder| &holder.ticket)
             == earlier.as_ref().map(|holder| &holder.ticket);
@@ -88,9 +94,7 @@ impl Tree {
         }
         self.tickets.retain(|ticket, _| !left.contains(ticket));
         self.version += 1;
-        if let Some(name) = place {
-            self.queue.remove(name);
-        }
+        self.queue.retain(|name, _| !left_places.contains(name) && (*keeps || place.as_ref() != Some(name)));
         if earlier.is_none() {
             assert!(self.slots.len() < self.pool.max as usize, "admitted beyond the maximum");
             assert!(self.pool.frozen.is_none(), "admitted into a frozen pool");
@@ -109,8 +113,25 @@ impl Tree {
         if self.tickets.remove(ticket).is_none() {
             return;
         }
+        self.queue.retain(|name, _| !Place::parse(name).is_some_and(|place| place.stays_with(ticket)));
         let Some(holder) = self.slots.remove(&slot) else { return };
         assert_eq!(holder.ticket.as_deref(), Some(ticket), "nobody frees what is not theirs");
+    }
+
+    /// Who waits, in order; and the places of those who are in by these tickets.
+    pub fn places(&self, tickets: &BTreeMap<String, u32>) -> (Vec<Place>, Vec<Place>) {
+        let places = Place::in_order(self.queue.keys().map(String::as_str)).into_iter();
+        places.partition(|place| !tickets.keys().any(|ticket| place.stays_with(ticket)))
+    }
+
+    /// An operator changes the maximum, and takes away the places that do not stay then.
+    pub fn set_max(&mut self, max: u32) {
+        self.pool.max = max;
+        self.version += 1;
+        if !place_stays(&self.pool) {
+            let (_, kept) = self.places(&self.tickets);
+            self.queue.retain(|name, _| kept.iter().all(|place| place.name() != name));
+        }
     }
 
     /// The end of a session: what is ephemeral of this process goes.
