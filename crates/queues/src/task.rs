@@ -16,12 +16,25 @@ pub struct Work {
     pub partition: PartitionName,
     /// In order.
     pub messages: Vec<Message>,
-    /// Which attempt it is for the first of them, counted from 1. The others are at their first.
+    /// Which attempt it is for the first of them, counted from 1; for the others see [`attempt_of`](Self::attempt_of).
     pub attempt: u32,
+    /// So many of them, from the first on, may have been run before.
+    pub repeats: usize,
     /// Give it along to whatever the task changes: the far side can then refuse who is late.
     pub fence: Fence,
     /// How long it may go on.
     pub lease: Lease,
+}
+
+impl Work {
+    /// Which attempt it is for the message at this place: 2 or more if it may have been run before.
+    pub fn attempt_of(&self, place: usize) -> u32 {
+        match place {
+            0 => self.attempt,
+            place if place < self.repeats => 2,
+            _ => 1,
+        }
+    }
 }
 
 /// How long a task may go on. One that does not look is dropped when the lease has run out.

@@ -137,15 +137,20 @@ impl Keeping {
                 self.old = Some((path, term.session_id()));
             }
             self.stored.send_modify(|stored| stored.path = None);
+            let mut leaving = self.wanted.clone();
             let failure = match ended {
                 Ok(()) => return,
-                Err(error) if error.ends_term() => match self.session.term_after(&term).await {
-                    Ok(next) => {
-                        info!(path = self.dir, term = next.number(), "registering again in a new session");
-                        term = next;
-                        continue;
-                    }
-                    Err(error) => error,
+                Err(error) if error.ends_term() => tokio::select! {
+                    next = self.session.term_after(&term) => match next {
+                        Ok(next) => {
+                            info!(path = self.dir, term = next.number(), "registering again in a new session");
+                            term = next;
+                            continue;
+                        }
+                        Err(error) => error,
+                    },
+                    // It went with its session, or will: there may never be another to look in.
+                    _ = leaving.wait_for(|wanted| wanted.leaving) => return,
                 },
                 Err(error) => error,
             };

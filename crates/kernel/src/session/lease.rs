@@ -35,6 +35,17 @@ impl LeaseClock {
         self.before + self.timeout.saturating_sub(slack(self.timeout))
     }
 
+    /// Until then something new may be begun: it keeps its lease, as long as heartbeats are answered. Not after a gap: the
+    /// lease counts from before it until the next heartbeat, and what was begun then would have to stop at once. Programs
+    /// are told to end a quarter of the time-out before their lease does, so more than that must be left at every time.
+    pub fn trusted_until(&self) -> Instant {
+        let gap = self.last - self.before;
+        if gap > self.timeout * 3 / 8 {
+            return self.before;
+        }
+        self.valid_until() - self.timeout * 3 / 10
+    }
+
     /// How often heartbeats are due.
     pub fn interval(&self) -> Duration {
         self.timeout / 4
@@ -62,6 +73,23 @@ mod tests {
         assert_eq!(clock.valid_until(), asked + TIMEOUT - SLACK, "one answer proves nothing yet");
         clock.answered(at(10));
         assert_eq!(clock.valid_until(), at(5) + TIMEOUT - SLACK);
+    }
+
+    #[test]
+    fn nothing_is_begun_after_a_gap_before_the_lease_counts_from_behind_it() {
+        let asked = Instant::now();
+        let at = |quarters: u32| asked + TIMEOUT * quarters / 4;
+        let mut clock = LeaseClock::new(asked, TIMEOUT);
+        for quarter in 0..3 {
+            clock.answered(at(quarter));
+            let late = at(quarter + 1) + TIMEOUT / 20;
+            assert!(clock.trusted_until() > late, "one that is kept up is trusted all the time");
+        }
+        // Silence for half a time-out. The session has survived, and so has the lease: but not for long.
+        clock.answered(at(4));
+        assert!(clock.valid_until() > at(5) && clock.trusted_until() < at(4));
+        clock.answered(at(5));
+        assert!(clock.trusted_until() > at(6));
     }
 
     #[test]

@@ -27,6 +27,7 @@ pub struct Office {
     watcher: StateWatcher,
     state: watch::Sender<State>,
     valid_until: watch::Sender<Instant>,
+    trusted_until: watch::Sender<Instant>,
     clock: LeaseClock,
 }
 
@@ -43,6 +44,7 @@ pub async fn begin(
     let client = Arc::new(client);
     let (state, state_seen) = watch::channel(State::Connected);
     let (valid_until, valid_until_seen) = watch::channel(clock.valid_until());
+    let (trusted_until, trusted_until_seen) = watch::channel(clock.trusted_until());
     let inner = Inner {
         number,
         session_id: client.session_id().0,
@@ -50,6 +52,7 @@ pub async fn begin(
         client: RwLock::new(Some(client.clone())),
         state: state_seen,
         valid_until: valid_until_seen,
+        trusted_until: trusted_until_seen,
         permits: Arc::new(Semaphore::new(config.in_flight_max)),
         watching: Budget::new(&config.root()),
         background: background.clone(),
@@ -58,7 +61,8 @@ pub async fn begin(
     };
     info!(session = format_args!("{:#x}", client.session_id().0), term = number, "session open");
     let watcher = client.state_watcher();
-    let office = Office { client: Arc::downgrade(&client), watcher, state, valid_until, clock };
+    let client = Arc::downgrade(&client);
+    let office = Office { client, watcher, state, valid_until, trusted_until, clock };
     Ok((Term::new(inner, config.call_timeout), office))
 }
 
@@ -184,6 +188,7 @@ impl Office {
             }
             self.clock.answered(sent);
             self.valid_until.send_replace(self.clock.valid_until());
+            self.trusted_until.send_replace(self.clock.trusted_until());
             tokio::time::sleep_until((sent + self.clock.interval()).into()).await;
         }
     }

@@ -41,6 +41,7 @@ pub(super) struct Inner {
     pub client: RwLock<Option<Arc<Client>>>,
     pub state: watch::Receiver<State>,
     pub valid_until: watch::Receiver<Instant>,
+    pub trusted_until: watch::Receiver<Instant>,
     pub permits: Arc<Semaphore>,
     pub watching: Budget,
     pub background: Arc<Background>,
@@ -120,16 +121,17 @@ impl Term {
         }
     }
 
-    /// Waits until the lease clock can be relied upon. After a long outage that the session has survived it has run out, and
-    /// only the second heartbeat sets it again: whoever would begin to hold something then would have to stop at once.
+    /// Waits until the lease clock can be relied upon. After an outage that the session has survived it has run out, or
+    /// nearly so, and only the second heartbeat sets it again: whoever would begin to hold something then would have to
+    /// stop at once.
     pub async fn trusted(&self) -> Result<(), CallError> {
         let is_lost = *self.inner.state.borrow() == State::Lost;
-        if !is_lost && *self.inner.valid_until.borrow() > Instant::now() {
+        if !is_lost && *self.inner.trusted_until.borrow() > Instant::now() {
             return Ok(());
         }
-        let mut valid_until = self.valid_until();
+        let mut trusted_until = self.inner.trusted_until.clone();
         tokio::select! {
-            until = valid_until.wait_for(|until| *until > Instant::now()) => match until {
+            until = trusted_until.wait_for(|until| *until > Instant::now()) => match until {
                 Ok(_) => Ok(()),
                 Err(_) => Err(CallError::Expired),
             },

@@ -5,7 +5,7 @@ use menagerie_kernel::recipes::presence::Presence;
 use menagerie_testkit::eventually_async;
 use menagerie_znodes::{Kind, Text, Znode};
 
-use crate::world::{SHORT, World};
+use crate::world::{LONG, SHORT, World};
 
 fn znode() -> Znode<Text> {
     Znode::foreign("/workers/web-1-17", Kind::Ephemeral)
@@ -89,4 +89,16 @@ async fn it_is_there_again_in_the_next_session() {
         (stat.ephemeral_owner == next.session_id()).then_some(())
     })
     .await;
+}
+
+#[tokio::test]
+async fn who_leaves_while_the_server_is_away_does_not_wait_for_it() {
+    let world = World::new("presence-away");
+    let (session, proxy) = world.troubled(SHORT).await;
+    let presence = Presence::begin(&session, &znode(), &text("here")).await.unwrap();
+    let term = session.term();
+    proxy.partition();
+    term.lost().await;
+    let left = tokio::time::timeout(LONG * 4, presence.leave()).await;
+    left.expect("it waits for nobody").unwrap();
 }

@@ -65,6 +65,8 @@ pub struct Claimed {
     pub attempts: Option<Attempts>,
     /// How the owner before us left.
     pub before: Before,
+    /// If it did not give it back: its fence.
+    pub follows: Option<String>,
 }
 
 /// What came of a claim.
@@ -84,13 +86,14 @@ pub async fn claim(
     metrics: &Metrics,
 ) -> Result<Claim, QueueError> {
     let lock = Lock::new(session, queues::lock(partition)).identified_by(worker.as_str());
+    let mut written = None;
     loop {
         let held = lock.acquire().await?;
         let lost = held.lost();
         tokio::select! {
             // It was ours and is not any more: contend again.
             loss = lost => debug!(%partition, ?loss, "lost before it was opened"),
-            opened = open(held, journals, partition, metrics) => match opened {
+            opened = open(held, journals, partition, metrics, &mut written) => match opened {
                 Err(error) if error.ends_term() => {}
                 // Somebody has opened it with a newer fence, so the lock is or will be another's.
                 Err(error) if error.remedy() == menagerie_kernel::Remedy::Reacquire => {
@@ -103,11 +106,18 @@ pub async fn claim(
     }
 }
 
+/// What we have written while we tried: our fence, and whom it follows.
+struct Written {
+    fence: String,
+    follows: Option<String>,
+}
+
 async fn open(
     held: Held,
     journals: &Journals,
     partition: &PartitionName,
     metrics: &Metrics,
+    written: &mut Option<Written>,
 ) -> Result<Claim, QueueError> {
     let term = held.term().patient();
     let Some(cursor) = CursorAt::read(&term, partition).await? else { return Ok(Claim::Gone) };
@@ -133,10 +143,17 @@ async fn open(
     books.known = opened.position;
     let state = |key: &[u8]| opened.state.iter().find(|(found, _)| found == key).map(|(_, value)| value);
     let attempts = state(ATTEMPTS).and_then(|value| serde_json::from_slice(value).ok());
-    let before = if state(HELD).is_some() { Before::Vanished } else { Before::Released };
+    let found = state(HELD).map(|fence| String::from_utf8_lossy(fence).into_owned());
+    let follows = match written.take() {
+        // It was lost before anything could begin.
+        Some(ours) if found.as_deref() == Some(&*ours.fence) => ours.follows,
+        _ => found,
+    };
+    let before = if follows.is_some() { Before::Vanished } else { Before::Released };
+    *written = Some(Written { fence: fence.to_string(), follows: follows.clone() });
     patiently(partition, || books.write(HELD, Some(fence.to_string().into_bytes()))).await?;
     let partition = partition.clone();
-    Ok(Claim::Ours(Box::new(Claimed { partition, held, cursor, books, attempts, before })))
+    Ok(Claim::Ours(Box::new(Claimed { partition, held, cursor, books, attempts, before, follows })))
 }
 
 /// Asks a journal until it answers.
@@ -222,17 +239,39 @@ impl Books {
         (position >= self.known).then_some(Move { partition, consumer, fence: self.fence, position })
     }
 
-    /// Says in the journal that the partition is given back: whoever takes it next need not suspect anything.
-    async fn close(&self, position: MessageId) -> Result<(), JournalError> {
-        let (states, moves) = (vec![self.state(HELD, None)], self.position(position).into_iter().collect());
-        self.commit(Commit { states, moves, ..Commit::default() }).await
+    /// Says in the journal that the partition is given back: whoever takes it next suspects no more than it is told.
+    async fn close(&self, position: MessageId, parting: Parting) -> Result<(), JournalError> {
+        let held = (!parting.suspect).then(|| self.state(HELD, None));
+        let states: Vec<_> =
+            held.into_iter().chain(parting.begun.map(|begun| self.attempts(&begun))).collect();
+        let moves = self.position(position).into_iter().collect();
+        let commit = Commit { states: states.clone(), moves, ..Commit::default() };
+        match self.commit(commit).await {
+            // It was told of what was recorded before it was to begin, and is given back.
+            Err(JournalError::Backwards { .. }) => self.commit(Commit { states, ..Commit::default() }).await,
+            closed => closed,
+        }
     }
 }
 
+/// What the next owner must know of a partition that is given back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Parting {
+    /// More was begun than is recorded.
+    pub begun: Option<Attempts>,
+    /// Somebody before us did not give it back, and not all that may have been begun then is done.
+    pub suspect: bool,
+}
+
 /// Gives a partition back. Nothing may run any more, and what is done, all up to `position`, must be recorded.
-pub async fn release(held: Held, books: &Books, position: MessageId) -> Result<(), QueueError> {
+pub async fn release(
+    held: Held,
+    books: &Books,
+    position: MessageId,
+    parting: Parting,
+) -> Result<(), QueueError> {
     // If the journal is away, the next owner is careful without need; the lock must not wait for that.
-    if let Ok(Err(error)) = tokio::time::timeout(JOURNAL_PAUSE_MAX, books.close(position)).await {
+    if let Ok(Err(error)) = tokio::time::timeout(JOURNAL_PAUSE_MAX, books.close(position, parting)).await {
         debug!(partition = %books.partition, %error, "given back without a word in the journal");
     }
     Ok(held.release().await?)

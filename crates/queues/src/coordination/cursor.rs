@@ -1,4 +1,4 @@
-//! How far a partition was processed: read by its new owner, moved forward by who holds its lock, and by nobody else.
+//! How far a partition was processed: read by its new owner, moved by who holds its lock, and by nobody else.
 
 use std::time::SystemTime;
 
@@ -42,12 +42,9 @@ impl CursorAt {
     }
 
     /// Moves it: in one transaction with a look at the ticket, and only if it is where we think. Waits as long as the
-    /// session lasts; what is unknown then is the next owner's to find.
-    ///
-    /// # Panics
-    /// If it would go back: messages would be handled again without anybody noticing.
+    /// session lasts; what is unknown then is the next owner's to find. It goes back only to give back what was recorded
+    /// before it was to begin, and has not begun.
     pub async fn record(&self, grant: &Grant, position: MessageId) -> Recorded {
-        assert!(position >= self.position, "a cursor only moves forward");
         let cursor = of_message(position);
         let transaction =
             grant.transaction().set(&queues::cursor(&self.partition), &cursor, Some(self.version));

@@ -82,16 +82,19 @@ impl Policy {
     }
 }
 
-/// How often the first message behind the cursor was tried, as it is stored.
+/// How often the first message behind the cursor was tried, and how far messages were begun, as it is stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Attempts {
     /// Which message.
     pub message: MessageId,
-    /// How often it was begun, as far as anybody knows.
+    /// How many attempts count, as far as anybody knows.
     pub attempts: u32,
     /// It was given up, and is to be passed over: what had to be done about it is done.
     #[serde(default)]
     pub given_up: bool,
+    /// All up to here may have been run, whether it counts or not.
+    #[serde(default)]
+    pub begun: MessageId,
 }
 
 /// Whether the owner before us gave the partition away.
@@ -108,6 +111,8 @@ pub enum Before {
 pub struct Tally {
     stored: Option<Attempts>,
     before: Before,
+    /// All up to here may have been run.
+    begun: MessageId,
 }
 
 /// How a message begins.
@@ -115,8 +120,10 @@ pub struct Tally {
 pub enum Begin {
     /// As its `attempt`-th attempt.
     Run {
-        /// Counted from 1.
+        /// Of those that count, from 1.
         attempt: u32,
+        /// What the task is told: 2 or more if it may have been run before, also where that does not count.
+        told: u32,
         /// To be stored before it begins: if it ends us too, whoever comes next must know.
         store: Option<Attempts>,
     },
@@ -132,36 +139,65 @@ pub enum Begin {
 impl Tally {
     /// What was found when the partition was taken.
     pub fn new(stored: Option<Attempts>, before: Before) -> Self {
-        Self { stored, before }
+        Self { stored, before, begun: stored.map_or(MessageId::ZERO, |stored| stored.begun) }
     }
 
     /// How this message begins. It is the first behind the cursor, or the one after that while its record is on its way.
-    pub fn begin(&mut self, message: MessageId, policy: &Policy) -> Begin {
+    /// `suspect`: an owner that vanished may have begun it.
+    pub fn begin(&mut self, message: MessageId, suspect: bool, policy: &Policy) -> Begin {
         let stored = self.stored.filter(|stored| stored.message == message);
         if stored.is_some_and(|stored| stored.given_up) {
             return Begin::Pass;
         }
         let made = stored.map_or(0, |stored| stored.attempts);
-        // Only the first one after a takeover can be the one that was running.
+        // Only the first one after a takeover can be the one that was running: what is behind it and was running becomes the
+        // first, as each is recorded by itself.
         let before = std::mem::replace(&mut self.before, Before::Released);
+        let told = if suspect || stored.is_some() || self.may_have_run(message) { 2 } else { 1 };
         match before {
-            Before::Released => Begin::Run { attempt: made + 1, store: None },
+            Before::Released => Begin::Run { attempt: made + 1, told: told.max(made + 1), store: None },
             Before::Vanished if made >= policy.attempts.get() => Begin::Poison { attempts: made },
             Before::Vanished => {
                 // Nobody had counted it: it is taken for the first attempt.
                 let attempts = made.max(1) + 1;
-                let attempts = Attempts { message, attempts, given_up: false };
-                self.stored = Some(attempts);
-                Begin::Run { attempt: attempts.attempts, store: Some(attempts) }
+                let store = self.keep(message, attempts, false);
+                Begin::Run { attempt: attempts, told: attempts, store: Some(store) }
             }
         }
+    }
+
+    /// All up to here begins.
+    pub fn begins(&mut self, last: MessageId) {
+        self.begun = self.begun.max(last);
+    }
+
+    /// Whether a message was begun before, by us or as far as those before us have told.
+    pub fn may_have_run(&self, message: MessageId) -> bool {
+        message <= self.begun
+    }
+
+    /// Its `attempt`-th attempt was stopped by us, or not begun: it does not count, also if it was counted before.
+    pub fn stopped(&mut self, message: MessageId, attempt: u32) {
+        self.keep(message, attempt.saturating_sub(1), false);
+    }
+
+    /// What to store when the partition is given back and all up to `position` is recorded: if more was begun, the next
+    /// owner must know.
+    pub fn parting(&self, position: MessageId) -> Option<Attempts> {
+        let (begun, given_up) = (self.begun, false);
+        let stored = self.stored.unwrap_or(Attempts { message: begun, attempts: 0, given_up, begun });
+        (begun > position).then_some(Attempts { begun, ..stored })
+    }
+
+    fn keep(&mut self, message: MessageId, attempts: u32, given_up: bool) -> Attempts {
+        let stored = Attempts { message, attempts, given_up, begun: self.begun };
+        self.stored = Some(stored);
+        stored
     }
 
     /// Its `attempt`-th attempt failed, or it was given up: this is to be stored.
     pub fn failed(&mut self, message: MessageId, attempt: u32, verdict: Verdict) -> Attempts {
         let given_up = matches!(verdict, Verdict::GiveUp(OnFailure::Log | OnFailure::Queue));
-        let attempts = Attempts { message, attempts: attempt, given_up };
-        self.stored = Some(attempts);
-        attempts
+        self.keep(message, attempt, given_up)
     }
 }

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use menagerie_journal::MessageId;
 
-/// How many messages are recorded one by one after an owner that did not release, when its own rule was by time.
-const CAREFUL_BY_TIME: u32 = 1_000;
+/// How many messages go into a record, at most, when the rule is by time: a guess, for who goes carefully.
+const CAREFUL_BY_TIME: u32 = 500;
 
 /// When to record what is done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,12 +24,15 @@ impl Commit {
     /// Each message by itself.
     pub const EACH: Self = Self::Count(NonZeroU32::MIN);
 
-    /// How many messages an owner that died may have begun without a record.
-    fn window(self) -> u32 {
-        match self {
-            Self::Count(count) => count.get().saturating_mul(2),
-            Self::Every(_) => CAREFUL_BY_TIME,
-        }
+    /// How many messages an owner that died may have begun without a record, if it was given `batch` at once: a record is due
+    /// when all but one that make it due are done and a batch more; one may have been on its way, and another due.
+    fn window(self, batch: usize) -> u32 {
+        let batch = u32::try_from(batch).unwrap_or(u32::MAX).max(1);
+        let record = match self {
+            Self::Count(count) => (count.get() - 1).saturating_add(batch),
+            Self::Every(_) => batch.max(CAREFUL_BY_TIME),
+        };
+        record.saturating_mul(2)
     }
 }
 
@@ -95,6 +98,8 @@ pub struct Ledger {
     /// So many messages are handled and recorded one by one: one of them may have ended the owner before us.
     careful: u32,
     closing: bool,
+    /// Not even what was recorded before it was handled is to begin.
+    aborted: bool,
 }
 
 impl Ledger {
@@ -112,14 +117,28 @@ impl Ledger {
             running: Vec::new(),
             careful: 0,
             closing: false,
+            aborted: false,
         }
     }
 
     /// The same after an owner that did not release: what it may have begun is handled and recorded one by one, so that a
     /// message that kills its worker is soon the first behind the cursor, where its attempts are counted.
     #[must_use]
-    pub fn carefully(self) -> Self {
-        Self { careful: self.commit.window(), ..self }
+    pub fn carefully(self, batch: usize) -> Self {
+        Self { careful: self.commit.window(batch), ..self }
+    }
+
+    /// The same where we were careful ourselves and have lost the partition meanwhile: what was done last may not be recorded,
+    /// and comes again.
+    #[must_use]
+    pub fn as_careful_as(self, before: &Self) -> Self {
+        let careful = if before.careful > 0 { before.careful.saturating_add(1) } else { 0 };
+        Self { careful, ..self }
+    }
+
+    /// Whether the next message may have been begun by an owner that did not release.
+    pub fn is_careful(&self) -> bool {
+        self.careful > 0
     }
 
     /// All up to here is recorded.
@@ -143,6 +162,7 @@ impl Ledger {
             return 0;
         }
         match self.ack {
+            Ack::Before if self.aborted => 0,
             // What was recorded must be handled, also when we are about to leave: nobody else would.
             Ack::Before => waiting.take(batch).take_while(|id| *id <= self.confirmed).count(),
             Ack::After if self.closing => 0,
@@ -194,6 +214,10 @@ impl Ledger {
             return None;
         }
         match self.ack {
+            // What was recorded and has not begun is given back: the next owner handles it.
+            Ack::Before if self.aborted => {
+                Some(self.done).filter(|done| *done < self.confirmed && self.running.is_empty())
+            }
             Ack::Before => self.claim(waiting),
             Ack::After => {
                 let mut waiting = waiting;
@@ -260,6 +284,12 @@ impl Ledger {
     /// No other message is to begin.
     pub fn close(&mut self) {
         self.closing = true;
+    }
+
+    /// No other message is to begin, not even one that was recorded.
+    pub fn abort(&mut self) {
+        self.closing = true;
+        self.aborted = true;
     }
 
     /// It is to go on after all.

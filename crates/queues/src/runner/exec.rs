@@ -120,8 +120,7 @@ impl Task for Exec {
         Box::pin(async move {
             let mut outcomes = Vec::with_capacity(work.messages.len());
             for (place, message) in work.messages.iter().enumerate() {
-                let attempt = if place == 0 { work.attempt } else { 1 };
-                let outcome = self.one(&work, message, attempt).await;
+                let outcome = self.one(&work, message, work.attempt_of(place)).await;
                 let done = outcome == Outcome::Done;
                 outcomes.push(outcome);
                 if !done {

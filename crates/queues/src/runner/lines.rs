@@ -50,7 +50,7 @@ pub fn question(work: &Work, shape: Shape) -> Vec<u8> {
             id: message.id.to_string(),
             queue: work.partition.queue().to_string(),
             partition: work.partition.number(),
-            attempt: if place == 0 { work.attempt } else { 1 },
+            attempt: work.attempt_of(place),
             fence: work.fence.to_string(),
             body,
             body_base64: body.is_none().then(|| STANDARD.encode(&message.body)),

@@ -8,10 +8,10 @@ use menagerie_znodes::queues::{self, PartitionName};
 use tracing::{info, warn};
 
 use super::effects::{self, Event};
-use super::lane::{Begun, Lane, Noting};
+use super::lane::{Begun, Lane, Noting, Remains};
 use super::looping::{Course, Loop};
 use super::view::{LaneView, WorkerView};
-use crate::coordination::claim::{self, Books};
+use crate::coordination::claim::{self, Books, Parting};
 use crate::core::failure::{Begin, OnFailure, Verdict};
 use crate::core::turn::Ready;
 use crate::failed;
@@ -37,6 +37,7 @@ impl Loop {
         }
         let ordered = &self.ordered.partitions;
         self.claims.retain(|partition, _| ordered.contains(partition));
+        self.lost.retain(|partition, _| ordered.contains(partition));
         for partition in self.ordered.partitions.clone() {
             self.claim(&partition);
         }
@@ -126,22 +127,33 @@ impl Loop {
         }
         self.unsaid = true;
         self.metrics.forget(partition);
-        let position = lane.ledger.confirmed();
-        let Lane { held, books, lost, .. } = lane;
+        let Lane { held, books, lost, tally, ledger, .. } = lane;
         if lost {
             self.stats.lost += 1;
+            let remains = Remains { fence: books.fence.to_string(), tally, ledger };
+            self.lost.insert(partition.clone(), remains);
+            drop(held);
             // It may still be ours by the assignment.
             return self.claim(partition);
         }
-        self.release(partition, held, books, position);
+        let position = ledger.confirmed();
+        let parting = Parting { begun: tally.parting(position), suspect: ledger.is_careful() };
+        self.release(partition, held, books, position, parting);
     }
 
     /// Gives a partition back.
-    pub fn release(&mut self, partition: &PartitionName, held: Held, books: Books, position: MessageId) {
+    pub fn release(
+        &mut self,
+        partition: &PartitionName,
+        held: Held,
+        books: Books,
+        position: MessageId,
+        parting: Parting,
+    ) {
         self.releasing += 1;
         let partition = partition.clone();
         self.events.spawn(async move {
-            let released = claim::release(held, &books, position).await;
+            let released = claim::release(held, &books, position, parting).await;
             Event::Released(partition, released)
         });
     }
@@ -154,7 +166,7 @@ impl Loop {
             self.turn.ended(partition);
             return;
         };
-        match lane.tally.begin(first, &self.options.failure) {
+        match lane.tally.begin(first, lane.ledger.is_careful(), &self.options.failure) {
             Begin::Pass => {
                 lane.pass(now);
                 self.turn.ended(partition);
@@ -166,14 +178,17 @@ impl Loop {
                 let failed = Failed { error, output: Vec::new(), retry: false };
                 self.give_up(partition, attempts, failed);
             }
-            Begin::Run { attempt, store } => {
+            Begin::Run { attempt, told, store } => {
+                let repeats =
+                    lane.waiting().take(count).take_while(|id| lane.tally.may_have_run(*id)).count();
                 lane.take(count);
                 lane.attempt = attempt;
                 lane.stop.send_replace(false);
                 let work = Work {
                     partition: partition.clone(),
                     messages: lane.running.clone(),
-                    attempt,
+                    attempt: told,
+                    repeats,
                     fence: lane.fence(),
                     lease: lane.lease(),
                 };

@@ -14,7 +14,7 @@ use super::Options;
 use crate::coordination::claim::{Books, Claimed};
 use crate::coordination::cursor::CursorAt;
 use crate::core::failure::{Before, Tally};
-use crate::core::ledger::{Ledger, Recorded, Then};
+use crate::core::ledger::{Ack, Ledger, Recorded, Then};
 use crate::core::turn;
 use crate::task::{Failed, Lease};
 
@@ -35,6 +35,14 @@ pub enum Noting {
     Pass(MessageId),
     /// The worker stops, for this.
     Stop(Failed),
+}
+
+/// What is left of a partition that was lost.
+pub struct Remains {
+    /// The fence with which the journal knew us.
+    pub fence: String,
+    pub tally: Tally,
+    pub ledger: Ledger,
 }
 
 /// A partition that is ours.
@@ -73,14 +81,21 @@ pub struct Lane {
 }
 
 impl Lane {
-    pub fn new(claimed: Claimed, options: &Options, watcher: Begun) -> Self {
-        let Claimed { partition, held, cursor, books, attempts, before } = claimed;
+    /// One that was taken; `ours` is what we have lost of it before, if it was ours.
+    pub fn new(claimed: Claimed, options: &Options, watcher: Begun, ours: Option<Remains>) -> Self {
+        let Claimed { partition, held, cursor, books, attempts, before, follows } = claimed;
         // Who had it before us may have recorded more than it has told.
         let (position, reported) = (cursor.position(), books.known);
         let ledger = Ledger::new(position, options.commit, options.ack);
-        let ledger = match before {
-            Before::Released => ledger,
-            Before::Vanished => ledger.carefully(),
+        // If nobody has had it since, we know what was begun, and that nothing has died of it.
+        let ours = ours.filter(|ours| follows.is_some_and(|fence| fence == ours.fence));
+        let (ledger, tally) = match (before, ours) {
+            (_, Some(ours)) => (ledger.as_careful_as(&ours.ledger), ours.tally),
+            // What was begun is recorded; what follows was not begun by anybody.
+            (Before::Vanished, None) if options.ack == Ack::After => {
+                (ledger.carefully(options.batch), Tally::new(attempts, before))
+            }
+            (Before::Released | Before::Vanished, None) => (ledger, Tally::new(attempts, Before::Released)),
         };
         Self {
             partition,
@@ -88,7 +103,7 @@ impl Lane {
             books,
             cursor,
             ledger,
-            tally: Tally::new(attempts, before),
+            tally,
             cache: VecDeque::new(),
             running: Vec::new(),
             attempt: 1,
@@ -145,6 +160,7 @@ impl Lane {
     /// Takes the next messages out of the cache.
     pub fn take(&mut self, count: usize) {
         self.running.extend(self.cache.drain(..count));
+        self.tally.begins(self.running.last().map_or(MessageId::ZERO, |message| message.id));
         self.ledger.begin(self.running.iter().map(|message| message.id));
     }
 

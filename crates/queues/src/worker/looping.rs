@@ -14,7 +14,7 @@ use tokio::task::{JoinError, JoinSet};
 use tracing::{info, warn};
 
 use super::effects::Event;
-use super::lane::{Begun, Lane};
+use super::lane::{Begun, Lane, Remains};
 use super::report::{self, Position, Report};
 use super::{Ended, Means, Options, Order, Stats};
 use crate::coordination::claim;
@@ -53,6 +53,8 @@ pub(super) struct Loop {
     /// What is said may not be true any more.
     pub unsaid: bool,
     pub lanes: BTreeMap<PartitionName, Lane>,
+    /// Partitions that were ours, and may be again before anybody else has them.
+    pub lost: BTreeMap<PartitionName, Remains>,
     /// Partitions that we wait for.
     pub claims: BTreeMap<PartitionName, Begun>,
     pub turn: Turn,
@@ -89,6 +91,7 @@ impl Loop {
             said: queues::Worker::default(),
             unsaid: false,
             lanes: BTreeMap::new(),
+            lost: BTreeMap::new(),
             claims: BTreeMap::new(),
             turn,
             timers: BTreeSet::new(),
@@ -162,7 +165,7 @@ impl Loop {
         }
     }
 
-    fn hear(&mut self, order: Order) {
+    pub fn hear(&mut self, order: Order) {
         match order {
             Order::Show(answer) => drop(answer.send(self.view())),
             Order::Adjust(adjustment) => {
@@ -173,7 +176,8 @@ impl Loop {
             Order::Finish => self.end(Ended::Told),
             Order::Abort => {
                 self.end(Ended::Told);
-                for lane in self.lanes.values() {
+                for lane in self.lanes.values_mut() {
+                    lane.ledger.abort();
                     lane.stop.send_replace(true);
                 }
             }
@@ -202,10 +206,16 @@ impl Loop {
     }
 
     async fn leave(self) {
-        let Self { presence, mut events, .. } = self;
+        let Self { session, presence, mut events, .. } = self;
         events.shutdown().await;
-        if let Err(error) = presence.leave().await {
-            warn!(%error, "could not take our name off the list");
+        // If ZooKeeper is away, our name goes with the session.
+        let patience = session.term().timeout();
+        match tokio::time::timeout(patience, presence.leave()).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => warn!(%error, "could not take our name off the list"),
+            Err(_) => {
+                warn!("our name stays on the list until the session is over: ZooKeeper does not answer")
+            }
         }
     }
 

@@ -145,14 +145,28 @@ pub struct Means {
 }
 
 /// Runs a worker until it is told to end. Whoever drops the future has not released anything: it is as if it were killed.
-pub async fn run(means: Means, options: Options, orders: mpsc::Receiver<Order>) -> Result<Ended, QueueError> {
-    let (session, options) = (&means.session.clone(), options.consistent());
+pub async fn run(
+    means: Means,
+    options: Options,
+    mut orders: mpsc::Receiver<Order>,
+) -> Result<Ended, QueueError> {
+    let (session, mut options) = (&means.session.clone(), options.consistent());
     let me = queues::Worker { queues: Vec::new(), serves: Some(options.queues.clone()), paused: false };
-    let presence = Presence::begin(session, &queues::worker(&options.name), &me).await?;
-    let followed = Orders::follow(session, &options.name).await?;
+    let name = options.name.clone();
+    let listed = async {
+        let presence = Presence::begin(session, &queues::worker(&name), &me).await?;
+        Ok::<_, QueueError>((presence, Orders::follow(session, &name).await?))
+    };
+    let mut shown = Vec::new();
+    let (presence, followed) = tokio::select! {
+        listed = listed => listed?,
+        // Its name may be another's for long, and there is nothing to finish.
+        () = told_to_end(&mut orders, &mut options, &mut shown) => return Ok(Ended::Told),
+    };
     let mut assigner = Assigner::new(session, &options.name, options.settle, means.metrics.clone());
     info!(worker = %options.name, queues = ?names(&options.queues), "worker listed");
-    let work = Loop::new(means, options, followed, presence);
+    let mut work = Loop::new(means, options, followed, presence);
+    shown.into_iter().for_each(|asked| work.hear(Order::Show(asked)));
     let ended = {
         let work = work.run(orders);
         tokio::pin!(work);
@@ -169,6 +183,21 @@ pub async fn run(means: Means, options: Options, orders: mpsc::Receiver<Order>) 
         warn!(%error, "could not withdraw from the election");
     }
     Ok(ended)
+}
+
+/// What a worker hears that is not listed yet. Who asks how it is is answered when it works.
+async fn told_to_end(
+    orders: &mut mpsc::Receiver<Order>,
+    options: &mut Options,
+    shown: &mut Vec<oneshot::Sender<WorkerView>>,
+) {
+    while let Some(order) = orders.recv().await {
+        match order {
+            Order::Finish | Order::Abort => return,
+            Order::Adjust(adjustment) => options.adjust(adjustment),
+            Order::Show(answer) => shown.push(answer),
+        }
+    }
 }
 
 fn names(queues: &[QueueName]) -> Vec<String> {

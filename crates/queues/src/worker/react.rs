@@ -11,8 +11,8 @@ use super::Ended;
 use super::effects::{Event, Noted};
 use super::lane::{Begun, Lane, Noting};
 use super::looping::{Course, Loop};
-use crate::coordination::claim::{self, Claimed};
-use crate::core::failure::{Failure, Verdict};
+use crate::coordination::claim::{self, Claimed, Parting};
+use crate::core::failure::{Before, Failure, Verdict};
 use crate::core::ledger::{Ack, Recorded};
 use crate::failed;
 use crate::metrics::Came;
@@ -81,8 +81,9 @@ impl Loop {
     fn claimed(&mut self, partition: &PartitionName, claimed: Claimed) {
         // Aborted a moment too late.
         if self.claims.remove(partition).is_none() || self.course != Course::Work {
-            let Claimed { held, books, cursor, .. } = claimed;
-            return self.release(partition, held, books, cursor.position());
+            let Claimed { held, books, cursor, before, .. } = claimed;
+            let parting = Parting { begun: None, suspect: before == Before::Vanished };
+            return self.release(partition, held, books, cursor.position(), parting);
         }
         let (grant, fence) = (claimed.held.grant(), claimed.held.fence());
         info!(
@@ -94,7 +95,8 @@ impl Loop {
             claim::removed(grant).await;
             Event::Lost(watched, fence)
         });
-        let lane = Lane::new(claimed, &self.options, Begun(watcher));
+        let ours = self.lost.remove(partition);
+        let lane = Lane::new(claimed, &self.options, Begun(watcher), ours);
         self.stats.taken += 1;
         self.unsaid = true;
         self.unreported |= lane.reported < lane.ledger.confirmed();
@@ -145,7 +147,13 @@ impl Loop {
             Some(Outcome::Stopped) | None if once => total,
             Some(_) | None => done,
         };
+        let stopped = lane.running.get(passed).map(|message| message.id);
         lane.finish(passed, now);
+        if let Some(message) = stopped
+            && matches!(outcomes.get(done), Some(Outcome::Stopped) | None)
+        {
+            lane.tally.stopped(message, if done == 0 { first } else { 1 });
+        }
         let lost = lane.lost;
         self.stats.done += done as u64;
         let queue = partition.queue();

@@ -289,7 +289,7 @@ async fn a_task_that_stops_though_nobody_told_it_to_is_not_begun_again_at_once()
     let worker = world.start(&session, options("w1", &["mail"]), task);
     world.drained(&session, "mail", 1).await;
     worker.finish().await;
-    assert_eq!(handled(&log), attempts(&[("one", 1), ("one", 1), ("one", 1)]));
+    assert_eq!(handled(&log), attempts(&[("one", 1), ("one", 2), ("one", 2)]));
     let began: Vec<_> = log.handled().into_iter().map(|handled| handled.began).collect();
     assert!(began[2] - began[0] >= std::time::Duration::from_secs(2));
 }

@@ -179,7 +179,7 @@ async fn a_graceful_end_finishes_what_runs_and_an_abort_stops_it() {
     assert_eq!(worker.abort().await, Ended::Told);
     let first = log.handled().remove(0);
     assert!(first.ended.is_some(), "it was stopped");
-    // It was no attempt: the next worker begins with the same message, and as if nothing had been.
+    // It was no attempt that counts: the next worker begins with the same message, and the run knows that it is not the first.
     let gate = Arc::new(Notify::new());
     let (opened, noted) = (gate.clone(), log.clone());
     let worker = world.start(&session, options("w2", &["mail"]), move |work: Work| {
@@ -196,7 +196,7 @@ async fn a_graceful_end_finishes_what_runs_and_an_abort_stops_it() {
     gate.notify_one();
     assert_eq!(worker.run.await.unwrap().unwrap(), Ended::Told);
     let handled: Vec<_> = log.handled().into_iter().map(|handled| (handled.body, handled.attempt)).collect();
-    assert_eq!(handled, [("one".to_owned(), 1), ("one".to_owned(), 1)]);
+    assert_eq!(handled, [("one".to_owned(), 1), ("one".to_owned(), 2)]);
     let messages = world.messages("mail", 1).await;
     let stored = crate::world::cursor_of(&session, &"mail-1".parse().unwrap()).await;
     assert_eq!(stored.to_string(), messages[0].id.seconds(), "what was finished is recorded");

@@ -12,6 +12,7 @@ mod outage;
 mod processes;
 #[cfg(feature = "python")]
 mod python;
+mod repeats;
 mod runners;
 mod scale;
 mod world;

@@ -121,7 +121,7 @@ echo "$body $MENAGERIE_ATTEMPT" >> done"#;
     wait_until_gone(pid);
     let _second = fleet.starting("mail", &[], &["sh", "-c", task]);
     fleet.drained("mail");
-    assert_eq!(fleet.file("done"), "a 2\nb 1\n");
+    assert_eq!(fleet.file("done"), "a 2\nb 2\n");
     first.resume();
     eventually("it notices", || {
         let said = first.stderr();
@@ -129,7 +129,7 @@ echo "$body $MENAGERIE_ATTEMPT" >> done"#;
     });
     fleet.user.ok(&["queue", "put", "mail", "c"]);
     fleet.drained("mail");
-    assert_eq!(fleet.file("done"), "a 2\nb 1\nc 1\n");
+    assert_eq!(fleet.file("done"), "a 2\nb 2\nc 1\n");
     first.signal(Signal::INT);
     assert_eq!(first.wait_for_end().status.code(), Some(0));
 }

@@ -167,7 +167,7 @@ fn before_it_is_recorded_nothing_begins_when_a_message_may_be_handled_once_at_mo
 #[test]
 fn after_an_owner_that_did_not_release_all_is_recorded_one_by_one_for_a_while() {
     let now = Instant::now();
-    let mut ledger = ledger(count(2)).carefully();
+    let mut ledger = ledger(count(2)).carefully(1);
     for message in 1..=4 {
         assert_eq!(ledger.may_begin(ids(message..=9), 3, now), 1);
         ledger.begin([id(message)]);
@@ -180,6 +180,39 @@ fn after_an_owner_that_did_not_release_all_is_recorded_one_by_one_for_a_while() 
         }
     }
     assert_eq!(ledger.may_begin(ids(5..=9), 3, now), 3, "as before");
+}
+
+#[test]
+fn the_careful_while_is_as_long_as_what_batches_may_have_begun() {
+    let now = Instant::now();
+    for (rule, batch, window) in [(1, 50, 100), (10, 1, 20), (10, 5, 28)] {
+        let mut ledger = ledger(count(rule)).carefully(batch);
+        for message in 1..=window {
+            assert!(ledger.is_careful(), "{message} of {window}");
+            ledger.begin([id(message)]);
+            ledger.finish(1, now);
+        }
+        assert!(!ledger.is_careful());
+    }
+}
+
+#[test]
+fn what_was_recorded_and_has_not_begun_is_given_back_by_who_aborts() {
+    let now = Instant::now();
+    let mut ledger = Ledger::new(id(0), count(3), Ack::Before);
+    ledger.recording(ledger.record_due(ids(1..=9), now).unwrap());
+    assert_eq!(ledger.recorded(Recorded::Confirmed), Then::GoOn);
+    ledger.begin([id(1)]);
+    ledger.abort();
+    assert_eq!(ledger.record_due(ids(2..=9), now), None, "it runs");
+    ledger.finish(1, now);
+    assert_eq!(ledger.may_begin(ids(2..=9), 1, now), 0);
+    assert!(!ledger.may_release());
+    assert_eq!(ledger.record_due(ids(2..=9), now), Some(id(1)));
+    ledger.recording(id(1));
+    assert_eq!(ledger.recorded(Recorded::Confirmed), Then::GoOn);
+    assert_eq!((ledger.confirmed(), ledger.may_release()), (id(1), true));
+    assert_eq!(ledger.record_due(ids(2..=9), now), None);
 }
 
 /// One step of a worker with its partition.
@@ -227,7 +260,7 @@ proptest! {
         let ack = if before { Ack::Before } else { Ack::After };
         let mut ledger = Ledger::new(id(0), commit, ack);
         if careful {
-            ledger = ledger.carefully();
+            ledger = ledger.carefully(batch);
         }
         let (mut now, mut last, mut cursor) = (Instant::now(), 0_u64, 0_u64);
         let mut on_its_way = None;
