@@ -14,18 +14,33 @@ pub async fn delete(session: &Session, journals: &Journals, queue: &QueueName) -
     let term = session.term();
     let settings = found(&term, queue).await?;
     let store = named(journals, queue, &settings.journal)?;
-    for number in 1..=settings.partitions {
-        let partition = queue.partition(number);
-        // Without a cursor nothing can be recorded any more; then the lock, so that nobody works on.
-        retry::delete(&term, queues::cursor(&partition).path()).await?;
-        clear(&term, queues::lock(&partition).path()).await?;
-    }
-    retry::delete(&term, queues::pause_of_queue(queue).path()).await?;
+    // Before anything is changed: a queue whose journal is away stays as it is.
+    store.topics().await?;
+    stop(&term, queue, settings.partitions).await?;
     if let Some(failed) = queue.failed() {
         store.delete_topic(&topic(&failed)?).await?;
     }
     store.delete_topic(&topic(queue)?).await?;
     Ok(retry::delete(&term, queues::settings(queue).path()).await?)
+}
+
+/// Takes a queue away whose journal does not come back. If it does, the messages are still in it.
+pub async fn abandon(session: &Session, queue: &QueueName) -> Result<(), QueueError> {
+    let term = session.term();
+    let settings = found(&term, queue).await?;
+    stop(&term, queue, settings.partitions).await?;
+    Ok(retry::delete(&term, queues::settings(queue).path()).await?)
+}
+
+/// Lets nobody work on.
+async fn stop(term: &Term, queue: &QueueName, partitions: u16) -> Result<(), CallError> {
+    for number in 1..=partitions {
+        let partition = queue.partition(number);
+        // Without a cursor nothing can be recorded any more; then the lock, so that nobody works on.
+        retry::delete(term, queues::cursor(&partition).path()).await?;
+        clear(term, queues::lock(&partition).path()).await?;
+    }
+    retry::delete(term, queues::pause_of_queue(queue).path()).await
 }
 
 /// Removes a directory of contenders, those who are in it too.

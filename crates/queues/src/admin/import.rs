@@ -2,12 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use menagerie_journal::{MessageId, Ticks};
 use menagerie_kernel::{CallError, Session, Term, retry};
 use menagerie_znodes::Payload as _;
 use menagerie_znodes::queues::{self, Cursor, PARTITIONS_MAX, PartitionName, QueueName};
 use serde::Serialize;
 
 use super::create;
+use crate::coordination::cursor::to_message;
 use crate::error::QueueError;
 use crate::journals::Journals;
 
@@ -30,7 +32,7 @@ pub struct OldCursor {
 }
 
 /// What can be taken over, in the order of what was found; or why it is passed over.
-fn plan(old: &[OldCursor]) -> Vec<Result<(&PartitionName, Cursor), &'static str>> {
+fn plan(old: &[OldCursor], now: MessageId) -> Vec<Result<(&PartitionName, Cursor), &'static str>> {
     let mut taken = BTreeSet::new();
     let mut plan = Vec::with_capacity(old.len());
     for old in old {
@@ -38,6 +40,8 @@ fn plan(old: &[OldCursor]) -> Vec<Result<(&PartitionName, Cursor), &'static str>
             (None, _) => Err("its name is no partition's"),
             (Some(partition), _) if OWN.contains(&partition.queue().name()) => Err("qdo keeps it for itself"),
             (Some(_), None) => Err("what it says is no cursor"),
+            // Nothing would be handled before that time has come.
+            (Some(_), Some(cursor)) if to_message(cursor) > now => Err("it lies in the future"),
             (Some(partition), Some(_)) if !taken.insert(partition) => Err("qdo has this partition twice"),
             (Some(partition), Some(cursor)) => Ok((partition, cursor)),
         });
@@ -93,7 +97,11 @@ pub fn preview(old: &[OldCursor]) -> Vec<Imported> {
         Ok((_, cursor)) => outcome(old, Some(cursor), "to be imported".to_owned()),
         Err(why) => passed_over(old, why),
     };
-    old.iter().zip(plan(old)).map(one).collect()
+    old.iter().zip(plan(old, now())).map(one).collect()
+}
+
+fn now() -> MessageId {
+    MessageId(Ticks::now())
 }
 
 fn passed_over(old: &OldCursor, why: &str) -> Imported {
@@ -111,7 +119,7 @@ pub async fn import(
     let term = session.term();
     let mut done = Vec::new();
     let mut highest: BTreeMap<&QueueName, u16> = BTreeMap::new();
-    for (old, planned) in old.iter().zip(plan(old)) {
+    for (old, planned) in old.iter().zip(plan(old, now())) {
         let (partition, cursor) = match planned {
             Ok(planned) => planned,
             Err(why) => {
@@ -181,12 +189,23 @@ mod tests {
         assert_eq!(read(String::new(), "a-1", b"0.0").cursor, Some(Cursor::default()));
         assert_eq!(read(String::new(), "a-1", b"").cursor, Some(Cursor::default()));
         assert_eq!(read(String::new(), "a-1", b"soon").cursor, None);
-        let found =
-            [("qdo_status-3", "1.0"), ("nothing", "1.0"), ("a-1", "soon"), ("a-1", "1"), ("a-1", "2")];
+        let found = [
+            ("qdo_status-3", "1.0"),
+            ("nothing", "1.0"),
+            ("a-1", "soon"),
+            ("a-1", "4102444800"),
+            ("a-1", "1"),
+            ("a-1", "2"),
+        ];
         let found = found.map(|(name, text)| read(String::new(), name, text.as_bytes()));
-        let why: Vec<_> = plan(&found).into_iter().map(Result::err).collect();
-        let all = ["qdo keeps it for itself", "its name is no partition's", "what it says is no cursor"];
-        assert_eq!(why[..3], all.map(Some));
-        assert_eq!(why[3..], [None, Some("qdo has this partition twice")]);
+        let why: Vec<_> = plan(&found, now()).into_iter().map(Result::err).collect();
+        let all = [
+            "qdo keeps it for itself",
+            "its name is no partition's",
+            "what it says is no cursor",
+            "it lies in the future",
+        ];
+        assert_eq!(why[..4], all.map(Some));
+        assert_eq!(why[4..], [None, Some("qdo has this partition twice")]);
     }
 }

@@ -27,7 +27,7 @@ use crate::journals::Journals;
 
 pub use change::{Change, Changed, change};
 pub use create::{Created, create, create_as, plain};
-pub use delete::{delete, purge};
+pub use delete::{abandon, delete, purge};
 pub use pause::{Scope, pause, resume};
 pub use put::{Place, Putter};
 
@@ -37,6 +37,14 @@ pub(crate) use create::FAILED_DEDUP_WINDOW;
 pub(crate) async fn found(term: &Term, queue: &QueueName) -> Result<Settings, QueueError> {
     let settings = catalogue::settings(term, queue).await?;
     settings.map(|(settings, _)| settings).ok_or_else(|| QueueError::NoQueue { queue: queue.clone() })
+}
+
+/// The same for who only looks: failed messages are in one partition, beside their queue.
+pub(crate) async fn readable(term: &Term, queue: &QueueName) -> Result<Settings, QueueError> {
+    match queue.failures_of() {
+        Some(of) => Ok(Settings { partitions: 1, ..found(term, &of).await? }),
+        None => found(term, queue).await,
+    }
 }
 
 /// The journal with this name.

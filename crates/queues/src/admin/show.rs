@@ -3,14 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use menagerie_journal::{Read, Ticks};
+use menagerie_journal::{MessageId, Read, Ticks};
 use menagerie_kernel::{CallError, Session, Term};
 use menagerie_znodes::queues::{self, PartitionName, Pause, QueueName, Worker};
 use menagerie_znodes::quote::unquote;
 use menagerie_znodes::{Name, Payload as _};
 use serde::Serialize;
 
-use super::{found, named};
+use super::{named, readable};
 use crate::coordination::claim::{behind, partition_id, topic};
 use crate::coordination::cursor::CursorAt;
 use crate::error::QueueError;
@@ -138,14 +138,14 @@ pub async fn workers(session: &Session) -> Result<Vec<WorkerEntry>, QueueError> 
     Ok(names.into_iter().zip(found).filter_map(entry).collect())
 }
 
-/// One queue, with all its partitions.
+/// One queue, with all its partitions; or its failed messages, for which nobody waits.
 pub async fn show(
     session: &Session,
     journals: &Journals,
     queue: &QueueName,
 ) -> Result<QueueView, QueueError> {
     let term = session.term();
-    let settings = found(&term, queue).await?;
+    let settings = readable(&term, queue).await?;
     let store = named(journals, queue, &settings.journal)?;
     let workers = workers(session).await?;
     let owners: BTreeMap<&PartitionName, &WorkerEntry> = workers
@@ -156,16 +156,20 @@ pub async fn show(
     let mut partitions = Vec::new();
     for number in 1..=settings.partitions {
         let partition = queue.partition(number);
-        let Some(cursor) = CursorAt::read(&term, &partition).await? else { continue };
         let stats = stats.iter().find(|stats| stats.partition == u32::from(number));
-        let read = Read::after(partition_id(&partition)?, cursor.position()).limit(1);
+        let position = match CursorAt::read(&term, &partition).await? {
+            Some(cursor) => cursor.position(),
+            None if queue.failures_of().is_some() => stats.map_or(MessageId::ZERO, |stats| stats.last),
+            None => continue,
+        };
+        let read = Read::after(partition_id(&partition)?, position).limit(1);
         let oldest = store.read(read).await?.messages.pop();
         let waited = oldest.as_ref().map(|oldest| Ticks::now().since(oldest.id.0));
         let owner = owners.get(&partition);
         partitions.push(PartitionView {
             owner: owner.map(|entry| entry.worker.clone()),
             owner_paused: owner.is_some_and(|entry| entry.paused),
-            cursor: cursor.position().seconds(),
+            cursor: position.seconds(),
             messages: stats.map_or(0, |stats| stats.messages),
             // What the journal was told may be a second old; whether anything waits is known exactly.
             lag: if oldest.is_some() { stats.map_or(1, behind).max(1) } else { 0 },
@@ -176,7 +180,7 @@ pub async fn show(
     }
     let failed = match queue.failed() {
         Some(failed) => store.stats(&topic(&failed)?).await.unwrap_or_default(),
-        None => Vec::new(),
+        None => stats,
     };
     Ok(QueueView {
         queue: queue.clone(),

@@ -57,7 +57,11 @@ pub async fn facts(term: &Term, workers: &[String], cursors: &[String]) -> Resul
         // Who is gone meanwhile makes another change, which settles later.
         let (data, _) = found?;
         match Worker::decode(&data) {
-            Ok(worker) => Some((name, worker.serves.map(|serves| serves.into_iter().collect()))),
+            Ok(Worker { serves: Some(serves), .. }) => Some((name, Some(serves.into_iter().collect()))),
+            Ok(Worker { serves: None, .. }) => {
+                warn!(worker = %name, "a worker that does not say what it serves is none of ours, and gets nothing");
+                None
+            }
             Err(error) => {
                 warn!(worker = %name, error = %error.source, "a worker that cannot be read gets nothing");
                 None

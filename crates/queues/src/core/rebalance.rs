@@ -64,7 +64,8 @@ impl fmt::Display for Rebalance {
                 write!(f, "{} {what}; ", workers.join(", "))?;
             }
         }
-        write!(f, "{} partitions move and {} stay", self.moved.len(), self.stay)?;
+        let move_ = if self.moved.len() == 1 { "partition moves" } else { "partitions move" };
+        write!(f, "{} {move_} and {} stay", self.moved.len(), self.stay)?;
         for (place, Move { partition, from, to }) in self.moved.iter().take(MOVES_SHOWN).enumerate() {
             let name = |name: &Option<Name>| name.as_ref().map_or("nobody".to_owned(), Name::to_string);
             let before = if place == 0 { ": " } else { ", " };

@@ -72,6 +72,8 @@ pub struct Turn {
     ready: BTreeMap<usize, BTreeSet<Place>>,
     heads: BTreeMap<PartitionName, Place>,
     running: BTreeSet<PartitionName>,
+    /// Partitions that nobody has looked into yet, by the place of their queue.
+    unread: BTreeSet<(usize, PartitionName)>,
     /// The queue whose turn was last.
     last: Option<usize>,
 }
@@ -91,6 +93,7 @@ impl Turn {
             ready: BTreeMap::new(),
             heads: BTreeMap::new(),
             running: BTreeSet::new(),
+            unread: BTreeSet::new(),
             last: None,
         }
     }
@@ -122,6 +125,31 @@ impl Turn {
         }
     }
 
+    /// Nobody has looked into this partition yet. Until somebody has, its queue and those behind it wait: it may have what
+    /// comes before all that they have.
+    pub fn expect(&mut self, partition: &PartitionName) {
+        let queue = self.place(partition.queue());
+        self.unread.insert((queue, partition.clone()));
+    }
+
+    /// Somebody has looked into it, or will not in the near future.
+    pub fn looked(&mut self, partition: &PartitionName) {
+        if self.expects() {
+            let queue = self.place(partition.queue());
+            self.unread.remove(&(queue, partition.clone()));
+        }
+    }
+
+    /// Nobody waits any longer for what is not known.
+    pub fn expect_no_more(&mut self) {
+        self.unread.clear();
+    }
+
+    /// Whether there are partitions that nobody has looked into yet.
+    pub fn expects(&self) -> bool {
+        !self.unread.is_empty()
+    }
+
     /// Takes the next one, if there is one and not enough are running. It is ready no more until it has ended.
     pub fn take(&mut self) -> Option<PartitionName> {
         if self.running.len() >= self.concurrency {
@@ -131,7 +159,8 @@ impl Turn {
             (Policy::InTurn, Some(last)) => last + 1,
             (Policy::InTurn, None) | (Policy::Strict, _) => 0,
         };
-        let next = self.ready.range(after..).next().or_else(|| self.ready.first_key_value());
+        let end = self.unread.first().map_or(usize::MAX, |(unread, _)| *unread);
+        let next = self.ready.range(after.min(end)..end).next().or_else(|| self.ready.range(..end).next());
         let (queue, places) = next?;
         let (_, partition, _) = places.iter().find(|(_, _, now)| *now)?.clone();
         self.last = Some(*queue);

@@ -1,13 +1,14 @@
 """Runs a Python function for each message that menagerie's worker gives us.
 
 Modules are loaded and the context is made once, in this process; each message is handled by a fork of it, which begins
-with all of that and leaves nothing behind. Lines of JSON come on standard input and are answered on standard output;
-whatever the function itself prints goes to standard error.
+with all of that, and whose process group ends with it. Lines of JSON come on standard input and are answered on standard
+output; both are out of the function's reach: it reads nothing, and whatever it prints goes to standard error.
 """
 import base64
 import importlib
 import json
 import os
+import signal
 import sys
 import threading
 import traceback
@@ -28,6 +29,12 @@ class Message:
             self.body = fields["body"].encode()
         else:
             self.body = base64.b64decode(fields["body_base64"])
+
+    def __getitem__(self, name):
+        """The same as an attribute, for who is used to messages that are dictionaries."""
+        if name not in self.__slots__:
+            raise KeyError(name)
+        return getattr(self, name)
 
     @property
     def text(self):
@@ -106,31 +113,27 @@ def handle(function, after_fork, context, messages, batch):
         return [outcome(message, why, retry) for message in messages]
 
 
-def fork(function, after_fork, context, messages, batch):
+def fork(protocol, function, after_fork, context, messages, batch):
     """Handles messages in a child, and tells what came of them."""
     unsafe = threads()
     if unsafe:
         return [outcome(message, unsafe) for message in messages]
-    ours, theirs = os.pipe()
-    flush()
-    child = os.fork()
-    if child == 0:
-        status = 1
+    # Not a pipe: whoever the function leaves behind would hold it open, and we would wait for them.
+    with os.fdopen(os.memfd_create("answer"), "w+b") as answer:
+        flush()
+        child = os.fork()
+        if child == 0:
+            be_child(protocol, answer, lambda: handle(function, after_fork, context, messages, batch))
+        lead(child)
+        # As long as nobody has taken note of its end, the group's number is not given to another one.
+        os.waitid(os.P_PID, child, os.WEXITED | os.WNOWAIT)
         try:
-            os.close(ours)
-            told = json.dumps(handle(function, after_fork, context, messages, batch)).encode()
-            with os.fdopen(theirs, "wb") as pipe:
-                pipe.write(told)
-            status = 0
-        finally:
-            try:
-                flush()
-            finally:
-                os._exit(status)
-    os.close(theirs)
-    with os.fdopen(ours, "rb") as pipe:
-        told = pipe.read()
-    _, status = os.waitpid(child, 0)
+            os.killpg(child, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+        _, status = os.waitpid(child, 0)
+        answer.seek(0)
+        told = answer.read()
     try:
         return json.loads(told)
     except ValueError:
@@ -141,9 +144,38 @@ def fork(function, after_fork, context, messages, batch):
         return [outcome(message, why) for message in messages]
 
 
+def be_child(protocol, answer, work):
+    """Works, says what came of it, and ends."""
+    status = 1
+    try:
+        lead(0)
+        for ours in protocol:
+            os.close(ours.fileno())
+        answer.write(json.dumps(work()).encode())
+        answer.flush()
+        status = 0
+    finally:
+        try:
+            flush()
+        finally:
+            os._exit(status)
+
+
+def lead(process):
+    """Gives a process a group of its own. Both sides do it: neither may go on before it is done."""
+    try:
+        os.setpgid(process, process)
+    except (PermissionError, ProcessLookupError):
+        pass
+
+
 def main(name, on_startup, after_fork, shape):
-    # The protocol keeps standard output for itself: what is printed must not get in between.
-    channel = os.fdopen(os.dup(1), "wb")
+    # The protocol keeps its streams for itself: what is printed must not get in between, and whoever reads standard input
+    # must not get a message that was meant for us.
+    source, channel = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.close(nothing)
     os.dup2(2, 1)
     # A task that is killed has printed what it has printed.
     sys.stdout.reconfigure(line_buffering=True)
@@ -162,11 +194,10 @@ def main(name, on_startup, after_fork, shape):
         return 1
     say(channel, {"ready": True})
     batch = shape == "list"
-    # Not `for line in`: it reads ahead, and what is in its buffer would be read again by no child, but is lost to us.
-    for line in iter(sys.stdin.buffer.readline, b""):
+    for line in source:
         asked = json.loads(line)
         messages = [Message(fields) for fields in (asked if batch else [asked])]
-        told = fork(function, hook, context, messages, batch)
+        told = fork((source, channel), function, hook, context, messages, batch)
         say(channel, told if batch else told[0])
     return 0
 

@@ -17,9 +17,6 @@ use crate::core::turn::Ready;
 use crate::failed;
 use crate::task::{Failed, Work};
 
-/// A partition with fewer messages than this is read ahead.
-const CACHE_LOW: usize = effects::READ_MESSAGES as usize / 2;
-
 impl Loop {
     /// Takes what is assigned, and begins to give back what is not.
     pub fn obey(&mut self) {
@@ -38,6 +35,10 @@ impl Loop {
         let ordered = &self.ordered.partitions;
         self.claims.retain(|partition, _| ordered.contains(partition));
         self.lost.retain(|partition, _| ordered.contains(partition));
+        if self.first_look.is_none() && !ordered.is_empty() {
+            self.first_look = Some(Instant::now() + self.options.first_look);
+            ordered.iter().for_each(|partition| self.turn.expect(partition));
+        }
         for partition in self.ordered.partitions.clone() {
             self.claim(&partition);
         }
@@ -62,6 +63,9 @@ impl Loop {
     /// Lets every partition that was touched go on, and begins messages.
     pub fn advance(&mut self) {
         let now = Instant::now();
+        if self.first_look.is_some_and(|until| until <= now) {
+            self.turn.expect_no_more();
+        }
         loop {
             for partition in std::mem::take(&mut self.touched) {
                 self.advance_one(&partition, now);
@@ -99,11 +103,15 @@ impl Loop {
             self.orders.worker_paused() || self.orders.queue_paused(partition.queue()) || !self.connected;
         // What was recorded before it was handled has to be handled before it is given back.
         let paused = waits && ours;
-        if lane.fetching.is_none() && lane.cache.len() < CACHE_LOW && !lane.lost && ours && !waits {
-            let (books, after, failures) = (lane.books.clone(), lane.read, lane.read_failures);
+        if waits || lane.looked {
+            self.turn.looked(partition);
+        }
+        if lane.fetching.is_none() && lane.is_low() && !lane.lost && ours && !waits {
+            let (books, after, looked) = (lane.books.clone(), lane.read, lane.looked);
+            let failures = lane.read_failures;
             let (partition, fence) = (partition.clone(), lane.fence());
             let fetching = self.events.spawn(async move {
-                Event::Fetched(partition, fence, effects::fetch(books, after, failures).await)
+                Event::Fetched(partition, fence, effects::fetch(books, after, looked, failures).await)
             });
             lane.fetching = Some(Begun(fetching));
         }

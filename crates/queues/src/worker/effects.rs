@@ -23,6 +23,8 @@ use crate::task::{Outcome, Task, Work};
 
 /// Messages of a partition that are read ahead.
 pub const READ_MESSAGES: u32 = 256;
+/// As bytes, so that large messages do not fill the memory; one message is always read.
+pub const READ_BYTES: u32 = 1 << 20;
 /// How long a read waits for the first message before it is asked again: long, so that idle partitions cost nothing.
 const READ_WAIT: Duration = Duration::from_secs(300);
 /// After reads that failed.
@@ -97,13 +99,20 @@ pub async fn claim(
     }
 }
 
-/// Reads what follows. After so many failures one after the other it waits first, so that nobody spins.
-pub async fn fetch(books: Books, after: MessageId, failures: u32) -> Result<Batch, JournalError> {
+/// Reads what follows; the first time without waiting, so that it is known soon whether there is anything. After so many
+/// failures one after the other it waits first, so that nobody spins.
+pub async fn fetch(
+    books: Books,
+    after: MessageId,
+    looked: bool,
+    failures: u32,
+) -> Result<Batch, JournalError> {
     if failures > 0 {
         tokio::time::sleep((READ_PAUSE * (1 << failures.min(6))).min(READ_PAUSE_MAX)).await;
     }
-    let read = Read::after(books.partition.clone(), after).limit(READ_MESSAGES).wait(READ_WAIT);
-    books.read(read).await
+    let wait = if looked { READ_WAIT } else { Duration::ZERO };
+    let read = Read::after(books.partition.clone(), after).limit(READ_MESSAGES).wait(wait);
+    books.read(Read { bytes_max: READ_BYTES, ..read }).await
 }
 
 /// Runs a task to its end, or until nobody may go on. What is to be stored before it begins is stored: who is refused that

@@ -11,12 +11,18 @@ use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
 use super::Options;
+use super::effects::{READ_BYTES, READ_MESSAGES};
 use crate::coordination::claim::{Books, Claimed};
 use crate::coordination::cursor::CursorAt;
 use crate::core::failure::{Before, Tally};
 use crate::core::ledger::{Ack, Ledger, Recorded, Then};
 use crate::core::turn;
 use crate::task::{Failed, Lease};
+
+/// A partition with fewer messages than this is read ahead,
+const CACHE_LOW: usize = READ_MESSAGES as usize / 2;
+/// unless they are large.
+const CACHE_LOW_BYTES: usize = READ_BYTES as usize / 2;
 
 /// Something that was begun for a partition, and ends with it.
 pub struct Begun(pub AbortHandle);
@@ -61,6 +67,8 @@ pub struct Lane {
     pub attempt: u32,
     /// Everything up to here was read.
     pub read: MessageId,
+    /// Whether anything was read yet, be it that there was nothing.
+    pub looked: bool,
     /// Reads that have failed, one after the other.
     pub read_failures: u32,
     /// The read that is on its way.
@@ -108,6 +116,7 @@ impl Lane {
             running: Vec::new(),
             attempt: 1,
             read: position,
+            looked: false,
             read_failures: 0,
             fetching: None,
             noting: None,
@@ -132,6 +141,12 @@ impl Lane {
     /// The ids of what waits.
     pub fn waiting(&self) -> impl Iterator<Item = MessageId> + '_ {
         self.cache.iter().map(|message| message.id)
+    }
+
+    /// Whether it is to be read ahead: few messages wait, and little.
+    pub fn is_low(&self) -> bool {
+        let bytes = |message: &Message| message.body.len() + message.meta.len();
+        self.cache.len() < CACHE_LOW && self.cache.iter().map(bytes).sum::<usize>() < CACHE_LOW_BYTES
     }
 
     /// What can be said about whose turn it is.

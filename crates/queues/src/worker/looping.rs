@@ -58,6 +58,8 @@ pub(super) struct Loop {
     /// Partitions that we wait for.
     pub claims: BTreeMap<PartitionName, Begun>,
     pub turn: Turn,
+    /// Until then the first queue is waited for. Nothing was assigned before.
+    pub first_look: Option<Instant>,
     pub timers: BTreeSet<(Instant, PartitionName)>,
     /// Partitions that may be able to go on.
     pub touched: BTreeSet<PartitionName>,
@@ -94,6 +96,7 @@ impl Loop {
             lost: BTreeMap::new(),
             claims: BTreeMap::new(),
             turn,
+            first_look: None,
             timers: BTreeSet::new(),
             touched: BTreeSet::new(),
             events: JoinSet::new(),
@@ -124,7 +127,8 @@ impl Loop {
                 self.leave().await;
                 return Ok(ended);
             }
-            let timer = self.timers.first().map(|(due, _)| *due);
+            let first_look = self.first_look.filter(|_| self.turn.expects());
+            let timer = self.timers.first().map(|(due, _)| *due).into_iter().chain(first_look).min();
             tokio::select! {
                 Some(event) = self.events.join_next() => self.take_note(event),
                 Ok(()) = assigned.changed() => self.obey(),

@@ -61,6 +61,9 @@ pub struct Options {
     pub failure: failure::Policy,
     /// When those who come and go have stopped doing so.
     pub settle: Rule,
+    /// At the start, so long it is waited until all partitions were looked into, so that the first queue comes first. A
+    /// partition that another has to give back, or whose journal is away, is not waited for any longer.
+    pub first_look: Duration,
     /// A task that is told to stop and does not is dropped after this; programs have their own grace, and are waited for.
     pub stop_patience: Duration,
 }
@@ -93,6 +96,7 @@ impl Options {
             ack: Ack::default(),
             failure: failure::Policy::default(),
             settle: Rule::default(),
+            first_look: Duration::from_secs(1),
             stop_patience: Duration::from_secs(30),
         }
     }

@@ -107,6 +107,7 @@ impl Loop {
     fn fetched(&mut self, partition: &PartitionName, fence: Fence, batch: Result<Batch, JournalError>) {
         let Some(lane) = self.lane(partition, fence) else { return };
         lane.fetching = None;
+        lane.looked = true;
         match batch {
             Ok(batch) => {
                 lane.read_failures = 0;

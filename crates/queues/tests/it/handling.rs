@@ -59,44 +59,53 @@ async fn what_was_recorded_is_not_handled_again_by_the_next_worker() {
 #[tokio::test]
 async fn queues_come_in_turn_or_strictly() {
     for (policy, expected) in [
-        (Policy::InTurn, ["gate", "u0", "m0", "u1", "m1", "u2", "m2"]),
-        (Policy::Strict, ["gate", "u0", "u1", "u2", "m0", "m1", "m2"]),
+        (Policy::InTurn, ["u0", "m0", "b0", "u1", "m1", "b1", "u2", "m2", "b2"]),
+        (Policy::Strict, ["u0", "u1", "u2", "m0", "m1", "m2", "b0", "b1", "b2"]),
     ] {
         let world = World::new("turn");
         let session = world.session().await;
-        for queue in ["first", "mail", "urgent"] {
+        for queue in ["bulk", "mail", "urgent"] {
             world.create(&session, queue, 1).await;
+            let bodies = ["0", "1", "2"].map(|number| queue[..1].to_owned() + number);
+            world.put_to(&session, &format!("{queue}-1"), &bodies.each_ref().map(String::as_str)).await;
         }
-        let (log, gate) = (Log::default(), Arc::new(Notify::new()));
-        let mut options = options("w1", &["first", "urgent", "mail"]);
-        options.policy = policy;
-        let (noted, opened) = (log.clone(), gate.clone());
-        let worker = world.start(&session, options, move |work: Work| {
-            let (entry, gate) = (noted.begin("w1", &work), opened.clone());
-            async move {
-                if work.partition.queue().name() == "first" {
-                    gate.notified().await;
-                }
-                drop(entry);
-                vec![Outcome::Done]
-            }
-        });
-        // While the first message runs, all others are read, so that whose turn it is does not depend on who was faster.
-        world.put_to(&session, "first-1", &["gate"]).await;
-        eventually_async("the first one runs", async || (!log.handled().is_empty()).then_some(())).await;
-        world.put_to(&session, "mail-1", &["m0", "m1", "m2"]).await;
-        world.put_to(&session, "urgent-1", &["u0", "u1", "u2"]).await;
-        eventually_async("all are read", async || {
-            let cached: usize = worker.view().await.partitions.iter().map(|lane| lane.cached).sum();
-            (cached == 6).then_some(())
-        })
-        .await;
-        gate.notify_one();
-        world.drained(&session, "mail", 1).await;
-        world.drained(&session, "urgent", 1).await;
+        let log = Log::default();
+        let mut options = options("w1", &["urgent", "mail", "bulk"]);
+        (options.policy, options.first_look) = (policy, Duration::from_secs(30));
+        let worker = world.start(&session, options, log.task("w1"));
+        for queue in ["bulk", "mail", "urgent"] {
+            world.drained(&session, queue, 1).await;
+        }
         worker.finish().await;
         assert_eq!(log.bodies(), expected);
     }
+}
+
+#[tokio::test]
+async fn few_large_messages_are_read_ahead() {
+    let world = World::new("large");
+    let session = world.session().await;
+    world.create(&session, "mail", 1).await;
+    let large = "x".repeat(1 << 20);
+    world.put_to(&session, "mail-1", &[large.as_str(); 12]).await;
+    let (gate, opened) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+    let (began, may_end) = (gate.clone(), opened.clone());
+    let worker = world.start(&session, options("w1", &["mail"]), move |_: Work| {
+        let (began, may_end) = (began.clone(), may_end.clone());
+        async move {
+            began.notify_one();
+            may_end.notified().await;
+            vec![Outcome::Done]
+        }
+    });
+    for _ in 0..12 {
+        gate.notified().await;
+        let cached: usize = worker.view().await.partitions.iter().map(|lane| lane.cached).sum();
+        assert!(cached <= 2, "{cached} messages of a megabyte were read ahead");
+        opened.notify_one();
+    }
+    world.drained(&session, "mail", 1).await;
+    worker.finish().await;
 }
 
 async fn pause(session: &menagerie_kernel::Session, scope: &str) {

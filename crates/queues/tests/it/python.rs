@@ -8,12 +8,12 @@ use menagerie_queues::failed::Story;
 use menagerie_queues::runner::python::Python;
 use menagerie_queues::runner::serve::{Greeting, Serve};
 use menagerie_queues::runner::{Limits, Program, Shape};
-use menagerie_testkit::binary;
+use menagerie_testkit::{binary, eventually};
 
 use crate::world::{World, options};
 
 const MODULE: &str = r#"
-import os, signal, sys, threading, time
+import os, signal, subprocess, sys, threading, time
 
 def startup():
     print("printed at the start")
@@ -37,6 +37,19 @@ def handle(message, context):
     forked = os.getpid() != context["pid"]
     context["leak"] = context.get("leak", 0) + 1
     note(context, "%s %s %s %d" % (message.text, message.attempt, forked, context["leak"]))
+
+def handle_with_children(message, context):
+    if message.text == "reads":
+        read = subprocess.run(["cat"], stdout=subprocess.PIPE).stdout + sys.stdin.buffer.read()
+        note(context, "read %d bytes" % len(read))
+    elif message.text == "leaves":
+        subprocess.Popen(["sh", "-c", "cat; exec sleep 1000"])
+        child = os.fork()
+        if child == 0:
+            time.sleep(1000)
+        note(context, "left %d" % child)
+    else:
+        note(context, "%s %s" % (message["body"].decode(), message["attempt"]))
 
 def handle_all(messages, context):
     note(context, ",".join(message.text for message in messages))
@@ -104,6 +117,27 @@ async fn a_function_is_called_in_a_fork_for_each_message_with_what_was_made_at_t
         output.ends_with("Hopeless: never\n") && failed[1].output == "printed by the task\n",
         "{failed:?}"
     );
+}
+
+#[tokio::test]
+async fn a_fork_reads_no_messages_and_leaves_no_processes() {
+    binary();
+    let world = World::new("python-children");
+    let session = world.session().await;
+    world.create(&session, "mail", 1).await;
+    world.put_to(&session, "mail-1", &["reads", "leaves", "one", "two"]).await;
+    let folder = tempfile::tempdir().unwrap();
+    let task = task(folder.path(), "handle_with_children", "startup", None, Shape::One);
+    let worker = world.start(&session, options("w1", &["mail"]), task);
+    world.drained(&session, "mail", 1).await;
+    let log = fs::read_to_string(folder.path().join("log")).unwrap();
+    let lines: Vec<&str> = log.lines().collect();
+    let ["read 0 bytes", left, "one 1", "two 1"] = lines.as_slice() else { panic!("{log}") };
+    let left = left.strip_prefix("left ").unwrap();
+    eventually("what the function had left is gone", || {
+        (!Path::new("/proc").join(left).exists()).then_some(())
+    });
+    worker.finish().await;
 }
 
 #[tokio::test]

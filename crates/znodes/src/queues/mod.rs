@@ -140,7 +140,8 @@ pub const ENTRIES: &[Entry] = &[
 pub struct Worker {
     /// The partitions that it handles now.
     pub queues: Vec<PartitionName>,
-    /// The queues that it would handle any partition of. One that does not say takes any: qdo's workers did.
+    /// The queues that it would handle any partition of. One that does not say is none of ours, and is
+    /// given nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub serves: Option<Vec<QueueName>>,
     /// It takes no message until it is told to.

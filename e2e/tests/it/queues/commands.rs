@@ -31,6 +31,9 @@ fn unknown_queue_is_an_error_with_a_tip() {
     fleet.user.fails(&["worker", "mail", "spam", "mail", "--", "true"], 2, &["queue mail is named twice"]);
     fleet.user.fails(&["worker", "mail"], 2, &["nothing is said about what to do", "--python"]);
     fleet.user.fails(&["worker", "mail", "--batch", "2", "--", "true"], 2, &["--serve"]);
+    for flag in ["--after-fork", "--interpreter"] {
+        fleet.user.fails(&["worker", "mail", flag, "x", "--", "true"], 2, &[flag, "without --python"]);
+    }
     fleet.user.fails(&["worker", "mail", "--", "no-such-program"], 127, &["cannot run no-such-program"]);
     fleet.user.fails(&["worker", "mail", "--", "/"], 126, &["cannot run /", "can be executed"]);
     fleet.user.fails(&["worker", "mail", "--commit", "never", "--", "true"], 2, &["each"]);
@@ -78,6 +81,29 @@ fn queue_is_made_once_and_deleted_only_on_purpose() {
 }
 
 #[test]
+fn a_journal_that_is_away_hides_no_other_queue_and_its_own_can_be_deleted() {
+    let fleet = Fleet::with_queue("away", "mail", 2);
+    let user = &fleet.user;
+    user.ok(&["queue", "put", "mail", "a"]);
+    let folder = user.folder().join("other");
+    let (mut other, _) =
+        super::journal(user, "127.0.0.1:0", &["--name", "other", "--data", folder.to_str().unwrap()]);
+    user.ok(&["queue", "create", "bulk", "--partitions", "2", "--journal", "other"]);
+    other.kill();
+    let away = || user.run(&["queue", "list", "-o", "json"]);
+    let done = eventually("it is noticed", || Some(away()).filter(|done| done.code == Some(69)));
+    let list: Value = serde_json::from_str(&done.text()).unwrap();
+    assert_eq!((&list[0]["queue"], &list[0]["lag"]), (&"bulk".into(), &Value::Null));
+    assert_eq!((&list[0]["state"], &list[1]["lag"]), (&"journal away".into(), &1.into()));
+    // Nothing of it is gone: it can be deleted when the journal is back, or without it.
+    user.fails(&["queue", "delete", "bulk", "--force"], 69, &["bulk"]);
+    let cursors = user.ok(&["zk", "ls", "/menagerie/queues"]);
+    assert!(cursors.contains("bulk-1") && cursors.contains("bulk-2"), "{cursors}");
+    user.ok(&["queue", "delete", "bulk", "--force", "--without-journal"]);
+    assert_eq!(user.json(&["queue", "list"]).as_array().map(Vec::len), Some(1));
+}
+
+#[test]
 fn lines_and_objects_are_put_as_they_say() {
     let fleet = Fleet::with_queue("put", "mail", 4);
     let user = &fleet.user;
@@ -99,6 +125,8 @@ fn lines_and_objects_are_put_as_they_say() {
     let put: Vec<Value> = done.text().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!(put.len(), 5);
     assert_eq!((&put[3]["duplicate"], &put[4]["delayed"]), (&true.into(), &true.into()));
+    assert_eq!((&put[0]["partition"], &put[2]["partition"]), (&"mail-3".into(), &"mail-1".into()));
+    assert!(done.stderr.contains("4 messages (1 more were there already) put"), "{}", done.stderr);
     let third = user.ok(&["queue", "peek", "mail", "-p", "3"]);
     assert!(third.contains("to three"), "{third}");
     let first = user.ok(&["queue", "peek", "mail", "-p", "1", "-o", "json"]);
@@ -175,7 +203,13 @@ fn failed_messages_are_shown_and_come_back() {
     assert!(failed[0]["output"].as_str().unwrap().contains("cannot send a"), "{failed:?}");
     let table = user.ok(&["queue", "failed", "mail"]);
     assert!(table.contains("OUTPUT") && table.contains("cannot send b"), "{table}");
-    user.fails(&["queue", "peek", "mail.failed"], 2, &["`menagerie queue failed mail`"]);
+    let peeked = user.ok(&["queue", "peek", "mail.failed", "-o", "json"]);
+    assert_eq!(peeked.lines().count(), 2, "{peeked}");
+    let id = failed[0]["id"].as_str().unwrap();
+    assert_eq!(user.ok(&["queue", "get", "mail.failed", id]), "a");
+    let shown = fleet.show("mail.failed");
+    assert_eq!((&shown["failed"], &shown["lag"]), (&2.into(), &0.into()));
+    user.fails(&["queue", "put", "mail.failed", "x"], 2, &["`menagerie queue failed mail`"]);
     user.fails(&["queue", "retry", "mail"], 2, &["required"]);
     user.fails(&["queue", "retry", "mail", "12345"], 1, &["there is no message"]);
     user.write("mended", "");

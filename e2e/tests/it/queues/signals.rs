@@ -107,6 +107,20 @@ fn hangup_reads_the_file_again_and_says_what_needs_a_restart() {
 }
 
 #[test]
+fn a_worker_that_has_not_begun_hears_all_signals() {
+    let fleet = Fleet::with_queue("usr-early", "mail", 1);
+    let startup = ["--on-startup", "echo begun > begun; while ! [ -e go ]; do sleep 0.05; done"];
+    let mut worker = fleet.starting("mail", &startup, &["true"]);
+    fleet.said("begun");
+    worker.signal(Signal::USR2);
+    worker.signal(Signal::HUP);
+    eventually("it has heard", || worker.stderr().contains("configuration read again").then_some(()));
+    worker.signal(Signal::INT);
+    let end = worker.wait_for_end();
+    assert_eq!((end.status.code(), end.stdout), (Some(0), Vec::new()), "{}", end.stderr);
+}
+
+#[test]
 fn user_signals_open_the_log_anew_and_dump_the_state() {
     let fleet = Fleet::with_queue("usr", "mail", 1);
     let worker = fleet.worker("mail", &["--log-file", "worker.log"]);
@@ -119,9 +133,6 @@ fn user_signals_open_the_log_anew_and_dump_the_state() {
         fleet.file("worker.log").contains("log file opened anew").then_some(())
     });
     worker.signal(Signal::USR2);
-    let dump: Value = eventually("its state is told", || {
-        let said = worker.stderr();
-        said.lines().find_map(|line| serde_json::from_str(line).ok())
-    });
+    let dump: Value = worker.wait_for_line("its state", |line| serde_json::from_str(line).ok());
     assert_eq!((&dump["stats"]["done"], &dump["partitions"][0]["partition"]), (&3.into(), &"mail-1".into()));
 }

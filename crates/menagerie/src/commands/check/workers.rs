@@ -59,7 +59,7 @@ fn judge(
     limits: Thresholds,
     unowned: State,
 ) -> Report {
-    let serves = |worker: &&WorkerEntry| worker.serves.as_ref().is_none_or(|queues| queues.contains(queue));
+    let serves = |worker: &&WorkerEntry| worker.serves.as_ref().is_some_and(|queues| queues.contains(queue));
     let serving: Vec<&WorkerEntry> = workers.iter().filter(serves).collect();
     let owned = |partition: &PartitionName| {
         workers.iter().any(|worker| !worker.paused && worker.partitions.contains(partition))

@@ -18,6 +18,9 @@ pub struct Delete {
     /// Also if messages wait in it, or have failed.
     #[arg(long)]
     force: bool,
+    /// Do not ask the journal, which is away for good; if it comes back, the messages are still in it.
+    #[arg(long, requires = "force")]
+    without_journal: bool,
     #[command(flatten)]
     format: FormatArg,
 }
@@ -42,7 +45,11 @@ impl Delete {
                     });
                 }
             }
-            admin::delete(&desk.session, &desk.journals, queue).await.map_err(doing())?;
+            let deleted = match self.without_journal {
+                true => admin::abandon(&desk.session, queue).await,
+                false => admin::delete(&desk.session, &desk.journals, queue).await,
+            };
+            deleted.map_err(doing())?;
             let told = json!({ "queue": queue, "deleted": true });
             self.format.tell(&format!("queue {queue} is deleted"), &told)
         })

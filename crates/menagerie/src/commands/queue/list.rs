@@ -1,7 +1,9 @@
 //! `menagerie queue list`
 
 use clap::Args;
+use menagerie_queues::QueueError;
 use menagerie_queues::admin::show::{self, QueueView};
+use menagerie_znodes::queues::QueueName;
 use serde::Serialize;
 
 use super::desk::DeskArgs;
@@ -20,13 +22,14 @@ pub struct List {
 #[derive(Debug, Serialize)]
 struct Row {
     queue: String,
-    partitions: usize,
-    owned: usize,
-    lag: u64,
+    /// What follows is not known when its journal is away.
+    partitions: Option<usize>,
+    owned: Option<usize>,
+    lag: Option<u64>,
     oldest_ms: Option<u64>,
-    delayed: u64,
-    failed: u64,
-    journal: String,
+    delayed: Option<u64>,
+    failed: Option<u64>,
+    journal: Option<String>,
     state: &'static str,
 }
 
@@ -38,14 +41,28 @@ impl Row {
     fn of(view: &QueueView) -> Self {
         Self {
             queue: view.queue.to_string(),
-            partitions: view.partitions.len(),
-            owned: view.partitions.iter().filter(|partition| partition.owner.is_some()).count(),
-            lag: view.lag(),
+            partitions: Some(view.partitions.len()),
+            owned: Some(view.partitions.iter().filter(|partition| partition.owner.is_some()).count()),
+            lag: Some(view.lag()),
             oldest_ms: view.oldest_ms(),
-            delayed: view.delayed(),
-            failed: view.failed,
-            journal: view.journal.clone(),
+            delayed: Some(view.delayed()),
+            failed: Some(view.failed),
+            journal: Some(view.journal.clone()),
             state: state(view),
+        }
+    }
+
+    fn unknown(queue: &QueueName) -> Self {
+        Self {
+            queue: queue.to_string(),
+            partitions: None,
+            owned: None,
+            lag: None,
+            oldest_ms: None,
+            delayed: None,
+            failed: None,
+            journal: None,
+            state: "journal away",
         }
     }
 }
@@ -55,6 +72,7 @@ impl List {
     pub fn run(self, desk: DeskArgs) -> Result<(), CliError> {
         let output = self.output;
         desk.look(async |desk| {
+            let mut away = None;
             let look = async || {
                 let mut rows = Vec::new();
                 for queue in show::list(&desk.session).await.map_err(failed("list queues"))? {
@@ -62,15 +80,25 @@ impl List {
                     match view {
                         Ok(view) => rows.push(Row::of(&view)),
                         // Deleted a moment ago.
-                        Err(menagerie_queues::QueueError::NoQueue { .. }) => {}
+                        Err(QueueError::NoQueue { .. }) => {}
+                        // That of one queue says nothing about those of others.
+                        Err(error @ (QueueError::Journal(_) | QueueError::NoJournal { .. })) => {
+                            rows.push(Row::unknown(&queue));
+                            away.get_or_insert(failed(format!("look at queue {queue}"))(error));
+                        }
                         Err(error) => return Err(failed(format!("look at queue {queue}"))(error)),
                     }
                 }
                 Ok(Listing(rows))
             };
-            output.print(look).await
+            output.print(look).await?;
+            away.map_or(Ok(()), Err)
         })
     }
+}
+
+fn number(known: Option<u64>) -> String {
+    known.map_or("-".to_owned(), |number| number.to_string())
 }
 
 impl Show for Listing {
@@ -83,12 +111,12 @@ impl Show for Listing {
         for row in &self.0 {
             table.row([
                 row.queue.clone(),
-                row.partitions.to_string(),
-                row.owned.to_string(),
-                row.lag.to_string(),
+                number(row.partitions.map(|partitions| partitions as u64)),
+                number(row.owned.map(|owned| owned as u64)),
+                number(row.lag),
                 age(row.oldest_ms),
-                row.delayed.to_string(),
-                row.failed.to_string(),
+                number(row.delayed),
+                number(row.failed),
                 row.state.to_owned(),
             ]);
         }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use clap::Args;
 use menagerie_journal::{Appended, NewMessage, Ticks};
 use menagerie_queues::admin::{Place, Putter};
-use menagerie_znodes::queues::QueueName;
+use menagerie_znodes::queues::{PartitionName, QueueName};
 use serde::Serialize;
 
 use super::desk::DeskArgs;
@@ -69,9 +69,32 @@ fn lifetime(text: &str) -> Result<Duration, String> {
     }
 }
 
+/// How many were put.
+#[derive(Debug, Default)]
+struct Tally {
+    all: u64,
+    duplicates: u64,
+}
+
+impl Tally {
+    fn count(&mut self, put: &Appended) {
+        self.all += 1;
+        self.duplicates += u64::from(matches!(put, Appended::Duplicate(_)));
+    }
+
+    fn text(&self) -> String {
+        let put = count(self.all - self.duplicates, "message");
+        match self.duplicates {
+            0 => put,
+            duplicates => format!("{put} ({duplicates} more were there already)"),
+        }
+    }
+}
+
 /// A message that was put.
 #[derive(Debug, Serialize)]
 struct View {
+    partition: PartitionName,
     id: Option<String>,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     delayed: bool,
@@ -80,13 +103,13 @@ struct View {
 }
 
 impl View {
-    fn of(appended: Appended) -> Self {
+    fn of((partition, appended): (PartitionName, Appended)) -> Self {
         let (id, delayed, duplicate) = match appended {
             Appended::At(id) => (Some(id.to_string()), false, false),
             Appended::Delayed(id) => (Some(id.to_string()), true, false),
             Appended::Duplicate(id) => (id.map(|id| id.to_string()), id.is_none(), true),
         };
-        Self { id, delayed, duplicate }
+        Self { partition, id, delayed, duplicate }
     }
 }
 
@@ -113,7 +136,7 @@ impl Put {
             let putter = putter.map_err(doing)?;
             let put = self.put(putter).await?;
             if self.file.is_some() {
-                eprintln!("{} put into queue {}", count(put, "message"), self.queue);
+                eprintln!("{} put into queue {}", put.text(), self.queue);
             }
             Ok(())
         })
@@ -137,10 +160,10 @@ impl Put {
     }
 
     /// In batches, each of them whole or not at all.
-    async fn put(&self, mut putter: Putter) -> Result<u64, CliError> {
+    async fn put(&self, mut putter: Putter) -> Result<Tally, CliError> {
         let mut meter = Meter::new();
         let mut input = self.input()?;
-        let (mut batch, mut bytes, mut done) = (Vec::new(), 0, 0);
+        let (mut batch, mut bytes, mut done) = (Vec::new(), 0, Tally::default());
         loop {
             let next = input.next().map(|item| {
                 item.map(|item| {
@@ -153,18 +176,18 @@ impl Put {
             let ended = !matches!(next, Ok(Some(())));
             if ended || batch.len() >= BATCH_MESSAGES || bytes >= BATCH_BYTES {
                 bytes = 0;
-                let put = self.commit(&mut putter, std::mem::take(&mut batch), done).await?;
-                done += put.len() as u64;
+                let put = self.commit(&mut putter, std::mem::take(&mut batch), done.all).await?;
+                put.iter().for_each(|(_, put)| done.count(put));
                 if self.file.is_none() || self.format.output == Format::Json {
                     put.into_iter().try_for_each(|put| self.format.print_line(&View::of(put)))?;
                 }
-                meter.show("put", done, input.total());
+                meter.show("put", done.all, input.total());
             }
             match next {
                 Ok(Some(())) => {}
                 Ok(None) => return Ok(done),
                 Err(error) => {
-                    eprintln!("{} put into queue {} before this:", count(done, "message"), self.queue);
+                    eprintln!("{} put into queue {} before this:", done.text(), self.queue);
                     return Err(error);
                 }
             }
@@ -174,15 +197,23 @@ impl Put {
     async fn commit(
         &self,
         putter: &mut Putter,
-        batch: Vec<(Place, NewMessage)>,
+        mut batch: Vec<(Place, NewMessage)>,
         done: u64,
-    ) -> Result<Vec<Appended>, CliError> {
+    ) -> Result<Vec<(PartitionName, Appended)>, CliError> {
         if batch.is_empty() {
             return Ok(Vec::new());
         }
         let first = done + 1;
-        let put = putter.put(batch).await;
-        put.map_err(|error| {
+        let put = async {
+            let mut partitions = Vec::with_capacity(batch.len());
+            for (place, _) in &mut batch {
+                let partition = putter.place(place)?;
+                *place = Place::Partition(partition.number());
+                partitions.push(partition);
+            }
+            Ok(partitions.into_iter().zip(putter.put(batch).await?).collect())
+        };
+        put.await.map_err(|error| {
             let before = if done == 0 { String::new() } else { format!("; {done} were put before") };
             failed(format!("put messages from number {first} on into queue {}{before}", self.queue))(error)
         })

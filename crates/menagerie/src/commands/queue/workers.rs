@@ -45,7 +45,7 @@ impl Show for Listing {
                 if worker.paused { "paused" } else { "running" }.to_owned(),
                 match &worker.serves {
                     Some(queues) => join(queues.iter().map(ToString::to_string).collect()),
-                    None => "all".to_owned(),
+                    None => "-".to_owned(),
                 },
                 join(worker.partitions.iter().map(ToString::to_string).collect()),
             ]);

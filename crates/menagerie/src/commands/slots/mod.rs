@@ -148,7 +148,18 @@ fn maximum(text: &str) -> Result<u32, String> {
     }
 }
 
+/// Quotes do nothing to a terminal.
+fn escaped(text: &str) -> String {
+    text.chars()
+        .map(
+            |char| {
+                if matches!(char, '\'' | '"') { char.to_string() } else { char.escape_debug().to_string() }
+            },
+        )
+        .collect()
+}
+
 /// What others wrote must do nothing to a terminal.
 pub fn told(text: Option<&str>) -> String {
-    text.filter(|text| !text.is_empty()).map_or("-".to_owned(), |text| text.escape_debug().to_string())
+    text.filter(|text| !text.is_empty()).map_or("-".to_owned(), escaped)
 }

@@ -46,7 +46,7 @@ const ORDERS_MAX: usize = 16;
 /// exits with 0 when the message is done, with 65 when it never will be; anything else is tried again.
 ///
 /// SIGINT finishes what runs and ends, SIGTERM stops it and ends, SIGHUP reads the configuration again, SIGUSR1 opens the
-/// log file anew, SIGUSR2 prints state and statistics to standard error, as JSON.
+/// log file anew, SIGUSR2 prints state and statistics to standard output, as one line of JSON.
 #[derive(Debug, Args)]
 pub struct Worker {
     /// Which queues, in this order.
@@ -107,7 +107,10 @@ impl Worker {
                 () = &mut stopped => Ok(None),
             };
             let ended = match begun {
-                Ok(Some((desk, task))) => self.work(&desk, task, options, orders, received, observer).await,
+                Ok(Some((desk, task))) => {
+                    let told = (orders, received, stopped);
+                    self.work(&desk, task, options, told, observer).await
+                }
                 Ok(None) => Ok(Ended::Told),
                 Err(error) => Err(error),
             };
@@ -128,8 +131,7 @@ impl Worker {
         desk: &Desk,
         task: Arc<dyn Task>,
         options: Options,
-        orders: mpsc::Sender<Order>,
-        received: mpsc::Receiver<Order>,
+        (orders, received, stopped): (mpsc::Sender<Order>, mpsc::Receiver<Order>, impl Future<Output = ()>),
         observer: Option<Observer>,
     ) -> Result<Ended, CliError> {
         let mut registry = Registry::default();
@@ -146,7 +148,13 @@ impl Worker {
         let ready = async {
             let (answer, answered) = oneshot::channel();
             // It answers when it is listed and works.
-            if orders.send(Order::Show(answer)).await.is_ok() && answered.await.is_ok() {
+            let begun = async { orders.send(Order::Show(answer)).await.is_ok() && answered.await.is_ok() };
+            let ready = tokio::select! {
+                biased;
+                () = stopped => false,
+                begun = begun => begun,
+            };
+            if ready {
                 output::write(To::Stdout, format!("worker ready as {name}\n").as_bytes()).await;
                 let _ = sd_notify::notify(&[sd_notify::NotifyState::Ready]);
             }

@@ -22,6 +22,7 @@ pub struct Told {
     pub client: ClientArgs,
     pub args: OptionArgs,
     pub queues: Vec<QueueName>,
+    /// With which it has begun.
     pub settings: Settings,
 }
 
@@ -33,30 +34,34 @@ pub fn listen(told: Told) -> Result<impl Future<Output = ()>, CliError> {
     let mut dumps = on(SignalKind::user_defined2())?;
     let (ending, ended) = oneshot::channel();
     let mut ending = Some(ending);
+    // Before the order itself: a worker that has not begun does not hear it.
+    let mut end = move || {
+        if let Some(ending) = ending.take() {
+            let _ = sd_notify::notify(&[sd_notify::NotifyState::Stopping]);
+            let _ = ending.send(());
+        }
+    };
     // Ends with the runtime, as the process does.
     tokio::spawn(async move {
-        let mut told = told;
         let mut asked = false;
         loop {
             tokio::select! {
                 Some(()) = interrupts.recv() => {
+                    end();
                     let order = if asked { Order::Abort } else { Order::Finish };
                     info!(?order, "interrupted");
                     let _ = told.orders.send(order).await;
                     asked = true;
                 }
                 Some(()) = terminations.recv() => {
+                    end();
                     told.terminate();
                     asked = true;
                 }
                 Some(()) = hangups.recv() => told.reload().await,
                 Some(()) = reopens.recv() => reopen(),
-                Some(()) = dumps.recv() => told.dump().await,
+                Some(()) = dumps.recv() => told.dump(),
                 else => return,
-            }
-            if asked && let Some(ending) = ending.take() {
-                let _ = sd_notify::notify(&[sd_notify::NotifyState::Stopping]);
-                let _ = ending.send(());
             }
         }
     });
@@ -89,21 +94,22 @@ impl Told {
         });
     }
 
-    /// One line of JSON on standard error: standard output is the tasks'.
-    async fn dump(&self) {
-        let (answer, answered) = oneshot::channel();
-        if self.orders.send(Order::Show(answer)).await.is_err() {
-            return;
-        }
-        if let Ok(view) = answered.await
-            && let Ok(text) = serde_json::to_string(&view)
-        {
-            output::write(To::Stderr, format!("{text}\n").as_bytes()).await;
-        }
+    /// One line of JSON on standard output, as soon as the worker has begun; meanwhile other signals are heard.
+    fn dump(&self) {
+        let orders = self.orders.clone();
+        tokio::spawn(async move {
+            let (answer, answered) = oneshot::channel();
+            if orders.send(Order::Show(answer)).await.is_ok()
+                && let Ok(view) = answered.await
+                && let Ok(text) = serde_json::to_string(&view)
+            {
+                output::write(To::Stdout, format!("{text}\n").as_bytes()).await;
+            }
+        });
     }
 
     /// Reads the configuration again. What can be changed is changed; the rest is told.
-    async fn reload(&mut self) {
+    async fn reload(&self) {
         let read = self.client.clone().settings().and_then(|settings| {
             let before = self.args.options(&self.queues, &self.settings.worker)?;
             let after = self.args.options(&self.queues, &settings.worker)?;
@@ -124,7 +130,6 @@ impl Told {
         let adjustment = Adjustment { policy, concurrency, failure };
         info!(?adjustment, "configuration read again");
         let _ = self.orders.send(Order::Adjust(adjustment)).await;
-        self.settings.worker = settings.worker;
     }
 }
 

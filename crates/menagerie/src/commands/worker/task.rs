@@ -26,15 +26,15 @@ pub struct TaskArgs {
     /// Call this Python function: `f(message, context)`.
     #[arg(long, value_name = "MODULE:FUNCTION", conflicts_with = "command")]
     python: Option<String>,
-    /// Python, if not the one in the PATH.
-    #[arg(long, value_name = "PROGRAM", default_value = "python3", requires = "python")]
-    interpreter: OsString,
+    /// Python, if not the one in the PATH [default: python3].
+    #[arg(long, value_name = "PROGRAM")]
+    interpreter: Option<OsString>,
     /// Before the first message: a command for the shell, which has to succeed; with --python, a function that returns the
     /// context.
     #[arg(long, value_name = "CMD|MODULE:FUNCTION")]
     on_startup: Option<OsString>,
     /// Call this Python function with the context in each fork, before the message is handled.
-    #[arg(long, value_name = "MODULE:FUNCTION", requires = "python")]
+    #[arg(long, value_name = "MODULE:FUNCTION")]
     after_fork: Option<String>,
     /// A message may take so long: SIGTERM then, SIGKILL after --grace, and it has failed.
     #[arg(long, value_name = "DURATION", value_parser = limit)]
@@ -83,6 +83,17 @@ impl TaskArgs {
                 help: "name a command behind `--`, or a Python function with --python".to_owned(),
             });
         }
+        // clap does not require --python of who has given a command, which conflicts with it.
+        for (flag, given) in
+            [("--after-fork", self.after_fork.is_some()), ("--interpreter", self.interpreter.is_some())]
+        {
+            if given && self.python.is_none() {
+                return Err(CliError::Usage {
+                    what: format!("{flag} means nothing without --python"),
+                    help: format!("leave out {flag}, or name a function with --python MODULE:FUNCTION"),
+                });
+            }
+        }
         if options.batch > 1 && self.python.is_none() && !self.serve {
             return Err(CliError::Usage {
                 what: "a command gets one message at a time, so --batch means nothing to it".to_owned(),
@@ -108,7 +119,7 @@ impl TaskArgs {
         let shape = if options.batch > 1 { Shape::List } else { Shape::One };
         if let Some(function) = &self.python {
             let python = Python {
-                interpreter: self.interpreter.clone(),
+                interpreter: self.interpreter.clone().unwrap_or_else(|| "python3".into()),
                 function: function.clone(),
                 on_startup: self.on_startup.as_ref().map(|name| name.to_string_lossy().into_owned()),
                 after_fork: self.after_fork.clone(),

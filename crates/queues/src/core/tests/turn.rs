@@ -123,6 +123,27 @@ fn only_who_is_strict_waits_for_a_queue_whose_record_is_on_its_way() {
     }
 }
 
+#[test]
+fn queues_wait_until_those_before_them_were_looked_into() {
+    for policy in [Policy::InTurn, Policy::Strict] {
+        let mut turn = Turn::new(&queues(&["urgent", "mail", "bulk"]), policy, 3);
+        for name in ["bulk-1", "mail-1", "urgent-1", "urgent-2"] {
+            turn.expect(&partition(name));
+        }
+        for name in ["bulk-1", "urgent-2"] {
+            turn.looked(&partition(name));
+            turn.update(&partition(name), now(Some(5)));
+        }
+        assert_eq!(turn.take(), None, "the other partition of the queue may have an older one");
+        turn.looked(&partition("urgent-1"));
+        turn.update(&partition("urgent-1"), now(Some(1)));
+        assert_eq!([turn.take(), turn.take()], [Some(partition("urgent-1")), Some(partition("urgent-2"))]);
+        assert_eq!(turn.take(), None, "nobody has looked into mail-1");
+        turn.expect_no_more();
+        assert_eq!((turn.take(), turn.expects()), (Some(partition("bulk-1")), false));
+    }
+}
+
 proptest! {
     /// However messages are spread, no queue that has one waits longer than for one message of each other queue.
     #[test]
