@@ -9,6 +9,8 @@ mod first;
 #[cfg(feature = "strace")]
 mod full;
 mod import;
+#[cfg(feature = "strace")]
+mod name;
 mod rebalance;
 mod runners;
 mod serving;

@@ -12,7 +12,7 @@ use menagerie_queues::worker::Options;
 use menagerie_znodes::Name;
 use menagerie_znodes::queues::QueueName;
 
-use crate::commands::slots::who::this_host;
+use super::host::full_name;
 use crate::config::{Chosen, WorkerSettings, worker};
 use crate::durations;
 use crate::exit::CliError;
@@ -104,7 +104,7 @@ impl OptionArgs {
 
     /// As the seed has it: host and process, and a name behind them if there is one.
     fn worker_name(&self) -> Result<Name, CliError> {
-        let process = format!("{}-{}", this_host(), std::process::id());
+        let process = format!("{}-{}", full_name(), std::process::id());
         let name = match &self.name {
             Some(name) => format!("{process}-{name}"),
             None => process,
