@@ -144,6 +144,13 @@ impl Transaction {
         self
     }
 
+    /// This one and the other together, or nothing of both. A fence of the other that fails is a part that was refused: who
+    /// is told so does not know whose ticket is gone.
+    pub fn and(mut self, other: Self) -> Self {
+        self.parts.extend(other.parts);
+        self
+    }
+
     /// Makes it happen. Gives the paths that were created, in order: a sequence has its number by now.
     pub async fn commit(self) -> Result<Vec<String>, TransactionError> {
         Ok(self.commit_numbered().await?.created)

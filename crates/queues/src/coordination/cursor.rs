@@ -2,9 +2,10 @@
 
 use std::time::SystemTime;
 
+use futures_util::future::{join_all, try_join_all};
 use menagerie_journal::{MessageId, Ticks};
 use menagerie_kernel::recipes::grant::Grant;
-use menagerie_kernel::{CallError, Term, TransactionError, retry};
+use menagerie_kernel::{CallError, Term, Transaction, TransactionError, retry};
 use menagerie_znodes::Payload as _;
 use menagerie_znodes::queues::{self, Cursor, PartitionName};
 
@@ -40,31 +41,85 @@ impl CursorAt {
     pub fn moved(&self, position: MessageId) -> Self {
         Self { version: self.version.wrapping_add(1), position, ..self.clone() }
     }
+}
 
-    /// Moves it: in one transaction with a look at the ticket, and only if it is where we think. Waits as long as the
-    /// session lasts; what is unknown then is the next owner's to find. It goes back only to give back what was recorded
-    /// before it was to begin, and has not begun.
-    pub async fn record(&self, grant: &Grant, position: MessageId) -> Recorded {
-        let cursor = of_message(position);
-        let transaction =
-            grant.transaction().set(&queues::cursor(&self.partition), &cursor, Some(self.version));
-        let term = grant.term().patient();
-        let next = self.moved(position);
-        let proof = || {
-            let (term, next) = (term.clone(), next.clone());
-            async move {
-                let stored = look(&term, &next.partition).await?;
-                Ok((stored == (next.position, next.version)).then(Vec::new))
-            }
-        };
-        match retry::commit(transaction, proof).await {
-            Ok(_) => Recorded::Confirmed,
-            Err(TransactionError::Lost { .. } | TransactionError::Part { .. }) => Recorded::Refused,
-            Err(TransactionError::Call(error)) => match error {
-                CallError::Unknown { .. } => Recorded::Unknown,
-                _ => Recorded::Refused,
-            },
+/// A cursor that is to be moved, by who holds its partition.
+#[derive(Debug, Clone)]
+pub struct Record {
+    cursor: CursorAt,
+    grant: Grant,
+    position: MessageId,
+}
+
+impl Record {
+    /// Moves it to here, once it is made: back only to give back what was recorded before it was to begin, and has not begun.
+    pub fn new(cursor: CursorAt, grant: Grant, position: MessageId) -> Self {
+        Self { cursor, grant, position }
+    }
+
+    /// Where it will stand.
+    pub fn position(&self) -> MessageId {
+        self.position
+    }
+
+    /// Under what it is made.
+    pub fn grant(&self) -> &Grant {
+        &self.grant
+    }
+
+    /// Makes it: in one transaction with a look at the ticket, and only if the cursor is where we think. Waits as long as the
+    /// session lasts; what is unknown then is the next owner's to find.
+    pub async fn make(&self) -> Recorded {
+        judged(commit(std::slice::from_ref(self)).await)
+    }
+
+    fn transaction(&self) -> Transaction {
+        let cursor = queues::cursor(&self.cursor.partition);
+        self.grant.transaction().set(&cursor, &of_message(self.position), Some(self.cursor.version))
+    }
+
+    /// Whether it is stored. A cursor that has moved on since is another's by now.
+    async fn is_stored(&self) -> Result<bool, CallError> {
+        let stored = look(&self.grant.term().patient(), &self.cursor.partition).await?;
+        let next = self.cursor.moved(self.position);
+        Ok(stored == (next.position, next.version))
+    }
+
+    async fn make_unless_stored(&self) -> Recorded {
+        match self.is_stored().await {
+            Ok(true) => Recorded::Confirmed,
+            Ok(false) | Err(_) => self.make().await,
         }
+    }
+}
+
+/// Makes records of different partitions, all of one term, by one request: each cursor moves under its own ticket and from its
+/// own version, and what comes of each is told. If one of them is refused, none is made by that; then each by itself.
+pub async fn make_all(records: &[Record]) -> Vec<Recorded> {
+    match commit(records).await {
+        Err(TransactionError::Lost { .. } | TransactionError::Part { .. }) if records.len() > 1 => {
+            join_all(records.iter().map(Record::make_unless_stored)).await
+        }
+        outcome => vec![judged(outcome); records.len()],
+    }
+}
+
+async fn commit(records: &[Record]) -> Result<(), TransactionError> {
+    let Some(transaction) = records.iter().map(Record::transaction).reduce(Transaction::and) else {
+        return Ok(());
+    };
+    let proof = || async {
+        let stored = try_join_all(records.iter().map(Record::is_stored)).await?;
+        Ok(stored.into_iter().all(|stored| stored).then(Vec::new))
+    };
+    retry::commit(transaction, proof).await.map(drop)
+}
+
+fn judged(outcome: Result<(), TransactionError>) -> Recorded {
+    match outcome {
+        Ok(()) => Recorded::Confirmed,
+        Err(TransactionError::Call(CallError::Unknown { .. })) => Recorded::Unknown,
+        Err(_) => Recorded::Refused,
     }
 }
 

@@ -10,8 +10,10 @@ use tracing::{info, warn};
 use super::effects::{self, Event};
 use super::lane::{Begun, Lane, Noting, Remains};
 use super::looping::{Course, Loop};
+use super::records::{self, Due};
 use super::view::{LaneView, WorkerView};
 use crate::coordination::claim::{self, Books, Parting};
+use crate::coordination::cursor::Record;
 use crate::core::failure::{Begin, OnFailure, Verdict};
 use crate::core::turn::Ready;
 use crate::failed;
@@ -77,7 +79,20 @@ impl Loop {
                 break;
             }
         }
+        self.record();
         self.say();
+    }
+
+    /// Makes the records that are due, unless others are on their way.
+    fn record(&mut self) {
+        let lanes = &self.lanes;
+        let ours = |due: &Due| {
+            lanes.get(&due.partition).is_some_and(|lane| lane.fence() == due.fence() && !lane.lost)
+        };
+        if let Some(due) = self.records.go(ours) {
+            let metrics = self.metrics.clone();
+            self.events.spawn(async move { Event::Recorded(records::make(due, &metrics).await) });
+        }
     }
 
     fn advance_one(&mut self, partition: &PartitionName, now: Instant) {
@@ -89,15 +104,8 @@ impl Loop {
         let due = lane.ledger.record_due(lane.cache.iter().map(|message| message.id), now);
         if let Some(position) = due {
             lane.ledger.recording(position);
-            let (cursor, grant) = (lane.cursor.clone(), lane.held.grant());
-            let (partition, fence) = (partition.clone(), lane.fence());
-            let metrics = self.metrics.clone();
-            self.events.spawn(async move {
-                let began = Instant::now();
-                let recorded = cursor.record(&grant, position).await;
-                metrics.record(began.elapsed());
-                Event::Recorded(partition, fence, position, recorded)
-            });
+            let record = Record::new(lane.cursor.clone(), lane.held.grant(), position);
+            self.records.add(Due { partition: partition.clone(), record, since: now });
         }
         let waits =
             self.orders.worker_paused() || self.orders.queue_paused(partition.queue()) || !self.connected;

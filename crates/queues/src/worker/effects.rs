@@ -11,6 +11,7 @@ use menagerie_znodes::queues::PartitionName;
 use tokio::sync::watch;
 use tracing::{error, info, warn};
 
+use super::records::Due;
 use super::report::Report;
 use crate::coordination::claim::{self, Books, Claim, Claimed, patiently};
 use crate::core::failure::Attempts;
@@ -56,8 +57,8 @@ pub enum Event {
     Ran(PartitionName, Fence, Result<Vec<Outcome>, JournalError>),
     /// Something had to be said about a failure.
     Noted(PartitionName, Fence, Noted),
-    /// A record has come back.
-    Recorded(PartitionName, Fence, MessageId, Recorded),
+    /// Records have come back.
+    Recorded(Vec<(Due, Recorded)>),
     /// A partition was given back.
     Released(PartitionName, Result<(), QueueError>),
     /// Journals were told how far we have come, and what waits was asked.

@@ -15,6 +15,7 @@ use tracing::{info, warn};
 
 use super::effects::Event;
 use super::lane::{Begun, Lane, Remains};
+use super::records::Records;
 use super::report::{self, Position, Report};
 use super::{Ended, Means, Options, Order, Stats};
 use crate::coordination::claim;
@@ -64,6 +65,7 @@ pub(super) struct Loop {
     /// Partitions that may be able to go on.
     pub touched: BTreeSet<PartitionName>,
     pub events: JoinSet<Event>,
+    pub records: Records,
     /// Partitions on their way back.
     pub releasing: usize,
     /// A report to the journals is on its way.
@@ -100,6 +102,7 @@ impl Loop {
             timers: BTreeSet::new(),
             touched: BTreeSet::new(),
             events: JoinSet::new(),
+            records: Records::default(),
             releasing: 0,
             reporting: false,
             unreported: false,

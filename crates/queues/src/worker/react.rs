@@ -11,6 +11,7 @@ use super::Ended;
 use super::effects::{Event, Noted};
 use super::lane::{Begun, Lane, Noting};
 use super::looping::{Course, Loop};
+use super::records::Due;
 use crate::coordination::claim::{self, Claimed, Parting};
 use crate::core::failure::{Before, Failure, Verdict};
 use crate::core::ledger::{Ack, Recorded};
@@ -44,18 +45,10 @@ impl Loop {
             Event::Fetched(partition, fence, batch) => self.fetched(&partition, fence, batch),
             Event::Ran(partition, fence, outcomes) => self.ran(&partition, fence, outcomes),
             Event::Noted(partition, fence, noted) => self.noted(&partition, fence, noted),
-            Event::Recorded(partition, fence, position, recorded) => {
-                if let Some(lane) = self.lane(&partition, fence) {
-                    lane.recorded(position, recorded);
-                    match recorded {
-                        Recorded::Confirmed => {
-                            self.stats.records += 1;
-                            self.unreported = true;
-                        }
-                        Recorded::Refused | Recorded::Unknown => {
-                            warn!(%partition, %fence, ?recorded, "record not made: the partition is another's");
-                        }
-                    }
+            Event::Recorded(records) => {
+                self.records.came_back();
+                for (due, recorded) in records {
+                    self.recorded(&due, recorded);
                 }
             }
             Event::Released(partition, released) => {
@@ -68,6 +61,21 @@ impl Loop {
                 self.claim(&partition);
             }
             Event::Reported(report) => self.reported(report),
+        }
+    }
+
+    fn recorded(&mut self, due: &Due, recorded: Recorded) {
+        let (partition, fence) = (&due.partition, due.fence());
+        let Some(lane) = self.lane(partition, fence) else { return };
+        lane.recorded(due.record.position(), recorded);
+        match recorded {
+            Recorded::Confirmed => {
+                self.stats.records += 1;
+                self.unreported = true;
+            }
+            Recorded::Refused | Recorded::Unknown => {
+                warn!(%partition, %fence, ?recorded, "record not made: the partition is another's");
+            }
         }
     }
 

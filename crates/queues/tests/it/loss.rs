@@ -5,6 +5,7 @@ use menagerie_journal::{
 };
 use menagerie_queues::admin::{self, Scope};
 use menagerie_queues::coordination::claim::{Claim, Claimed, Parting, claim};
+use menagerie_queues::coordination::cursor::{Record, make_all};
 use menagerie_queues::core::failure::{Attempts, Before};
 use menagerie_queues::core::ledger::Recorded;
 use menagerie_queues::metrics::Metrics;
@@ -49,8 +50,17 @@ async fn a_task_is_over_before_another_worker_has_its_message_and_nothing_is_rec
 }
 
 async fn ours(world: &World, session: &menagerie_kernel::Session, worker: &str) -> Box<Claimed> {
+    ours_of(world, session, worker, "mail-1").await
+}
+
+async fn ours_of(
+    world: &World,
+    session: &menagerie_kernel::Session,
+    worker: &str,
+    partition: &str,
+) -> Box<Claimed> {
     let metrics = Metrics::new(&mut Registry::default());
-    let partition = "mail-1".parse().unwrap();
+    let partition = partition.parse().unwrap();
     match claim(session, &world.journals(), &name(worker), &partition, &metrics).await.unwrap() {
         Claim::Ours(claimed) => claimed,
         Claim::Gone => panic!("it is there"),
@@ -70,10 +80,16 @@ async fn who_was_cut_off_changes_nothing_any_more_neither_here_nor_there() {
     assert_eq!(owner.before, Before::Vanished);
     assert!(owner.held.fence() > zombie.held.fence());
     let position = MessageId(Ticks::now());
-    assert_eq!(owner.cursor.record(&owner.held.grant(), position).await, Recorded::Confirmed);
+    assert_eq!(
+        Record::new(owner.cursor.clone(), owner.held.grant(), position).make().await,
+        Recorded::Confirmed
+    );
     proxy.heal();
     let later = MessageId(Ticks::now());
-    assert_ne!(zombie.cursor.record(&zombie.held.grant(), later).await, Recorded::Confirmed);
+    assert_ne!(
+        Record::new(zombie.cursor.clone(), zombie.held.grant(), later).make().await,
+        Recorded::Confirmed
+    );
     let attempts = Attempts { message: later, attempts: 7, given_up: false, begun: MessageId::ZERO };
     let commit = Commit { states: vec![zombie.books.attempts(&attempts)], ..Commit::default() };
     let refused = world.store.commit(commit).await;
@@ -85,6 +101,30 @@ async fn who_was_cut_off_changes_nothing_any_more_neither_here_nor_there() {
         .await
         .unwrap();
     assert_eq!(ours(&world, &session, "w3").await.before, Before::Released);
+}
+
+#[tokio::test]
+async fn a_record_that_is_refused_keeps_no_other_of_its_request_from_being_made() {
+    let world = World::new("together");
+    let session = world.session().await;
+    world.create(&session, "mail", 2).await;
+    let (kept, lost) =
+        (ours_of(&world, &session, "w1", "mail-1").await, ours_of(&world, &session, "w1", "mail-2").await);
+    let first = MessageId(Ticks::now());
+    let record = |claimed: &Claimed| Record::new(claimed.cursor.clone(), claimed.held.grant(), first);
+    let made = make_all(&[record(&lost), record(&kept)]).await;
+    assert_eq!(made, [Recorded::Confirmed, Recorded::Confirmed]);
+    // Somebody removes a ticket by hand.
+    let grant = lost.held.grant();
+    grant.term().delete(grant.ticket(), None).await.unwrap();
+    let second = MessageId(Ticks::now());
+    let record = |claimed: &Claimed| Record::new(claimed.cursor.moved(first), claimed.held.grant(), second);
+    let made = make_all(&[record(&lost), record(&kept)]).await;
+    assert_eq!(made, [Recorded::Refused, Recorded::Confirmed]);
+    for (partition, position) in [("mail-1", second), ("mail-2", first)] {
+        let stored = cursor_of(&session, &partition.parse().unwrap()).await;
+        assert_eq!(stored.to_string(), position.seconds(), "{partition}");
+    }
 }
 
 #[tokio::test]
