@@ -37,6 +37,7 @@ use crate::error::QueueError;
 use crate::journals::Journals;
 use crate::metrics::Metrics;
 use crate::task::{Failed, Task};
+use lane::Begun;
 use looping::Loop;
 
 pub use view::{LaneView, Stats, WorkerView};
@@ -172,18 +173,18 @@ pub async fn run(
     info!(worker = %options.name, queues = ?names(&options.queues), "worker listed");
     let mut work = Loop::new(means, options, followed, presence);
     shown.into_iter().for_each(|asked| work.hear(Order::Show(asked)));
-    let ended = {
-        let work = work.run(orders);
-        tokio::pin!(work);
-        tokio::select! {
-            ended = &mut work => ended?,
-            // Others may still be able to assign; what we have, we can handle.
-            () = assigner.run() => {
-                warn!("this worker does not stand for election any more");
-                work.await?
-            }
+    // A task of its own: what happens to partitions wakes nothing else. Dropped, we take it along.
+    let mut work = tokio::spawn(work.run(orders));
+    let _ours = Begun(work.abort_handle());
+    let ended = tokio::select! {
+        ended = &mut work => ended,
+        // Others may still be able to assign; what we have, we can handle.
+        () = assigner.run() => {
+            warn!("this worker does not stand for election any more");
+            work.await
         }
     };
+    let ended = ended.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()))?;
     if let Err(error) = assigner.withdraw().await {
         warn!(%error, "could not withdraw from the election");
     }
