@@ -77,7 +77,7 @@ const WAITER: Entry = Entry {
     payload: "JSON: holder, host, pid, who, reason, polling",
     written_by: "who waits; persistent for a polling FleetLock client",
     guarded_by: "its name, which is never used again",
-    deleted_by: "the admission (in a pool of one: the release, or who raises the maximum), who gives up, or the end of the session; a polling client's lapses after 10 minutes of silence",
+    deleted_by: "the admission (in a pool of one: the release, forced or not, who takes the slot over, who raises the maximum, or the holder that finds its slot deleted by hand), who gives up, or the end of the session; a polling client's lapses after 10 minutes of silence",
     seed: "none: the seed's hosts polled without order",
 };
 

@@ -90,7 +90,7 @@ impl Registration {
         change
     }
 
-    /// Takes the znode back, and waits until it is gone.
+    /// Takes the znode back, and waits until it is gone; or, between two sessions, has gone with the last one or will.
     pub async fn leave(mut self) -> Result<(), CallError> {
         self.wanted.send_modify(|wanted| wanted.leaving = true);
         // It is not aborted by anybody else, and its panic would have been printed.

@@ -78,11 +78,15 @@ impl Record {
         self.grant.transaction().set(&cursor, &of_message(self.position), Some(self.cursor.version))
     }
 
-    /// Whether it is stored. A cursor that has moved on since is another's by now.
+    /// Whether it is stored. A cursor that has moved on since is another's by now, and one that is gone nobody's: that is no
+    /// reason to doubt the other records of its request.
     async fn is_stored(&self) -> Result<bool, CallError> {
-        let stored = look(&self.grant.term().patient(), &self.cursor.partition).await?;
         let next = self.cursor.moved(self.position);
-        Ok(stored == (next.position, next.version))
+        match look(&self.grant.term().patient(), &self.cursor.partition).await {
+            Ok(stored) => Ok(stored == (next.position, next.version)),
+            Err(CallError::NoZnode { .. }) => Ok(false),
+            Err(error) => Err(error),
+        }
     }
 
     async fn make_unless_stored(&self) -> Recorded {

@@ -195,9 +195,27 @@ impl Tally {
         stored
     }
 
-    /// Its `attempt`-th attempt failed, or it was given up: this is to be stored.
+    /// Its `attempt`-th attempt failed, or it was given up: this is to be stored. Before it is, nobody may pass the message
+    /// over: what had to be done about it is not done.
     pub fn failed(&mut self, message: MessageId, attempt: u32, verdict: Verdict) -> Attempts {
         let given_up = matches!(verdict, Verdict::GiveUp(OnFailure::Log | OnFailure::Queue));
-        self.keep(message, attempt, given_up)
+        Attempts { given_up, ..self.keep(message, attempt, false) }
+    }
+
+    /// That it was given up is stored.
+    pub fn gave_up(&mut self, message: MessageId) {
+        if let Some(stored) = self.stored.as_mut().filter(|stored| stored.message == message) {
+            stored.given_up = true;
+        }
+    }
+
+    /// The same after the partition was lost and taken again, all up to `position` being recorded: what was given up then, as
+    /// the journal says, is passed over, whatever we have done since.
+    #[must_use]
+    pub fn again(self, stored: Option<Attempts>, position: MessageId) -> Self {
+        match stored.filter(|stored| stored.given_up && stored.message > position) {
+            Some(stored) => Self { stored: Some(Attempts { begun: self.begun, ..stored }), ..self },
+            None => self,
+        }
     }
 }

@@ -15,6 +15,7 @@ use super::view::{LaneView, WorkerView};
 use crate::coordination::claim::{self, Books, Parting};
 use crate::coordination::cursor::Record;
 use crate::core::failure::{Begin, OnFailure, Verdict};
+use crate::core::ledger::Ack;
 use crate::core::turn::Ready;
 use crate::failed;
 use crate::task::{Failed, Work};
@@ -101,8 +102,10 @@ impl Loop {
         if lane.may_end() && (lane.lost || !ours) {
             return self.let_go(partition);
         }
+        // What was recorded before it began and has failed is not given back: it is passed when that is said.
+        let unsaid = lane.noting.is_some() && self.options.ack == Ack::Before;
         let due = lane.ledger.record_due(lane.cache.iter().map(|message| message.id), now);
-        if let Some(position) = due {
+        if let Some(position) = due.filter(|_| !unsaid) {
             lane.ledger.recording(position);
             let record = Record::new(lane.cursor.clone(), lane.held.grant(), position);
             self.records.add(Due { partition: partition.clone(), record, since: now });

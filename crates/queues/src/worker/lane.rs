@@ -98,7 +98,7 @@ impl Lane {
         // If nobody has had it since, we know what was begun, and that nothing has died of it.
         let ours = ours.filter(|ours| follows.is_some_and(|fence| fence == ours.fence));
         let (ledger, tally) = match (before, ours) {
-            (_, Some(ours)) => (ledger.as_careful_as(&ours.ledger), ours.tally),
+            (_, Some(ours)) => (ledger.as_careful_as(&ours.ledger), ours.tally.again(attempts, position)),
             // What was begun is recorded; what follows was not begun by anybody.
             (Before::Vanished, None) if options.ack == Ack::After => {
                 (ledger.carefully(options.batch), Tally::new(attempts, before))

@@ -221,6 +221,7 @@ impl Loop {
         let (now, once) = (Instant::now(), self.options.ack == Ack::Before);
         let Some(lane) = self.lane(partition, fence) else { return };
         let noting = lane.noting.take();
+        let stored = matches!(noted, Noted::Stored);
         match noted {
             Noted::Stored => {}
             Noted::Refused(error) => {
@@ -233,6 +234,9 @@ impl Loop {
         }
         match noting {
             Some(Noting::Pass(message)) => {
+                if stored {
+                    lane.tally.gave_up(message);
+                }
                 if lane.cache.front().is_some_and(|front| front.id == message) && !lane.lost {
                     lane.pass(now);
                     self.stats.given_up += 1;

@@ -4,6 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use menagerie_testkit::{Process, eventually, eventually_within};
+use rustix::process::Signal;
 
 use super::{Fleet, LONG, assert_all, assert_once, assert_order, listening, ready};
 use crate::cli::User;
@@ -57,6 +58,10 @@ fn what_needs_no_room_goes_on_and_the_rest_waits() {
     user.ok(&["queue", "resume", "mail"]);
     eventually("all but one are handled", || (fleet.handled().len() >= 20).then_some(()));
     assert!(worker.try_wait().is_none(), "it goes on");
+    // It leaves, and what it could not say about the last one is not taken for said.
+    worker.signal(Signal::INT);
+    assert_eq!(worker.wait_for_end().status.code(), Some(0));
+    let _worker = fleet.starting("mail", &[], &["sh", "-c", TASK]);
     fs::remove_file(seen.join("filler")).expect("it is there");
     fleet.drained("mail");
     let failed = user.json(&["queue", "failed", "mail"]);

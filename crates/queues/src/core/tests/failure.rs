@@ -54,6 +54,29 @@ fn a_message_that_was_given_up_is_passed_over_though_its_record_was_lost() {
 }
 
 #[test]
+fn a_message_is_not_passed_over_before_it_is_stored_that_it_was_given_up() {
+    let (before, zero) = (MessageId(Ticks(6)), MessageId::ZERO);
+    let mut tally = Tally::new(None, Before::Released);
+    tally.begins(FIRST);
+    let stored = tally.failed(FIRST, 5, Verdict::GiveUp(OnFailure::Queue));
+    let parting = tally.parting(before).unwrap();
+    assert!(stored.given_up && !parting.given_up, "the journal has not taken it");
+    assert!(matches!(tally.begin(FIRST, false, &policy(5)), Begin::Run { .. }));
+    // It has, and the partition was lost and taken again before the record was made; meanwhile the next one was stopped.
+    tally.gave_up(FIRST);
+    assert!(tally.parting(before).unwrap().given_up);
+    tally.stopped(SECOND, 1);
+    let mut again = tally.again(Some(stored), before);
+    assert_eq!(again.begin(FIRST, false, &policy(5)), Begin::Pass);
+    let mut recorded =
+        tally.again(Some(Attempts { message: FIRST, attempts: 1, given_up: true, begun: zero }), FIRST);
+    assert!(
+        matches!(recorded.begin(SECOND, false, &policy(5)), Begin::Run { told: 2, .. }),
+        "it was stopped"
+    );
+}
+
+#[test]
 fn a_message_that_nobody_has_begun_is_tried_however_many_workers_have_died() {
     // Owners that vanish before they begin it store nothing.
     let mut tally = Tally::new(None, Before::Vanished);
