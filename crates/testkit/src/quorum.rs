@@ -53,7 +53,7 @@ pub(crate) fn start() -> Servers {
     let quorum_ports: [u16; SIZE] = array::from_fn(|_| free_port());
     let election_ports: [u16; SIZE] = array::from_fn(|_| free_port());
     let proxies = array::from_fn(|from| {
-        array::from_fn(|to| (from != to).then(|| Proxy::of_bytes(loopback(quorum_ports[to]))))
+        array::from_fn(|to| (from != to).then(|| Proxy::between_servers(loopback(quorum_ports[to]))))
     });
     let links = Links { proxies };
     let servers = (0..SIZE).map(|me| {

@@ -24,6 +24,7 @@ use menagerie_wire::OpCode;
 use self::faults::{Direction, Faults};
 use self::link::Link;
 use self::units::Reading;
+use crate::wait::poll;
 
 /// A proxy in front of one server. All verbs take effect before they return and last until [`heal`](Self::heal).
 /// Dropping it closes everything.
@@ -40,6 +41,8 @@ struct Shared {
     /// Told of whatever may let a thread go on: new units, faults set or healed, links closed.
     changed: Condvar,
     reading: Reading,
+    /// How long a connection waits for a server that does not listen.
+    patience: Duration,
 }
 
 #[derive(Debug)]
@@ -58,7 +61,7 @@ impl Proxy {
     /// # Panics
     /// If it cannot listen.
     pub fn new(target: SocketAddr) -> Self {
-        Self::start(target, Reading::Frames)
+        Self::start(target, Reading::Frames, Duration::ZERO)
     }
 
     /// One that forwards whatever it is, and knows no requests and replies: for other protocols, and for TLS.
@@ -66,15 +69,25 @@ impl Proxy {
     /// # Panics
     /// If it cannot listen.
     pub fn of_bytes(target: SocketAddr) -> Self {
-        Self::start(target, Reading::Bytes)
+        Self::start(target, Reading::Bytes, Duration::ZERO)
     }
 
-    fn start(target: SocketAddr, reading: Reading) -> Self {
+    /// One between two servers that elect: a connection to one that does not listen yet waits for it.
+    ///
+    /// A follower that is quicker than its leader is refused, and tries again. A proxy cannot refuse: it would accept and
+    /// close, which a follower takes for the end of this leader. It would go back to the election, alone, until the leader
+    /// has waited for it in vain and comes there too, 20 seconds later; and then again.
+    pub(crate) fn between_servers(target: SocketAddr) -> Self {
+        Self::start(target, Reading::Bytes, Duration::from_secs(10))
+    }
+
+    fn start(target: SocketAddr, reading: Reading, patience: Duration) -> Self {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("there are free ports");
         let address = listener.local_addr().expect("a listener has an address");
         let state =
             State { target, faults: Faults::default(), links: BTreeMap::new(), last_link: 0, stopped: false };
-        let shared = Arc::new(Shared { state: Mutex::new(state), changed: Condvar::new(), reading });
+        let shared =
+            Arc::new(Shared { state: Mutex::new(state), changed: Condvar::new(), reading, patience });
         let accepting = Arc::clone(&shared);
         let listener = Some(thread::spawn(move || accept(&listener, &accepting)));
         Self { address, shared, listener }
@@ -246,7 +259,11 @@ fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
             continue;
         }
         // Without a server behind it the client's connection closes, as near to a refusal as a proxy can come.
-        if let Ok(server) = TcpStream::connect(target) {
+        let server = poll(shared.patience, || match TcpStream::connect(target) {
+            Err(_) if !shared.lock().stopped => None,
+            end => Some(end),
+        });
+        if let Some(Ok(server)) = server {
             link::open(shared, client, server);
         }
     }

@@ -17,7 +17,11 @@ fn servers_are_killed_and_cut_off() {
 
 fn a_killed_leader_has_a_successor_with_all_that_was_written(servers: &mut Servers) {
     create(&mut RawClient::open(servers.address(servers.follower())), "/before", 0);
+    let begun = Instant::now();
     let killed = servers.kill_leader();
+    // A leader whose followers do not come waits 50 ticks for them before it gives up.
+    let took = begun.elapsed();
+    assert!(took < Duration::from_millis(50 * u64::from(TICK_MS)), "no election at the first try: {took:?}");
     let leader = servers.leader();
     assert_ne!(leader, killed);
     assert!(exists(&mut RawClient::open(servers.address(leader)), "/before"));
