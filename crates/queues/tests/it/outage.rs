@@ -9,7 +9,8 @@ use menagerie_journal::client::{Address, Client};
 use menagerie_journal::server::{Listen, Server, Token};
 use menagerie_queues::Journals;
 use menagerie_queues::admin;
-use menagerie_queues::task::{Outcome, Work};
+use menagerie_queues::core::ledger::Ack;
+use menagerie_queues::task::{Outcome, Task, Work};
 use menagerie_testkit::{eventually_async, free_port};
 use menagerie_znodes::queues;
 use tokio::sync::Notify;
@@ -67,13 +68,8 @@ async fn a_journal_that_is_away_is_waited_for_and_nobody_leaves() {
     server.stop();
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_worker_can_be_ended_while_a_journal_that_is_away_should_note_a_failure() {
-    let world = World::new("outage-end");
-    let session = world.session().await;
-    let (server, journals) = remote(&world);
-    admin::create(&session, &journals, &"mail".parse().unwrap(), 1, JOURNAL).await.unwrap();
-    world.put_to(&session, "mail-1", &["bad"]).await;
+/// A task that says when it has begun, and fails when it is told to.
+fn failing() -> (impl Task, Arc<Notify>, Arc<Notify>) {
     let (began, go_on) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
     let (begins, fails) = (began.clone(), go_on.clone());
     let task = move |_: Work| {
@@ -84,6 +80,17 @@ async fn a_worker_can_be_ended_while_a_journal_that_is_away_should_note_a_failur
             vec![Outcome::retry("no")]
         }
     };
+    (task, began, go_on)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_worker_can_be_ended_while_a_journal_that_is_away_should_note_a_failure() {
+    let world = World::new("outage-end");
+    let session = world.session().await;
+    let (server, journals) = remote(&world);
+    admin::create(&session, &journals, &"mail".parse().unwrap(), 1, JOURNAL).await.unwrap();
+    world.put_to(&session, "mail-1", &["bad"]).await;
+    let (task, began, go_on) = failing();
     let worker = world.start_with(&session, options("w1", &["mail"]), task, journals);
     began.notified().await;
     server.stop();
@@ -95,4 +102,33 @@ async fn a_worker_can_be_ended_while_a_journal_that_is_away_should_note_a_failur
     let next = world.start(&session, options("w2", &["mail"]), log.task("w2"));
     world.drained(&session, "mail", 1).await;
     next.finish().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn at_most_once_what_has_failed_does_not_come_again_when_its_worker_is_stopped_before_that_is_noted() {
+    let world = World::new("outage-once");
+    let session = world.session().await;
+    let (server, journals) = remote(&world);
+    admin::create(&session, &journals, &"mail".parse().unwrap(), 1, JOURNAL).await.unwrap();
+    world.put_to(&session, "mail-1", &["bad", "good"]).await;
+    let once = |worker: &str| {
+        let mut options = options(worker, &["mail"]);
+        options.ack = Ack::Before;
+        options
+    };
+    let (task, began, go_on) = failing();
+    let worker = world.start_with(&session, once("w1"), task, journals);
+    began.notified().await;
+    server.stop();
+    go_on.notify_one();
+    eventually_async("it has failed", async || {
+        worker.view().await.partitions[0].running.is_empty().then_some(())
+    })
+    .await;
+    tokio::time::timeout(Duration::from_secs(60), worker.abort()).await.expect("it ends");
+    let log = Log::default();
+    let next = world.start(&session, once("w2"), log.task("w2"));
+    world.drained(&session, "mail", 1).await;
+    next.finish().await;
+    assert_eq!(log.bodies(), ["good"]);
 }
