@@ -242,15 +242,9 @@ impl Books {
     /// Says in the journal that the partition is given back: whoever takes it next suspects no more than it is told.
     async fn close(&self, position: MessageId, parting: Parting) -> Result<(), JournalError> {
         let held = (!parting.suspect).then(|| self.state(HELD, None));
-        let states: Vec<_> =
-            held.into_iter().chain(parting.begun.map(|begun| self.attempts(&begun))).collect();
+        let states = held.into_iter().chain(parting.begun.map(|begun| self.attempts(&begun))).collect();
         let moves = self.position(position).into_iter().collect();
-        let commit = Commit { states: states.clone(), moves, ..Commit::default() };
-        match self.commit(commit).await {
-            // It was told of what was recorded before it was to begin, and is given back.
-            Err(JournalError::Backwards { .. }) => self.commit(Commit { states, ..Commit::default() }).await,
-            closed => closed,
-        }
+        self.commit(Commit { states, moves, ..Commit::default() }).await
     }
 }
 

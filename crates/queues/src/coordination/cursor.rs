@@ -52,8 +52,12 @@ pub struct Record {
 }
 
 impl Record {
-    /// Moves it to here, once it is made: back only to give back what was recorded before it was to begin, and has not begun.
+    /// Moves it to here, once it is made.
+    ///
+    /// # Panics
+    /// If that is not forward: what is processed stays so.
     pub fn new(cursor: CursorAt, grant: Grant, position: MessageId) -> Self {
+        assert!(position > cursor.position, "a cursor never goes back");
         Self { cursor, grant, position }
     }
 

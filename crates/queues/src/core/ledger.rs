@@ -42,7 +42,7 @@ pub enum Ack {
     /// It may be handled twice, and is never lost.
     #[default]
     After,
-    /// It may be lost, and is never handled twice.
+    /// It may be lost, and is never handled twice. Each is recorded by itself, right before it begins.
     Before,
 }
 
@@ -98,8 +98,6 @@ pub struct Ledger {
     /// So many messages are handled and recorded one by one: one of them may have ended the owner before us.
     careful: u32,
     closing: bool,
-    /// Not even what was recorded before it was handled is to begin.
-    aborted: bool,
 }
 
 impl Ledger {
@@ -117,7 +115,6 @@ impl Ledger {
             running: Vec::new(),
             careful: 0,
             closing: false,
-            aborted: false,
         }
     }
 
@@ -156,22 +153,31 @@ impl Ledger {
         &self.running
     }
 
-    /// How many of the messages that wait can begin now, at most `batch`.
+    /// How many of the messages that wait can begin now, at most `batch`; see also [`records_first`](Self::records_first).
     pub fn may_begin(&self, waiting: impl Iterator<Item = MessageId>, batch: usize, now: Instant) -> usize {
         if self.standing != Standing::Sure || !self.running.is_empty() {
             return 0;
         }
         match self.ack {
-            Ack::Before if self.aborted => 0,
+            Ack::Before if self.recording.is_some() => 0,
             // What was recorded must be handled, also when we are about to leave: nobody else would.
-            Ack::Before => waiting.take(batch).take_while(|id| *id <= self.confirmed).count(),
-            Ack::After if self.closing => 0,
+            Ack::Before if self.confirmed > self.done => {
+                waiting.take(batch).take_while(|id| *id <= self.confirmed).count()
+            }
+            Ack::Before | Ack::After if self.closing => 0,
+            Ack::Before => waiting.take(batch).count(),
             Ack::After if self.careful > 0 && self.done != self.confirmed => 0,
             Ack::After if self.careful > 0 => waiting.take(batch.min(1)).count(),
             // The record that is due comes first; if one is on its way, it waits for that.
             Ack::After if self.full(now) => 0,
             Ack::After => waiting.take(batch).count(),
         }
+    }
+
+    /// Whether this message, which may begin, has to be recorded before it does. Not earlier: whatever is recorded ahead of its
+    /// turn is lost with us, and the cursor does not go back.
+    pub fn records_first(&self, message: MessageId) -> bool {
+        self.ack == Ack::Before && message > self.confirmed
     }
 
     /// Whether more can begin as soon as a record is stored.
@@ -194,39 +200,39 @@ impl Ledger {
         assert!(self.running.is_sorted(), "in order");
     }
 
-    /// The first so many of what was running are done; the others come again.
-    pub fn finish(&mut self, done: usize, now: Instant) {
+    /// The first so many of what was running are done. Tells how many are behind us; the others come again. What was recorded
+    /// before it began does not come again, however it ended.
+    pub fn finish(&mut self, done: usize, now: Instant) -> usize {
         let running = std::mem::take(&mut self.running);
-        let Some(last) = running[..done].last() else { return };
+        let behind = match self.ack {
+            Ack::After => done,
+            Ack::Before => running.len(),
+        };
+        let Some(last) = running[..behind].last() else { return 0 };
         self.done = *last;
         if self.ack == Ack::Before {
-            return;
+            return behind;
         }
         let done = u32::try_from(done).unwrap_or(u32::MAX);
         self.unrecorded = self.unrecorded.saturating_add(done);
         self.since = self.since.or(Some(now));
         self.careful = self.careful.saturating_sub(done);
+        behind
     }
 
-    /// The record to make now, if there is one: all up to this message.
-    pub fn record_due(&self, waiting: impl Iterator<Item = MessageId>, now: Instant) -> Option<MessageId> {
+    /// The record to make now, if there is one: all up to this message, which is done.
+    pub fn record_due(
+        &self,
+        mut waiting: impl Iterator<Item = MessageId>,
+        now: Instant,
+    ) -> Option<MessageId> {
         if self.standing != Standing::Sure || self.recording.is_some() {
             return None;
         }
-        match self.ack {
-            // What was recorded and has not begun is given back: the next owner handles it.
-            Ack::Before if self.aborted => {
-                Some(self.done).filter(|done| *done < self.confirmed && self.running.is_empty())
-            }
-            Ack::Before => self.claim(waiting),
-            Ack::After => {
-                let mut waiting = waiting;
-                let idle = self.running.is_empty() && waiting.next().is_none();
-                let idle = idle && matches!(self.commit, Commit::Count(_));
-                let due = self.full(now) || idle || self.closing || self.careful > 0;
-                Some(self.done).filter(|_| self.unrecorded > 0 && due)
-            }
-        }
+        let idle = self.running.is_empty() && waiting.next().is_none();
+        let idle = idle && matches!(self.commit, Commit::Count(_));
+        let due = self.full(now) || idle || self.closing || self.careful > 0;
+        Some(self.done).filter(|_| self.unrecorded > 0 && due)
     }
 
     /// When a record will be due, if nothing else happens.
@@ -286,12 +292,6 @@ impl Ledger {
         self.closing = true;
     }
 
-    /// No other message is to begin, not even one that was recorded.
-    pub fn abort(&mut self) {
-        self.closing = true;
-        self.aborted = true;
-    }
-
     /// It is to go on after all.
     pub fn reopen(&mut self) {
         self.closing = false;
@@ -312,17 +312,5 @@ impl Ledger {
             Commit::Count(count) => self.unrecorded >= count.get(),
             Commit::Every(_) => self.record_at().is_some_and(|due| due <= now),
         }
-    }
-
-    /// What to record before it begins.
-    fn claim(&self, waiting: impl Iterator<Item = MessageId>) -> Option<MessageId> {
-        if self.closing || self.confirmed > self.done || !self.running.is_empty() {
-            return None;
-        }
-        let count = match self.commit {
-            Commit::Count(count) => count.get() as usize,
-            Commit::Every(_) => 1,
-        };
-        waiting.take(count).last()
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use menagerie_journal::MessageId;
+use menagerie_journal::{Message, MessageId};
 use menagerie_kernel::recipes::lock::Held;
 use menagerie_znodes::queues::{self, PartitionName};
 use tracing::{info, warn};
@@ -13,9 +13,7 @@ use super::looping::{Course, Loop};
 use super::records::{self, Due};
 use super::view::{LaneView, WorkerView};
 use crate::coordination::claim::{self, Books, Parting};
-use crate::coordination::cursor::Record;
 use crate::core::failure::{Begin, OnFailure, Verdict};
-use crate::core::ledger::Ack;
 use crate::core::turn::Ready;
 use crate::failed;
 use crate::task::{Failed, Work};
@@ -102,22 +100,15 @@ impl Loop {
         if lane.may_end() && (lane.lost || !ours) {
             return self.let_go(partition);
         }
-        // What was recorded before it began and has failed is not given back: it is passed when that is said.
-        let unsaid = lane.noting.is_some() && self.options.ack == Ack::Before;
-        let due = lane.ledger.record_due(lane.cache.iter().map(|message| message.id), now);
-        if let Some(position) = due.filter(|_| !unsaid) {
-            lane.ledger.recording(position);
-            let record = Record::new(lane.cursor.clone(), lane.held.grant(), position);
-            self.records.add(Due { partition: partition.clone(), record, since: now });
+        if let Some(position) = lane.ledger.record_due(lane.waiting(), now) {
+            self.records.add(lane.record(position, now));
         }
-        let waits =
+        let paused =
             self.orders.worker_paused() || self.orders.queue_paused(partition.queue()) || !self.connected;
-        // What was recorded before it was handled has to be handled before it is given back.
-        let paused = waits && ours;
-        if waits || lane.looked {
+        if paused || lane.looked {
             self.turn.looked(partition);
         }
-        if lane.fetching.is_none() && lane.is_low() && !lane.lost && ours && !waits {
+        if lane.fetching.is_none() && lane.is_low() && !lane.lost && ours && !paused {
             let (books, after, looked) = (lane.books.clone(), lane.read, lane.looked);
             let failures = lane.read_failures;
             let (partition, fence) = (partition.clone(), lane.fence());
@@ -177,14 +168,19 @@ impl Loop {
         });
     }
 
-    /// A partition's turn has come.
-    fn begin(&mut self, partition: &PartitionName, now: Instant) {
+    /// A partition's turn has come; or what was to be recorded before it begins is.
+    pub fn begin(&mut self, partition: &PartitionName, now: Instant) {
         let Some(lane) = self.lanes.get_mut(partition) else { return self.turn.ended(partition) };
         let count = lane.ledger.may_begin(lane.waiting(), self.options.batch, now);
         let Some(first) = lane.cache.front().map(|message| message.id).filter(|_| count > 0) else {
             self.turn.ended(partition);
             return;
         };
+        if lane.ledger.records_first(first) {
+            let (due, metrics) = (vec![lane.record(first, now)], self.metrics.clone());
+            self.events.spawn(async move { Event::RecordedFirst(records::make(due, &metrics).await) });
+            return;
+        }
         match lane.tally.begin(first, lane.ledger.is_careful(), &self.options.failure) {
             Begin::Pass => {
                 lane.pass(now);
@@ -195,7 +191,8 @@ impl Loop {
                 self.turn.ended(partition);
                 let error = "every worker that took it has died".to_owned();
                 let failed = Failed { error, output: Vec::new(), retry: false };
-                self.give_up(partition, attempts, failed);
+                let message = lane.cache[0].clone();
+                self.give_up(partition, &message, attempts, failed);
             }
             Begin::Run { attempt, told, store } => {
                 let repeats =
@@ -226,10 +223,9 @@ impl Loop {
         }
     }
 
-    /// The first message that waits has no attempts left.
-    pub fn give_up(&mut self, partition: &PartitionName, attempts: u32, why: Failed) {
+    /// A message has no attempts left.
+    pub fn give_up(&mut self, partition: &PartitionName, message: &Message, attempts: u32, why: Failed) {
         let Some(lane) = self.lanes.get_mut(partition) else { return };
-        let Some(message) = lane.cache.front().cloned() else { return };
         let on_failure = self.options.failure.on_failure;
         let stored = lane.tally.failed(message.id, attempts, Verdict::GiveUp(on_failure));
         warn!(
@@ -244,7 +240,7 @@ impl Loop {
         let (forms, noting) = match on_failure {
             OnFailure::Log => (vec![alone], Noting::Pass(message.id)),
             OnFailure::Stop => (vec![alone], Noting::Stop(why)),
-            OnFailure::Queue => match failed::give_up(&lane.books, partition, &message, &why, &stored) {
+            OnFailure::Queue => match failed::give_up(&lane.books, partition, message, &why, &stored) {
                 Ok(forms) => (forms, Noting::Pass(message.id)),
                 Err(_) => (vec![alone], Noting::Pass(message.id)),
             },

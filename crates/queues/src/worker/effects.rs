@@ -59,6 +59,8 @@ pub enum Event {
     Noted(PartitionName, Fence, Noted),
     /// Records have come back.
     Recorded(Vec<(Due, Recorded)>),
+    /// So have those of messages that begin only then.
+    RecordedFirst(Vec<(Due, Recorded)>),
     /// A partition was given back.
     Released(PartitionName, Result<(), QueueError>),
     /// Journals were told how far we have come, and what waits was asked.

@@ -12,8 +12,9 @@ use tokio::task::AbortHandle;
 
 use super::Options;
 use super::effects::{READ_BYTES, READ_MESSAGES};
+use super::records::Due;
 use crate::coordination::claim::{Books, Claimed};
-use crate::coordination::cursor::CursorAt;
+use crate::coordination::cursor::{CursorAt, Record};
 use crate::core::failure::{Before, Tally};
 use crate::core::ledger::{Ack, Ledger, Recorded, Then};
 use crate::core::turn;
@@ -172,6 +173,13 @@ impl Lane {
         self.running.is_empty() && self.noting.is_none() && self.ledger.may_release()
     }
 
+    /// All up to here is to be recorded.
+    pub fn record(&mut self, position: MessageId, now: Instant) -> Due {
+        self.ledger.recording(position);
+        let record = Record::new(self.cursor.clone(), self.held.grant(), position);
+        Due { partition: self.partition.clone(), record, since: now }
+    }
+
     /// Takes the next messages out of the cache.
     pub fn take(&mut self, count: usize) {
         self.running.extend(self.cache.drain(..count));
@@ -179,13 +187,13 @@ impl Lane {
         self.ledger.begin(self.running.iter().map(|message| message.id));
     }
 
-    /// The first so many are done; the others wait again.
+    /// The first so many are done; the others wait again, unless they must not be handled twice.
     pub fn finish(&mut self, done: usize, now: Instant) {
-        self.ledger.finish(done, now);
-        for message in self.running.drain(..).skip(done).rev() {
+        let behind = self.ledger.finish(done, now);
+        for message in self.running.drain(..).skip(behind).rev() {
             self.cache.push_front(message);
         }
-        if done > 0 {
+        if behind > 0 {
             self.not_before = None;
         }
     }

@@ -184,7 +184,6 @@ impl Loop {
             Order::Abort => {
                 self.end(Ended::Told);
                 for lane in self.lanes.values_mut() {
-                    lane.ledger.abort();
                     lane.stop.send_replace(true);
                 }
             }

@@ -55,7 +55,7 @@ pub struct Options {
     pub concurrency: usize,
     /// Messages that are given to a task together, at most.
     pub batch: usize,
-    /// When what is done is recorded.
+    /// When what is done is recorded; before it begins, it is each message by itself.
     pub commit: Commit,
     /// Whether after it is done, or before it begins.
     pub ack: Ack,
@@ -71,12 +71,13 @@ pub struct Options {
 }
 
 impl Options {
-    /// What can be kept. At most once means one attempt, and one message at a time: of several, some may have been handled
-    /// when one fails.
+    /// What can be kept. At most once means one attempt, and one message at a time, recorded right before it begins: of several,
+    /// some may have been handled when one fails, or none when we end.
     fn consistent(mut self) -> Self {
         if self.ack == Ack::Before {
             self.failure.attempts = NonZeroU32::MIN;
             self.batch = 1;
+            self.commit = Commit::EACH;
         }
         self
     }

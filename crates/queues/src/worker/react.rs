@@ -51,6 +51,11 @@ impl Loop {
                     self.recorded(&due, recorded);
                 }
             }
+            Event::RecordedFirst(records) => {
+                for (due, recorded) in records {
+                    self.recorded_first(&due, recorded);
+                }
+            }
             Event::Released(partition, released) => {
                 self.releasing -= 1;
                 self.stats.released += 1;
@@ -77,6 +82,18 @@ impl Loop {
                 warn!(%partition, %fence, ?recorded, "record not made: the partition is another's");
             }
         }
+    }
+
+    /// A message that had its turn is recorded, and begins: also when we are about to leave, as nobody else will handle it.
+    fn recorded_first(&mut self, due: &Due, recorded: Recorded) {
+        let (partition, fence) = (&due.partition, due.fence());
+        self.recorded(due, recorded);
+        if self.lane(partition, fence).is_some() {
+            return self.begin(partition, Instant::now());
+        }
+        // It was lost, and may be ours again.
+        self.turn.ended(partition);
+        self.touched.insert(partition.clone());
     }
 
     /// The partition, if it is still held as it was when the event's cause began. It is touched.
@@ -150,29 +167,23 @@ impl Loop {
         });
         let total = lane.running.len();
         let done = outcomes.iter().take(total).take_while(|outcome| **outcome == Outcome::Done).count();
-        let first = lane.attempt;
-        // What was stopped may have been handled, and is not to be handled twice.
-        let passed = match outcomes.get(done) {
-            Some(Outcome::Stopped) | None if once => total,
-            Some(_) | None => done,
-        };
-        let stopped = lane.running.get(passed).map(|message| message.id);
-        lane.finish(passed, now);
-        if let Some(message) = stopped
-            && matches!(outcomes.get(done), Some(Outcome::Stopped) | None)
-        {
-            lane.tally.stopped(message, if done == 0 { first } else { 1 });
+        let attempt = if done == 0 { lane.attempt } else { 1 };
+        let stopped = matches!(outcomes.get(done), Some(Outcome::Stopped) | None);
+        let undone = lane.running.get(done).cloned();
+        lane.finish(done, now);
+        if let Some(message) = undone.as_ref().filter(|_| stopped && !once) {
+            lane.tally.stopped(message.id, attempt);
         }
         let lost = lane.lost;
         self.stats.done += done as u64;
         let queue = partition.queue();
         self.metrics.count(queue, Came::Done, done as u64);
-        if passed == total || lost {
+        // What was stopped may have been handled, and is not to be handled twice.
+        let Some(message) = undone.filter(|_| !(lost || once && stopped)) else {
             self.stats.stopped += (total - done) as u64;
             self.metrics.count(queue, Came::Stopped, (total - done) as u64);
             return;
-        }
-        let attempt = if done == 0 { first } else { 1 };
+        };
         let (failure, why) = match outcomes.get(done) {
             Some(Outcome::Failed(why)) if why.retry => (Failure::Retry, Some(failed::short(why))),
             Some(Outcome::Failed(why)) => (Failure::ForGood, Some(failed::short(why))),
@@ -184,7 +195,7 @@ impl Loop {
                 self.metrics.count(queue, Came::Retried, 1);
                 self.try_again(partition, attempt, verdict, now + pause, &why);
             }
-            (Verdict::GiveUp(_), Some(why)) => self.give_up(partition, attempt, why),
+            (Verdict::GiveUp(_), Some(why)) => self.give_up(partition, &message, attempt, why),
             (Verdict::Again | Verdict::Retry(_) | Verdict::GiveUp(_), _) => {
                 // We go on, and have not told it to stop: whatever it was, it must not spin.
                 if let Some(lane) = self.lanes.get_mut(partition) {
@@ -218,38 +229,31 @@ impl Loop {
     }
 
     fn noted(&mut self, partition: &PartitionName, fence: Fence, noted: Noted) {
-        let (now, once) = (Instant::now(), self.options.ack == Ack::Before);
         let Some(lane) = self.lane(partition, fence) else { return };
         let noting = lane.noting.take();
-        let stored = matches!(noted, Noted::Stored);
         match noted {
             Noted::Stored => {}
             Noted::Refused(error) => {
                 warn!(%partition, %error, "what was to be said of a failure was refused: partition lost");
                 return lane.lose();
             }
-            // It comes again, unless it was recorded before it began: then it is passed over, as it must not be handled twice.
-            Noted::Left if !once => return,
-            Noted::Left => {}
+            // It comes again, unless it was recorded before it began.
+            Noted::Left => return,
         }
         match noting {
             Some(Noting::Pass(message)) => {
-                if stored {
-                    lane.tally.gave_up(message);
+                lane.tally.gave_up(message);
+                if lane.lost {
+                    return;
                 }
-                if lane.cache.front().is_some_and(|front| front.id == message) && !lane.lost {
-                    lane.pass(now);
-                    self.stats.given_up += 1;
-                    self.metrics.count(partition.queue(), Came::GivenUp, 1);
+                // What was recorded before it began is behind us already.
+                if lane.cache.front().is_some_and(|front| front.id == message) {
+                    lane.pass(Instant::now());
                 }
+                self.stats.given_up += 1;
+                self.metrics.count(partition.queue(), Came::GivenUp, 1);
             }
-            Some(Noting::Stop(why)) => {
-                // Recorded before it began, it must be passed, or it would be handled again before the end.
-                if once && !lane.lost {
-                    lane.pass(now);
-                }
-                self.end(Ended::Failed(why));
-            }
+            Some(Noting::Stop(why)) => self.end(Ended::Failed(why)),
             Some(Noting::Wait) | None => {}
         }
     }

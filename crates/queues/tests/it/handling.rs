@@ -220,7 +220,7 @@ async fn batches_and_rarer_records_lose_nothing() {
         ("counted", Commit::Count(NonZeroU32::new(10).unwrap()), Ack::After, 1),
         ("timed", Commit::Every(Duration::from_millis(20)), Ack::After, 3),
         ("before", Commit::EACH, Ack::Before, 1),
-        ("ahead", Commit::Count(NonZeroU32::new(10).unwrap()), Ack::Before, 4),
+        ("before-all-the-same", Commit::Count(NonZeroU32::new(10).unwrap()), Ack::Before, 4),
     ] {
         world.create(&session, queue, 2).await;
         world.put(&session, queue, 0..95).await;

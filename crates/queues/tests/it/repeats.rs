@@ -6,8 +6,8 @@ use std::time::Duration;
 use menagerie_kernel::recipes::presence::Presence;
 use menagerie_queues::core::ledger::{Ack, Commit};
 use menagerie_queues::task::{Outcome, Task, Work};
-use menagerie_queues::worker::{Ended, Options};
-use menagerie_testkit::eventually_async;
+use menagerie_queues::worker::{Ended, Options, Order};
+use menagerie_testkit::{OpCode, eventually_async};
 use menagerie_znodes::queues;
 
 use crate::world::{Log, Running, SHORT, World, name, options};
@@ -42,6 +42,11 @@ fn stuck_at(log: &Log, body: &'static str) -> impl Task + use<> {
             vec![Outcome::Done; work.messages.len()]
         }
     }
+}
+
+/// A worker that handles each message once at most.
+fn once(worker: &str) -> Options {
+    Options { ack: Ack::Before, ..options(worker, &["mail"]) }
 }
 
 /// What the next worker is told of the messages, in order.
@@ -143,11 +148,6 @@ async fn at_most_once_what_follows_a_crash_is_at_its_first_run() {
     let session = world.session().await;
     world.create(&session, "mail", 1).await;
     world.put_to(&session, "mail-1", &["1", "2", "3"]).await;
-    let once = |worker: &str| {
-        let mut options = options(worker, &["mail"]);
-        options.ack = Ack::Before;
-        options
-    };
     let log = Log::default();
     let own = world.session().await;
     let worker = world.start(&own, once("w1"), stuck_at(&log, "1"));
@@ -157,17 +157,11 @@ async fn at_most_once_what_follows_a_crash_is_at_its_first_run() {
 }
 
 #[tokio::test]
-async fn at_most_once_who_aborts_begins_nothing_more_and_gives_the_rest_back() {
+async fn at_most_once_who_aborts_begins_nothing_more_and_leaves_the_rest_to_the_next() {
     let world = World::new("once-abort");
     let session = world.session().await;
     world.create(&session, "mail", 1).await;
     world.put_to(&session, "mail-1", &["1", "2", "3", "4", "5", "6"]).await;
-    let once = |worker: &str| {
-        let mut options = options(worker, &["mail"]);
-        options.ack = Ack::Before;
-        options.commit = Commit::Count(NonZeroU32::new(5).unwrap());
-        options
-    };
     let log = Log::default();
     let own = world.session().await;
     let worker = world.start(&own, once("w1"), stuck_at(&log, "1"));
@@ -175,6 +169,31 @@ async fn at_most_once_who_aborts_begins_nothing_more_and_gives_the_rest_back() {
     ended(worker).await;
     assert_eq!(log.bodies(), ["1"]);
     assert_eq!(told_next(&world, once("w2")).await, [1; 5]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn at_most_once_what_is_being_recorded_when_its_worker_is_told_to_end_is_handled() {
+    for order in [Order::Finish, Order::Abort] {
+        let world = World::new("once-end");
+        let session = world.session().await;
+        world.create(&session, "mail", 1).await;
+        // Long: what is held back here are heartbeats, too.
+        let (own, proxy) = world.troubled(PATIENCE).await;
+        let log = Log::default();
+        let worker = world.start(&own, once("w1"), log.task("w1"));
+        worker.has(1).await;
+        proxy.hold_requests_after(0, OpCode::Multi);
+        world.put_to(&session, "mail-1", &["1", "2"]).await;
+        eventually_async("it is being recorded", async || proxy.holds_requests().then_some(())).await;
+        worker.orders.send(order).await.unwrap();
+        let view = worker.view().await;
+        assert_eq!((view.stats.records, log.bodies().len()), (0, 0), "not yet");
+        proxy.heal();
+        let ended = tokio::time::timeout(PATIENCE, worker.run).await;
+        assert_eq!(ended.expect("it ends").unwrap().unwrap(), Ended::Told);
+        assert_eq!(log.bodies(), ["1"]);
+        assert_eq!(told_next(&world, once("w2")).await, [1]);
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -38,7 +38,8 @@ pub struct OptionArgs {
     /// When what is done is recorded: `each` message, every N messages, or after a time such as 50ms [default: each].
     #[arg(long, value_name = "each|N|TIME", value_parser = worker::commit)]
     commit: Option<Commit>,
-    /// Record a message when it is done, so that it may be handled twice, or before it begins, so that it may be lost.
+    /// Record a message when it is done, so that it may be handled twice, or right before it begins, each by itself, so that
+    /// it may be lost.
     #[arg(long, value_enum, default_value_t = AckArg::After)]
     ack: AckArg,
     /// Give a task up to N messages at once [default: 1].
@@ -92,11 +93,13 @@ impl OptionArgs {
             ..usual
         };
         if options.ack == Ack::Before
-            && (options.batch > 1 || self.attempts.is_some_and(|many| many.get() > 1))
+            && (options.batch > 1
+                || options.commit != Commit::EACH
+                || self.attempts.is_some_and(|many| many.get() > 1))
         {
             return Err(CliError::Usage {
-                what: "--ack before means one attempt, and one message at a time".to_owned(),
-                help: "leave out --attempts and --batch, or --ack before".to_owned(),
+                what: "--ack before means one attempt, and one message at a time, recorded right before it begins: what is recorded ahead is lost when the worker dies".to_owned(),
+                help: "leave out --attempts, --batch and --commit, or --ack before; if the configuration sets them, say --batch 1 --commit each".to_owned(),
             });
         }
         Ok(options)
@@ -118,4 +121,39 @@ impl OptionArgs {
 
 fn pick<T: Clone>(flag: Option<T>, file: &Option<Chosen<T>>, usual: T) -> T {
     flag.or_else(|| file.as_ref().map(|chosen| chosen.value.clone())).unwrap_or(usual)
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+
+    use super::*;
+    use crate::config::Origin;
+
+    #[derive(Debug, clap::Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: OptionArgs,
+    }
+
+    fn understood(line: &str, file: &WorkerSettings) -> Result<Options, CliError> {
+        Line::parse_from(line.split(' ')).args.options(&[], file)
+    }
+
+    #[test]
+    fn at_most_once_is_refused_with_what_would_lose_more() {
+        let file = WorkerSettings::default();
+        for more in ["", " --commit each", " --commit 1", " --attempts 1", " --batch 1"] {
+            assert!(understood(&format!("worker --ack before{more}"), &file).is_ok(), "{more}");
+        }
+        for more in ["--commit 10", "--commit 50ms", "--attempts 2", "--batch 2"] {
+            assert!(understood(&format!("worker --ack after {more}"), &file).is_ok(), "{more}");
+            let refused = understood(&format!("worker --ack before {more}"), &file);
+            assert!(matches!(refused, Err(CliError::Usage { .. })), "{more}");
+        }
+        let tens = Chosen { value: Commit::Count(NonZeroU32::new(10).unwrap()), origin: Origin::Default };
+        let file = WorkerSettings { commit: Some(tens), ..file };
+        assert!(understood("worker --ack before", &file).is_err());
+        assert!(understood("worker --ack before --commit each", &file).is_ok());
+    }
 }

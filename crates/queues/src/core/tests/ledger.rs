@@ -145,23 +145,40 @@ fn of_a_batch_the_longest_done_beginning_is_recorded() {
     assert_eq!(ledger.may_begin(ids(3..=9), 4, now), 4);
 }
 
+/// Records the message whose turn it is, which has to be done before it begins.
+fn record_first(ledger: &mut Ledger, message: MessageId) {
+    assert!(ledger.records_first(message));
+    ledger.recording(message);
+}
+
 #[test]
-fn before_it_is_recorded_nothing_begins_when_a_message_may_be_handled_once_at_most() {
+fn a_message_that_may_be_handled_once_at_most_is_recorded_when_its_turn_has_come_and_begins_then() {
     let now = Instant::now();
-    let mut ledger = Ledger::new(id(0), count(2), Ack::Before);
-    assert_eq!(ledger.may_begin(ids(1..=9), 1, now), 0);
-    assert_eq!(ledger.record_due(ids(1..=9), now), Some(id(2)));
-    ledger.recording(id(2));
-    assert_eq!(ledger.may_begin(ids(1..=9), 1, now), 0);
-    assert_eq!(ledger.recorded(Recorded::Confirmed), Then::GoOn);
-    ledger.begin([id(1)]);
+    let mut ledger = Ledger::new(id(0), Commit::EACH, Ack::Before);
+    assert_eq!((ledger.may_begin(ids(1..=9), 1, now), ledger.record_due(ids(1..=9), now)), (1, None));
+    record_first(&mut ledger, id(1));
+    assert_eq!(ledger.may_begin(ids(1..=9), 1, now), 0, "it is not recorded yet");
     ledger.close();
-    ledger.finish(1, now);
+    assert!(!ledger.may_release());
+    assert_eq!(ledger.recorded(Recorded::Confirmed), Then::GoOn);
     assert!(!ledger.may_release(), "what was recorded has to be handled: nobody else would");
-    assert_eq!((ledger.may_begin(ids(2..=9), 5, now), ledger.record_due(ids(2..=9), now)), (1, None));
-    ledger.begin([id(2)]);
-    ledger.finish(1, now);
+    assert_eq!(ledger.may_begin(ids(1..=9), 5, now), 1);
+    assert!(!ledger.records_first(id(1)));
+    ledger.begin([id(1)]);
+    assert_eq!(ledger.finish(0, now), 1, "however it ended");
     assert!(ledger.may_release());
+    assert_eq!((ledger.may_begin(ids(2..=9), 1, now), ledger.record_due(ids(2..=9), now)), (0, None));
+}
+
+#[test]
+fn what_could_not_be_recorded_does_not_begin_when_it_may_be_handled_once_at_most() {
+    let now = Instant::now();
+    for outcome in [Recorded::Refused, Recorded::Unknown] {
+        let mut ledger = Ledger::new(id(0), Commit::EACH, Ack::Before);
+        record_first(&mut ledger, id(1));
+        assert_eq!(ledger.recorded(outcome), Then::Stop);
+        assert_eq!(ledger.may_begin(ids(1..=9), 1, now), 0);
+    }
 }
 
 #[test]
@@ -194,25 +211,6 @@ fn the_careful_while_is_as_long_as_what_batches_may_have_begun() {
         }
         assert!(!ledger.is_careful());
     }
-}
-
-#[test]
-fn what_was_recorded_and_has_not_begun_is_given_back_by_who_aborts() {
-    let now = Instant::now();
-    let mut ledger = Ledger::new(id(0), count(3), Ack::Before);
-    ledger.recording(ledger.record_due(ids(1..=9), now).unwrap());
-    assert_eq!(ledger.recorded(Recorded::Confirmed), Then::GoOn);
-    ledger.begin([id(1)]);
-    ledger.abort();
-    assert_eq!(ledger.record_due(ids(2..=9), now), None, "it runs");
-    ledger.finish(1, now);
-    assert_eq!(ledger.may_begin(ids(2..=9), 1, now), 0);
-    assert!(!ledger.may_release());
-    assert_eq!(ledger.record_due(ids(2..=9), now), Some(id(1)));
-    ledger.recording(id(1));
-    assert_eq!(ledger.recorded(Recorded::Confirmed), Then::GoOn);
-    assert_eq!((ledger.confirmed(), ledger.may_release()), (id(1), true));
-    assert_eq!(ledger.record_due(ids(2..=9), now), None);
 }
 
 /// One step of a worker with its partition.
@@ -252,7 +250,8 @@ fn rules() -> impl Strategy<Value = Commit> {
 
 proptest! {
     /// Whatever happens in whatever order: the cursor only moves forward and never beyond what is done; messages are begun
-    /// in order; and by number, what a crash repeats is bounded by two records' worth of batches.
+    /// in order; and by number, what a crash repeats is bounded by two records' worth of batches. At most once: nothing begins
+    /// that is not behind the cursor, or has begun before; one that is recorded and has not begun can, and no more than that.
     #[test]
     fn nothing_is_passed_over_and_little_is_repeated(
         steps in steps(), commit in rules(), before in any::<bool>(), careful in any::<bool>(), batch in 1_usize..4,
@@ -263,7 +262,7 @@ proptest! {
             ledger = ledger.carefully(batch);
         }
         let (mut now, mut last, mut cursor) = (Instant::now(), 0_u64, 0_u64);
-        let mut on_its_way = None;
+        let (mut on_its_way, mut latest) = (None, 0_u64);
         for step in steps {
             let behind = ledger.done().0.0;
             let waiting = ids(behind + 1..=last);
@@ -273,7 +272,14 @@ proptest! {
                 Step::Close => ledger.close(),
                 Step::Begin(wish) => {
                     let room = ledger.may_begin(waiting.clone(), wish.min(batch), now);
-                    if room > 0 {
+                    let next = id(behind + 1);
+                    if room > 0 && ledger.records_first(next) {
+                        prop_assert!(next.0.0 > cursor, "forward");
+                        ledger.recording(next);
+                        on_its_way = Some(next.0.0);
+                    } else if room > 0 {
+                        prop_assert!(ack == Ack::After || next.0.0 > latest, "once");
+                        latest = behind + room as u64;
                         ledger.begin(waiting.take(room));
                     }
                 }
@@ -304,8 +310,12 @@ proptest! {
             let begun = ledger.running().last().map_or(ledger.done().0.0, |id| id.0.0);
             match ack {
                 Ack::After => prop_assert!(cursor <= ledger.done().0.0),
-                // At most once: whatever has begun is behind the cursor.
-                Ack::Before => prop_assert!(begun <= cursor),
+                Ack::Before => {
+                    prop_assert!(begun <= cursor && cursor <= begun + 1);
+                    let waits = begun < cursor && on_its_way.is_none();
+                    let waiting = ids(begun + 1..=last);
+                    prop_assert!(!waits || ledger.may_begin(waiting, 1, now) == 1 && !ledger.may_release());
+                }
             }
             if let (Ack::After, Commit::Count(count)) = (ack, commit) {
                 let most = 2 * (u64::from(count.get()) - 1 + batch as u64);
