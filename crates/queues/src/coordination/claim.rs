@@ -8,10 +8,10 @@ use menagerie_journal::{
     Batch, Commit, Consumer, Fence, Journal, JournalError, MessageId, Move, PartitionId, PartitionStats,
     Read, Remedy, StateWrite, Ticks, Topic,
 };
-use menagerie_kernel::Session;
 use menagerie_kernel::recipes::grant::Grant;
 use menagerie_kernel::recipes::lock::{Held, Lock};
 use menagerie_kernel::session::Change;
+use menagerie_kernel::{CallError, Session, retry};
 use menagerie_znodes::Name;
 use menagerie_znodes::queues::{self, PartitionName, QueueName};
 use tracing::{debug, warn};
@@ -33,6 +33,9 @@ const ATTEMPTS: &[u8] = b"attempts";
 /// Pauses between attempts to reach a journal that is down. It may be away for an upgrade: nobody leaves for that.
 const JOURNAL_PAUSE: Duration = Duration::from_millis(100);
 const JOURNAL_PAUSE_MAX: Duration = Duration::from_secs(5);
+
+/// Between looks for a partition that is not there.
+const GONE_PAUSE: Duration = Duration::from_secs(1);
 
 /// The topic that holds a queue's messages.
 pub fn topic(queue: &QueueName) -> Result<Topic, QueueError> {
@@ -120,7 +123,10 @@ async fn open(
     written: &mut Option<Written>,
 ) -> Result<Claim, QueueError> {
     let term = held.term().patient();
-    let Some(cursor) = CursorAt::read(&term, partition).await? else { return Ok(Claim::Gone) };
+    let Some(cursor) = CursorAt::read(&term, partition).await? else {
+        forget(held, partition);
+        return Ok(Claim::Gone);
+    };
     let queue = partition.queue();
     let name = match catalogue::settings(&term, queue).await? {
         Some((settings, _)) => settings.journal,
@@ -154,6 +160,33 @@ async fn open(
     patiently(partition, || books.write(HELD, Some(fence.to_string().into_bytes()))).await?;
     let partition = partition.clone();
     Ok(Claim::Ours(Box::new(Claimed { partition, held, cursor, books, attempts, before, follows })))
+}
+
+/// Releases the lock of a partition that does not exist, and removes the directory that contending for it has made again,
+/// unless somebody else contends: who is the last finds the same. Whoever contends for one that is made anew while we do so
+/// makes the directory once more; an empty one that a crash leaves is in nobody's way.
+fn forget(held: Held, partition: &PartitionName) {
+    let (term, lock) = (held.term().patient(), queues::lock(partition));
+    held.term().clone().in_background(async move {
+        let _ = held.release().await;
+        match retry::delete(&term, lock.path()).await {
+            Ok(()) | Err(CallError::NotEmpty { .. }) => {}
+            Err(error) => debug!(path = lock.path(), %error, "the directory of a lock is left"),
+        }
+    });
+}
+
+/// Waits until a partition that does not exist may have been made, without contending for it.
+pub async fn made(session: &Session, partition: &PartitionName) {
+    let cursor = queues::cursor(partition);
+    loop {
+        // Not a watch for existence: it would stay with the server for ever.
+        tokio::time::sleep(GONE_PAUSE).await;
+        match session.term().stat(cursor.path()).await {
+            Ok(None) => {}
+            Ok(Some(_)) | Err(_) => return,
+        }
+    }
 }
 
 /// Asks a journal until it answers.

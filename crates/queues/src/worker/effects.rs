@@ -34,8 +34,6 @@ const READ_PAUSE_MAX: Duration = Duration::from_secs(5);
 
 /// After a claim that failed.
 const CLAIM_PAUSE: Duration = Duration::from_secs(5);
-/// After a claim of a partition that is not there.
-const GONE_PAUSE: Duration = Duration::from_secs(1);
 
 /// After a note that the journal has refused.
 const NOTE_PAUSE: Duration = Duration::from_secs(1);
@@ -92,7 +90,7 @@ pub async fn claim(
             Ok(Claim::Ours(claimed)) => return claimed,
             Ok(Claim::Gone) => {
                 info!(%partition, "partition does not exist any more");
-                tokio::time::sleep(GONE_PAUSE).await;
+                claim::made(session, partition).await;
             }
             Err(error) => {
                 error!(%partition, %error, "partition cannot be taken; trying again");

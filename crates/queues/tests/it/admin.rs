@@ -133,6 +133,11 @@ async fn a_queue_that_is_taken_away_is_worked_on_by_nobody() {
     let gone = admin::delete(&session, &world.journals(), &queue("mail")).await;
     assert_eq!(gone, Err(QueueError::NoQueue { queue: queue("mail") }));
     assert_eq!(session.term().children(queues::cursors().path()).await.unwrap().len(), 2);
+    // Its worker has contended for it again before it knew.
+    eventually_async("its locks are gone", async || {
+        (session.term().children(queues::locks().path()).await.unwrap().len() == 2).then_some(())
+    })
+    .await;
     world.put(&session, "other", 0..4).await;
     world.drained(&session, "other", 2).await;
     // A queue of the same name begins anew.

@@ -48,7 +48,7 @@ const LOCK: Entry = Entry {
     payload: "nothing: its children contend as kazoo's lock does, each with its worker's name",
     written_by: "the first worker that wants the partition",
     guarded_by: "being a lock",
-    deleted_by: "`queue delete`",
+    deleted_by: "`queue delete`; a worker that finds nothing to handle behind it",
     seed: "000: `/queue-locks/<queue>-<partition>`, a lock of zktools",
 };
 
