@@ -68,11 +68,6 @@ pub async fn acquire(
         let term = session.term();
         let contest = Contest { session, term: term.patient(), name, request, tried: &tried };
         match contest.run(&mut tell).await {
-            Ok(held) => match held.trusted().await {
-                Ok(()) => return Ok(held),
-                Err(CallError::Expired) => drop(session.term_after(&term).await?),
-                Err(error) => return Err(error.into()),
-            },
             // The place in the queue went with the session: at the back again, in the next one.
             Err(SlotsError::Call(CallError::Expired)) => drop(session.term_after(&term).await?),
             outcome => return outcome,
@@ -98,9 +93,8 @@ pub async fn try_acquire(
             },
             Decision::Queue | Decision::Wait(_) | Decision::Again => return Ok(None),
         };
-        if let Some(held) = held {
-            held.trusted().await?;
-            return Ok(Some(held));
+        if held.is_some() {
+            return Ok(held);
         }
     }
 }

@@ -159,7 +159,9 @@ impl Contest<'_> {
         let outcome = outcome.map(|done| done.created);
         history::trim_if_due(&self.term, self.name, &outcome);
         match (committed(outcome)?, zxid) {
-            (Commit::Done, Some(zxid)) => Ok(Some(entering.done(&self.term, &self.term, zxid, snapshot))),
+            (Commit::Done, Some(zxid)) => {
+                Ok(Some(entering.done(&self.term, &self.term, zxid, snapshot).await?))
+            }
             (Commit::Stale, _) => {
                 entering.never();
                 Ok(None)
@@ -176,7 +178,9 @@ impl Contest<'_> {
                         entering.never();
                         Err(CallError::Expired.into())
                     }
-                    Some((term, stat)) => Ok(Some(entering.done(&self.term, &term, stat.czxid, snapshot))),
+                    Some((term, stat)) => {
+                        Ok(Some(entering.done(&self.term, &term, stat.czxid, snapshot).await?))
+                    }
                     None => {
                         self.tried.add(&id);
                         entering.never();
@@ -205,7 +209,8 @@ async fn ticket_stat(session: &Session, path: &str) -> Result<Option<(Term, Stat
     }
 }
 
-/// An admission whose outcome is not known yet. Dropped then, what was admitted after all is given back.
+/// An admission whose outcome is not known yet, or that nobody can rely upon yet. Dropped then, what was admitted after all is
+/// given back.
 struct Entering {
     held: Option<Held>,
 }
@@ -216,12 +221,22 @@ impl Entering {
         Self { held: Some(Held::unsure(session, name, number, ticket, holder.clone())) }
     }
 
-    /// It was given in the term `made_in`, as `term` has seen.
-    fn done(mut self, made_in: &Term, term: &Term, zxid: i64, snapshot: &Snapshot) -> Held {
-        let held = self.held.take().expect("it is taken once");
-        held.confirmed(made_in, term, zxid, snapshot)
+    /// It was given in the term `made_in`, as `term` has seen. It is ours when the lease clock stands behind it.
+    async fn done(
+        mut self,
+        made_in: &Term,
+        term: &Term,
+        zxid: i64,
+        snapshot: &Snapshot,
+    ) -> Result<Held, CallError> {
+        let held = self.held.take().expect("it is taken once").confirmed(made_in, term, zxid, snapshot);
+        self.held = Some(held.clone());
+        held.trusted().await?;
+        self.never();
+        Ok(held)
     }
 
+    /// There is nothing to give back.
     fn never(mut self) {
         self.held = None;
     }

@@ -1,6 +1,7 @@
 //! Lost replies and lost connections: nothing is held twice, nothing is held by nobody.
 
-use menagerie_slots::{SlotsError, acquire, admin};
+use menagerie_kernel::session::{Role, State};
+use menagerie_slots::{Request, SlotsError, acquire, admin};
 use menagerie_testkit::{OpCode, Proxy, eventually_async};
 use menagerie_znodes::slots::Frozen;
 
@@ -45,6 +46,26 @@ async fn release_of_what_was_just_taken_needs_no_look() {
     held.release().await.unwrap();
     assert_eq!((proxy.requests_of(OpCode::Sync), proxy.requests_of(OpCode::MultiRead)), (0, 0));
     assert!(world.snapshot(&world.session().await).await.alive.is_empty(), "nor is a sign of life left");
+}
+
+#[tokio::test]
+async fn who_gives_up_before_its_lease_can_be_relied_upon_leaves_nothing() {
+    let world = World::new("untrusted", 1).await;
+    let other = world.session().await;
+    // The lease clock of a session that only looks does not go on: what it holds can never be relied upon.
+    let session = world.session_as(Role::Observer).await;
+    let term = session.term();
+    term.lapsed().await;
+    let (pool, request) = (world.pool.clone(), Request { ephemeral: true, ..request("a") });
+    let asking = session.clone();
+    let acquiring = tokio::spawn(async move { acquire(&asking, &pool, &request, |_| {}).await });
+    eventually_async("it is in", async || (world.holders(&other).await == ["a"]).then_some(())).await;
+    assert!(!acquiring.is_finished());
+    acquiring.abort();
+    eventually_async("it has left", async || world.holders(&other).await.is_empty().then_some(())).await;
+    let left = world.snapshot(&other).await;
+    assert!(left.tickets.is_empty() && left.alive.is_empty() && left.queue.is_empty());
+    assert_ne!(*term.state().borrow(), State::Lost, "nor has its session ended");
 }
 
 #[tokio::test]

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use menagerie_kernel::session::Role;
 use menagerie_kernel::{Config, Session};
 use menagerie_slots::core::Local;
 use menagerie_slots::{Held, Request, SlotsError, Snapshot, acquire, admin, identity};
@@ -27,8 +28,12 @@ impl World {
     }
 
     pub async fn session(&self) -> Session {
+        self.session_as(Role::Owner).await
+    }
+
+    pub async fn session_as(&self, role: Role) -> Session {
         let mut config = Config::new(ensemble().connect_string() + &self.path, "/menagerie");
-        config.timeout = LONG;
+        (config.role, config.timeout) = (role, LONG);
         Session::connect(config).await.unwrap()
     }
 
