@@ -1,0 +1,200 @@
+//! What znodes of slots say.
+
+use serde::{Deserialize, Serialize};
+
+use crate::payload::{Json, Payload, PayloadError};
+
+/// What a pool is now.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Pool {
+    /// How many may be in at a time.
+    pub max: u32,
+    /// How many were in after the last admission.
+    pub count: u32,
+    /// Nobody new gets in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub frozen: Option<Frozen>,
+}
+
+impl Json for Pool {
+    const WHAT: &'static str = "a pool of slots";
+}
+
+/// An emergency stop.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Frozen {
+    /// Who pulled it.
+    pub by: String,
+    /// Why.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// Running commands are asked to end, too.
+    #[serde(default)]
+    pub tell: bool,
+}
+
+/// A process, told from any other that ever had its number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Process {
+    /// Its number.
+    pub pid: u32,
+    /// When it started, in clock ticks since boot.
+    pub started: u64,
+}
+
+/// Who holds a slot. What a seed's script wrote has a name only.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Holder {
+    /// The name that it holds by: the host's, unless told otherwise.
+    pub holder: String,
+    /// The host that it runs on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host: Option<String>,
+    /// That host's machine id: two hosts may have one name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub machine_id: Option<String>,
+    /// That host's boot: another one means that nothing of before runs any more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub boot_id: Option<String>,
+    /// The pid namespace that the numbers below belong to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pid_namespace: Option<u64>,
+    /// The process that holds it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub process: Option<Process>,
+    /// The guard of what it runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub guard: Option<Process>,
+    /// The user who started it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub who: Option<String>,
+    /// Why.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// What it runs.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub command: Vec<String>,
+    /// Since when, by the host's clock, in ms; ages are counted by the server's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub since_ms: Option<u64>,
+    /// What it holds it by; a seed's script has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ticket: Option<String>,
+    /// It ends with its session.
+    #[serde(default)]
+    pub ephemeral: bool,
+}
+
+impl Payload for Holder {
+    fn encode(&self) -> Vec<u8> {
+        serde_json::to_vec(self).expect("it has string keys and nothing that can fail")
+    }
+
+    /// JSON if it looks like it; any other text is the name of whoever wrote it.
+    fn decode(data: &[u8]) -> Result<Self, PayloadError> {
+        let expected = "the holder of a slot";
+        let text =
+            std::str::from_utf8(data).map_err(|source| PayloadError { expected, source: source.into() })?;
+        if text.trim_start().starts_with('{') {
+            return serde_json::from_str(text)
+                .map_err(|source| PayloadError { expected, source: source.into() });
+        }
+        Ok(Self { holder: text.trim().to_owned(), ..Self::default() })
+    }
+}
+
+/// Who waits for a slot.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Waiter {
+    /// The name that it will hold by.
+    pub holder: String,
+    /// Where it runs.
+    pub host: String,
+    /// What it is.
+    pub pid: u32,
+    /// The user who started it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub who: Option<String>,
+    /// Why.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// It has no session and must ask again within 10 minutes.
+    #[serde(default)]
+    pub polling: bool,
+}
+
+impl Json for Waiter {
+    const WHAT: &'static str = "a waiter for a slot";
+}
+
+/// What can happen in a pool.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum What {
+    /// The pool was created.
+    Created,
+    /// Somebody was admitted.
+    Acquired,
+    /// A later run of the holder took its slot over.
+    Resumed,
+    /// The holder gave it back.
+    Released,
+    /// Somebody else gave it back.
+    Forced,
+    /// The maximum was changed.
+    SetMax,
+    /// Emergency stop.
+    Frozen,
+    /// Its end.
+    Thawed,
+}
+
+/// One thing that happened.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Event {
+    /// What it was.
+    pub what: What,
+    /// To which slot.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slot: Option<u32>,
+    /// Of whom.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub holder: Option<String>,
+    /// Who did it.
+    pub by: String,
+    /// Why, or the new maximum.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub detail: Option<String>,
+}
+
+impl Json for Event {
+    const WHAT: &'static str = "an entry of a pool's history";
+}
+
+/// Why a host queues itself up no more.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Disarmed {
+    /// What it has done.
+    pub reason: String,
+}
+
+impl Json for Disarmed {
+    const WHAT: &'static str = "a disarmed watchdog";
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_script_wrote_is_the_holders_name() {
+        let holder = Holder::decode(b"web-17.example.org\n").unwrap();
+        assert_eq!((holder.holder.as_str(), holder.ticket), ("web-17.example.org", None));
+    }
+
+    #[test]
+    fn holder_survives_being_stored() {
+        let holder = Holder { holder: "a".to_owned(), ticket: Some("t".to_owned()), ..Holder::default() };
+        assert_eq!(Holder::decode(&holder.encode()).unwrap(), holder);
+    }
+}
