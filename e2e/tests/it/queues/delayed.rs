@@ -53,6 +53,12 @@ fn delayed_messages_are_listed_and_cancelled() {
     assert_eq!((&list[0]["id"], &list[1]["id"]), (&put[0].as_str().into(), &put[2].as_str().into()));
     assert_eq!(user.json(&["queue", "cancel", "mail", "--all"]), json!({"queue": "mail", "cancelled": 2}));
     assert_eq!(fleet.show("mail")["delayed"], 0);
+    // Purging is for what has come, unless it is told otherwise.
+    user.ok(&["queue", "put", "mail", "now"]);
+    user.ok(&["queue", "put", "mail", "never", "--delay", "1h"]);
+    let purged = user.json(&["queue", "purge", "mail", "--delayed"]);
+    assert_eq!(purged, json!({"queue": "mail", "forgotten": 1, "cancelled": 1}));
+    assert_eq!((fleet.lag("mail"), &fleet.show("mail")["delayed"]), (0, &0.into()));
 }
 
 #[test]

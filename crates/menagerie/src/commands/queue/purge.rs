@@ -6,16 +6,20 @@ use menagerie_znodes::queues::QueueName;
 use serde_json::json;
 
 use super::desk::DeskArgs;
-use super::failed;
+use super::{delayed, failed};
 use crate::exit::CliError;
 use crate::output::{FormatArg, count};
+use crate::progress::Meter;
 
 /// Forget every message of a queue, handled or not. Some that a worker has read ahead may still be handled; those that are
-/// not due yet stay (`queue cancel NAME --all`).
+/// not due yet stay, unless they are to go, too.
 #[derive(Debug, Args)]
 pub struct Purge {
     /// Which queue.
     queue: QueueName,
+    /// Those that are not due yet, too: as `queue cancel NAME --all` takes them back.
+    #[arg(long)]
+    delayed: bool,
     #[command(flatten)]
     format: FormatArg,
 }
@@ -24,10 +28,27 @@ impl Purge {
     /// Forgets them.
     pub fn run(self, desk: DeskArgs) -> Result<(), CliError> {
         desk.change(async |desk| {
+            // First: one that becomes due meanwhile is a message then, and goes with the others.
+            let cancelled = match self.delayed {
+                true => {
+                    let mut meter = Meter::new();
+                    let delayed = delayed::open(desk, &self.queue, None).await?;
+                    let cancelled =
+                        delayed.cancel_all(|cancelled| meter.show("cancelled", cancelled, None)).await;
+                    Some(cancelled.map_err(delayed::doing(&self.queue))?)
+                }
+                false => None,
+            };
             let purged = admin::purge(&desk.session, &desk.journals, &self.queue).await;
             let messages = purged.map_err(failed(format!("purge queue {}", self.queue)))?;
             let text = format!("{} of queue {} forgotten", count(messages, "message"), self.queue);
-            self.format.tell(&text, &json!({ "queue": self.queue, "forgotten": messages }))
+            match cancelled {
+                None => self.format.tell(&text, &json!({ "queue": self.queue, "forgotten": messages })),
+                Some(cancelled) => self.format.tell(
+                    &format!("{text}, and {} cancelled", count(cancelled, "delayed message")),
+                    &json!({ "queue": self.queue, "forgotten": messages, "cancelled": cancelled }),
+                ),
+            }
         })
     }
 }
