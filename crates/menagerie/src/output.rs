@@ -150,6 +150,33 @@ pub fn from_stdout(source: io::Error) -> CliError {
     }
 }
 
+/// What is shown on a line of its own.
+pub trait Row: Serialize {
+    /// What the columns are called.
+    const HEADS: &[&str];
+    /// What is shown when there is none, instead of the heads.
+    const NONE: Option<&str> = None;
+
+    /// One for each column.
+    fn cells(&self) -> Vec<String>;
+}
+
+/// Many of them: to people a table, to programs a list.
+#[derive(Debug, Serialize)]
+#[serde(transparent)]
+pub struct Rows<T>(pub Vec<T>);
+
+impl<T: Row> Show for Rows<T> {
+    fn show(&self) -> String {
+        if let Some(none) = T::NONE.filter(|_| self.0.is_empty()) {
+            return format!("{none}\n");
+        }
+        let mut table = Table::new(T::HEADS.iter().copied());
+        self.0.iter().for_each(|row| table.row(row.cells()));
+        table.text()
+    }
+}
+
 /// Rows of text in aligned columns.
 #[derive(Debug, Default)]
 pub struct Table {
@@ -193,5 +220,25 @@ mod tests {
         table.row(["a".to_owned(), "12".to_owned()]);
         table.row(["längere".to_owned(), String::new()]);
         assert_eq!(table.text(), "NAME     BYTES\na        12\nlängere\n");
+    }
+
+    #[test]
+    fn rows_are_a_table_to_people_and_a_list_to_programs() {
+        #[derive(Serialize)]
+        struct One(u32);
+        impl Row for One {
+            const HEADS: &[&str] = &["NUMBER"];
+            const NONE: Option<&str> = Some("no numbers");
+
+            fn cells(&self) -> Vec<String> {
+                vec![self.0.to_string()]
+            }
+        }
+        let rows = Rows(vec![One(7), One(8)]);
+        assert_eq!(
+            (rows.show(), json(&rows, serde_json::to_string).unwrap()),
+            ("NUMBER\n7\n8\n".into(), "[7,8]\n".into())
+        );
+        assert_eq!(Rows::<One>(Vec::new()).show(), "no numbers\n");
     }
 }

@@ -12,7 +12,7 @@ use super::desk::{Desk, DeskArgs};
 use super::message::{Body, shortened};
 use crate::clock;
 use crate::exit::CliError;
-use crate::output::{FormatArg, Show, Table};
+use crate::output::{FormatArg, Row, Rows};
 
 /// Show the messages that are not due yet, the next one first.
 #[derive(Debug, Args)]
@@ -44,10 +44,6 @@ struct View {
     due_at: Ticks,
 }
 
-#[derive(Debug, Serialize)]
-#[serde(transparent)]
-struct Views(Vec<View>);
-
 impl View {
     fn of(delayed: &DelayedMessage) -> Self {
         Self {
@@ -62,22 +58,18 @@ impl View {
     }
 }
 
-impl Show for Views {
-    fn show(&self) -> String {
-        if self.0.is_empty() {
-            return "no message is delayed\n".to_owned();
-        }
-        let mut table = Table::new(["DUE", "ID", "PARTITION", "BYTES", "BODY"]);
-        for view in &self.0 {
-            table.row([
-                utc(view.due_at),
-                view.id.clone(),
-                view.partition.to_string(),
-                view.bytes.to_string(),
-                shortened(&view.body.line()),
-            ]);
-        }
-        table.text()
+impl Row for View {
+    const HEADS: &[&str] = &["DUE", "ID", "PARTITION", "BYTES", "BODY"];
+    const NONE: Option<&str> = Some("no message is delayed");
+
+    fn cells(&self) -> Vec<String> {
+        vec![
+            utc(self.due_at),
+            self.id.clone(),
+            self.partition.to_string(),
+            self.bytes.to_string(),
+            shortened(&self.body.line()),
+        ]
     }
 }
 
@@ -93,7 +85,7 @@ impl Delayed {
         desk.look(async |desk| {
             let delayed = open(desk, &self.queue, self.partition).await?;
             let found = delayed.next(self.limit).await.map_err(doing(&self.queue))?;
-            self.format.print(&Views(found.iter().map(View::of).collect()))
+            self.format.print(&Rows(found.iter().map(View::of).collect()))
         })
     }
 }

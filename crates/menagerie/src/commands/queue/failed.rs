@@ -11,7 +11,7 @@ use super::desk::{Desk, DeskArgs};
 use super::message::{Body, SHOWN, shortened};
 use crate::commands::slots::told;
 use crate::exit::CliError;
-use crate::output::{FormatArg, Show, Table};
+use crate::output::{FormatArg, Row, Rows};
 
 /// Messages asked for at once.
 pub const BATCH: u32 = 1000;
@@ -39,10 +39,6 @@ struct View {
     body: Body,
 }
 
-#[derive(Debug, Serialize)]
-#[serde(transparent)]
-struct Views(Vec<View>);
-
 impl View {
     fn of(failed: &FailedMessage) -> Self {
         Self {
@@ -54,24 +50,20 @@ impl View {
     }
 }
 
-impl Show for Views {
-    fn show(&self) -> String {
-        if self.0.is_empty() {
-            return "no message was given up\n".to_owned();
-        }
-        let mut table = Table::new(["ID", "FROM", "ATTEMPTS", "ERROR", "OUTPUT", "BODY"]);
-        for view in &self.0 {
-            let story = view.story.as_ref();
-            table.row([
-                view.id.clone(),
-                story.map_or("-".to_owned(), |story| story.origin.to_string()),
-                story.map_or("-".to_owned(), |story| story.attempts.to_string()),
-                told(story.map(|story| story.error.as_str())),
-                ending(&told(story.map(|story| story.output.trim_end()))),
-                shortened(&view.body.line()),
-            ]);
-        }
-        table.text()
+impl Row for View {
+    const HEADS: &[&str] = &["ID", "FROM", "ATTEMPTS", "ERROR", "OUTPUT", "BODY"];
+    const NONE: Option<&str> = Some("no message was given up");
+
+    fn cells(&self) -> Vec<String> {
+        let story = self.story.as_ref();
+        vec![
+            self.id.clone(),
+            story.map_or("-".to_owned(), |story| story.origin.to_string()),
+            story.map_or("-".to_owned(), |story| story.attempts.to_string()),
+            told(story.map(|story| story.error.as_str())),
+            ending(&told(story.map(|story| story.output.trim_end()))),
+            shortened(&self.body.line()),
+        ]
     }
 }
 
@@ -97,7 +89,7 @@ impl Failed {
                 last = end.id;
                 views.extend(messages.iter().map(View::of));
             }
-            self.format.print(&Views(views))
+            self.format.print(&Rows(views))
         })
     }
 }

@@ -2,14 +2,13 @@
 
 use clap::Args;
 use menagerie_queues::admin::import::{self, Imported};
-use serde::Serialize;
 
 use super::create::JournalArg;
 use super::desk::DeskArgs;
 use super::failed;
 use crate::client::{self, Client};
 use crate::exit::CliError;
-use crate::output::{FormatArg, Show, Table};
+use crate::output::{FormatArg, Row, Rows};
 
 /// Take over how far qdo had come: its queues are made here, and their cursors stand where they stood, or a little before.
 #[derive(Debug, Args)]
@@ -25,10 +24,6 @@ pub struct ImportQdo {
     #[command(flatten)]
     format: FormatArg,
 }
-
-#[derive(Debug, Serialize)]
-#[serde(transparent)]
-struct Listing(Vec<Imported>);
 
 impl ImportQdo {
     /// Imports, and says what became of each cursor.
@@ -52,29 +47,27 @@ impl ImportQdo {
             });
         }
         if self.dry_run {
-            return self.format.print(&Listing(import::preview(&found)));
+            return self.format.print(&Rows(import::preview(&found)));
         }
         desk.change(async |desk| {
             let journal = self.journal.name(desk).await?;
             let imported = import::import(&desk.session, &desk.journals, &journal, &found).await;
             let imported = imported.map_err(failed(format!("import {}", self.from)))?;
-            self.format.print(&Listing(imported))
+            self.format.print(&Rows(imported))
         })
     }
 }
 
-impl Show for Listing {
-    fn show(&self) -> String {
-        let mut table = Table::new(["FROM", "PARTITION", "OLD", "NEW", "WHAT"]);
-        for row in &self.0 {
-            table.row([
-                row.from.clone(),
-                row.partition.as_ref().map_or("-".to_owned(), ToString::to_string),
-                row.old.escape_debug().to_string(),
-                row.new.clone().unwrap_or_else(|| "-".to_owned()),
-                row.what.clone(),
-            ]);
-        }
-        table.text()
+impl Row for Imported {
+    const HEADS: &[&str] = &["FROM", "PARTITION", "OLD", "NEW", "WHAT"];
+
+    fn cells(&self) -> Vec<String> {
+        vec![
+            self.from.clone(),
+            self.partition.as_ref().map_or("-".to_owned(), ToString::to_string),
+            self.old.escape_debug().to_string(),
+            self.new.clone().unwrap_or_else(|| "-".to_owned()),
+            self.what.clone(),
+        ]
     }
 }

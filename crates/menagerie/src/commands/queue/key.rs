@@ -12,7 +12,7 @@ use super::desk::DeskArgs;
 use super::failed;
 use crate::clock;
 use crate::exit::CliError;
-use crate::output::{FormatArg, OutputArgs, Show, Table};
+use crate::output::{FormatArg, OutputArgs, Row, Rows, Show};
 
 /// Add, list and revoke the keys by which applications are known over HTTP.
 #[derive(Debug, Args)]
@@ -128,7 +128,7 @@ struct List {
 }
 
 #[derive(Debug, Serialize)]
-struct Row {
+struct KeyRow {
     id: KeyId,
     application: String,
     scopes: Vec<Scope>,
@@ -136,42 +136,34 @@ struct Row {
     note: Option<String>,
 }
 
-#[derive(Debug, Serialize)]
-#[serde(transparent)]
-struct Listing(Vec<Row>);
-
 impl List {
     fn run(self, desk: DeskArgs) -> Result<(), CliError> {
         let output = self.output;
         desk.look(async |desk| {
             let look = async || {
                 let keys = stored::list(&desk.session).await.map_err(failed("list keys"))?;
-                let row = |(id, key): (KeyId, menagerie_znodes::queues::ApplicationKey)| Row {
+                let row = |(id, key): (KeyId, menagerie_znodes::queues::ApplicationKey)| KeyRow {
                     id,
                     application: key.application,
                     scopes: key.scopes,
                     created_ms: key.created_ms,
                     note: key.note,
                 };
-                Ok(Listing(keys.into_iter().map(row).collect()))
+                Ok(Rows(keys.into_iter().map(row).collect()))
             };
             output.print(look).await
         })
     }
 }
 
-impl Show for Listing {
-    fn show(&self) -> String {
-        if self.0.is_empty() {
-            return "no keys yet: `menagerie queue key add APPLICATION` draws one\n".to_owned();
-        }
-        let mut table = Table::new(["KEY", "APPLICATION", "SCOPES", "NOTE"]);
-        for row in &self.0 {
-            let scopes: Vec<&str> = row.scopes.iter().map(|scope| scope.word()).collect();
-            let note = row.note.clone().unwrap_or_default();
-            table.row([row.id.to_string(), row.application.clone(), scopes.join(","), note]);
-        }
-        table.text()
+impl Row for KeyRow {
+    const HEADS: &[&str] = &["KEY", "APPLICATION", "SCOPES", "NOTE"];
+    const NONE: Option<&str> = Some("no keys yet: `menagerie queue key add APPLICATION` draws one");
+
+    fn cells(&self) -> Vec<String> {
+        let scopes: Vec<&str> = self.scopes.iter().map(|scope| scope.word()).collect();
+        let note = self.note.clone().unwrap_or_default();
+        vec![self.id.to_string(), self.application.clone(), scopes.join(","), note]
     }
 }
 

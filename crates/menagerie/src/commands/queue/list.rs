@@ -10,7 +10,7 @@ use super::desk::DeskArgs;
 use super::failed;
 use super::show::{age, state};
 use crate::exit::CliError;
-use crate::output::{OutputArgs, Show, Table};
+use crate::output::{OutputArgs, Row, Rows};
 
 /// List all queues: how many messages wait, and for how long.
 #[derive(Debug, Args)]
@@ -20,7 +20,7 @@ pub struct List {
 }
 
 #[derive(Debug, Serialize)]
-struct Row {
+struct QueueRow {
     queue: String,
     /// What follows is not known when its journal is away.
     partitions: Option<usize>,
@@ -33,11 +33,7 @@ struct Row {
     state: &'static str,
 }
 
-#[derive(Debug, Serialize)]
-#[serde(transparent)]
-struct Listing(Vec<Row>);
-
-impl Row {
+impl QueueRow {
     fn of(view: &QueueView) -> Self {
         Self {
             queue: view.queue.to_string(),
@@ -78,18 +74,18 @@ impl List {
                 for queue in show::list(&desk.session).await.map_err(failed("list queues"))? {
                     let view = show::show(&desk.session, &desk.journals, &queue).await;
                     match view {
-                        Ok(view) => rows.push(Row::of(&view)),
+                        Ok(view) => rows.push(QueueRow::of(&view)),
                         // Deleted a moment ago.
                         Err(QueueError::NoQueue { .. }) => {}
                         // That of one queue says nothing about those of others.
                         Err(error @ (QueueError::Journal(_) | QueueError::NoJournal { .. })) => {
-                            rows.push(Row::unknown(&queue));
+                            rows.push(QueueRow::unknown(&queue));
                             away.get_or_insert(failed(format!("look at queue {queue}"))(error));
                         }
                         Err(error) => return Err(failed(format!("look at queue {queue}"))(error)),
                     }
                 }
-                Ok(Listing(rows))
+                Ok(Rows(rows))
             };
             output.print(look).await?;
             away.map_or(Ok(()), Err)
@@ -101,25 +97,21 @@ fn number(known: Option<u64>) -> String {
     known.map_or("-".to_owned(), |number| number.to_string())
 }
 
-impl Show for Listing {
-    fn show(&self) -> String {
-        if self.0.is_empty() {
-            return "no queues yet: `menagerie queue create NAME --partitions N` makes one\n".to_owned();
-        }
-        let mut table =
-            Table::new(["QUEUE", "PARTITIONS", "OWNED", "WAITING", "OLDEST", "DELAYED", "FAILED", "STATE"]);
-        for row in &self.0 {
-            table.row([
-                row.queue.clone(),
-                number(row.partitions.map(|partitions| partitions as u64)),
-                number(row.owned.map(|owned| owned as u64)),
-                number(row.lag),
-                age(row.oldest_ms),
-                number(row.delayed),
-                number(row.failed),
-                row.state.to_owned(),
-            ]);
-        }
-        table.text()
+impl Row for QueueRow {
+    const HEADS: &[&str] =
+        &["QUEUE", "PARTITIONS", "OWNED", "WAITING", "OLDEST", "DELAYED", "FAILED", "STATE"];
+    const NONE: Option<&str> = Some("no queues yet: `menagerie queue create NAME --partitions N` makes one");
+
+    fn cells(&self) -> Vec<String> {
+        vec![
+            self.queue.clone(),
+            number(self.partitions.map(|partitions| partitions as u64)),
+            number(self.owned.map(|owned| owned as u64)),
+            number(self.lag),
+            age(self.oldest_ms),
+            number(self.delayed),
+            number(self.failed),
+            self.state.to_owned(),
+        ]
     }
 }
