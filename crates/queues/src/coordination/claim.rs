@@ -14,18 +14,19 @@ use menagerie_kernel::session::Change;
 use menagerie_kernel::{CallError, Session, retry};
 use menagerie_znodes::Name;
 use menagerie_znodes::queues::{self, PartitionName, QueueName};
+use serde::{Deserialize, Serialize};
 use tracing::{debug, warn};
 
 use super::catalogue;
 use super::cursor::CursorAt;
-use crate::core::failure::{Attempts, Before};
+use crate::core::failure::Attempts;
 use crate::error::QueueError;
 use crate::journals::Journals;
 use crate::metrics::Metrics;
 
 /// Under this name workers have their state in the journal.
 const CONSUMER: &str = "workers";
-/// Its state: who has the partition, as a fence. Removed by who gives it back; who finds it follows somebody who did not.
+/// Its state: who has the partition, as a [`Holder`]. Removed by who gives it back; who finds it follows somebody who did not.
 const HELD: &[u8] = b"held";
 /// Its state: [`Attempts`].
 const ATTEMPTS: &[u8] = b"attempts";
@@ -66,10 +67,17 @@ pub struct Claimed {
     pub books: Books,
     /// How often its first message was tried.
     pub attempts: Option<Attempts>,
-    /// How the owner before us left.
-    pub before: Before,
-    /// If it did not give it back: its fence.
-    pub follows: Option<String>,
+    /// Who had it before us and did not give it back.
+    pub follows: Option<Holder>,
+}
+
+/// Who has a partition.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Holder {
+    /// By its fence.
+    pub fence: String,
+    /// So many messages behind the cursor it may have begun, or somebody before it who did not give it back.
+    pub window: u32,
 }
 
 /// What came of a claim.
@@ -81,11 +89,13 @@ pub enum Claim {
 }
 
 /// Takes a partition: waits for its lock, as long as that takes, and for its journal. Dropped, it leaves nothing behind.
+/// `window`: as many messages we may have begun without a record.
 pub async fn claim(
     session: &Session,
     journals: &Journals,
     worker: &Name,
     partition: &PartitionName,
+    window: u32,
     metrics: &Metrics,
 ) -> Result<Claim, QueueError> {
     let lock = Lock::new(session, queues::lock(partition)).identified_by(worker.as_str());
@@ -96,7 +106,7 @@ pub async fn claim(
         tokio::select! {
             // It was ours and is not any more: contend again.
             loss = lost => debug!(%partition, ?loss, "lost before it was opened"),
-            opened = open(held, journals, partition, metrics, &mut written) => match opened {
+            opened = open(held, journals, partition, window, metrics, &mut written) => match opened {
                 Err(error) if error.ends_term() => {}
                 // Somebody has opened it with a newer fence, so the lock is or will be another's.
                 Err(error) if error.remedy() == menagerie_kernel::Remedy::Reacquire => {
@@ -112,13 +122,14 @@ pub async fn claim(
 /// What we have written while we tried: our fence, and whom it follows.
 struct Written {
     fence: String,
-    follows: Option<String>,
+    follows: Option<Holder>,
 }
 
 async fn open(
     held: Held,
     journals: &Journals,
     partition: &PartitionName,
+    window: u32,
     metrics: &Metrics,
     written: &mut Option<Written>,
 ) -> Result<Claim, QueueError> {
@@ -149,17 +160,23 @@ async fn open(
     books.known = opened.position;
     let state = |key: &[u8]| opened.state.iter().find(|(found, _)| found == key).map(|(_, value)| value);
     let attempts = state(ATTEMPTS).and_then(|value| serde_json::from_slice(value).ok());
-    let found = state(HELD).map(|fence| String::from_utf8_lossy(fence).into_owned());
+    let found = state(HELD).map(|holder| {
+        // Whoever wrote something else is taken for somebody like us.
+        serde_json::from_slice(holder).unwrap_or(Holder { fence: String::new(), window })
+    });
     let follows = match written.take() {
         // It was lost before anything could begin.
-        Some(ours) if found.as_deref() == Some(&*ours.fence) => ours.follows,
+        Some(ours) if found.as_ref().is_some_and(|found| found.fence == ours.fence) => ours.follows,
         _ => found,
     };
-    let before = if follows.is_some() { Before::Vanished } else { Before::Released };
-    *written = Some(Written { fence: fence.to_string(), follows: follows.clone() });
-    patiently(partition, || books.write(HELD, Some(fence.to_string().into_bytes()))).await?;
+    let fence = fence.to_string();
+    *written = Some(Written { fence: fence.clone(), follows: follows.clone() });
+    // If we vanish before all is done that the one before us may have begun, it still may have been begun.
+    let window = follows.as_ref().map_or(window, |before| before.window.max(window));
+    let holder = serde_json::to_vec(&Holder { fence, window }).expect("text and a number can be written");
+    patiently(partition, || books.write(HELD, Some(holder.clone()))).await?;
     let partition = partition.clone();
-    Ok(Claim::Ours(Box::new(Claimed { partition, held, cursor, books, attempts, before, follows })))
+    Ok(Claim::Ours(Box::new(Claimed { partition, held, cursor, books, attempts, follows })))
 }
 
 /// Releases the lock of a partition that does not exist, and removes the directory that contending for it has made again,

@@ -26,7 +26,10 @@ impl Commit {
 
     /// How many messages an owner that died may have begun without a record, if it was given `batch` at once: a record is due
     /// when all but one that make it due are done and a batch more; one may have been on its way, and another due.
-    fn window(self, batch: usize) -> u32 {
+    pub fn window(self, ack: Ack, batch: usize) -> u32 {
+        if ack == Ack::Before {
+            return 0;
+        }
         let batch = u32::try_from(batch).unwrap_or(u32::MAX).max(1);
         let record = match self {
             Self::Count(count) => (count.get() - 1).saturating_add(batch),
@@ -53,29 +56,8 @@ pub enum Recorded {
     Confirmed,
     /// The partition is not ours any more.
     Refused,
-    /// Nobody can tell. Somebody must look: see [`Ledger::resolved`].
+    /// Nobody can tell. It comes only with the end of the session, and that with the end of the lock.
     Unknown,
-}
-
-/// What is to be done about the message that is being handled.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[must_use]
-pub enum Then {
-    /// Nothing.
-    GoOn,
-    /// It must be stopped: it may be another's by now.
-    Stop,
-}
-
-/// Whether records can be made.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Standing {
-    /// The cursor is what we think.
-    Sure,
-    /// A record may have happened or not.
-    Doubtful,
-    /// The partition is another's.
-    Lost,
 }
 
 /// The books of one partition, from when it was taken to when it is released.
@@ -83,7 +65,8 @@ enum Standing {
 pub struct Ledger {
     commit: Commit,
     ack: Ack,
-    standing: Standing,
+    /// The partition is another's, or may be.
+    lost: bool,
     /// All up to here is recorded.
     confirmed: MessageId,
     /// All up to here is done.
@@ -106,7 +89,7 @@ impl Ledger {
         Self {
             commit,
             ack,
-            standing: Standing::Sure,
+            lost: false,
             confirmed: position,
             done: position,
             unrecorded: 0,
@@ -118,11 +101,11 @@ impl Ledger {
         }
     }
 
-    /// The same after an owner that did not release: what it may have begun is handled and recorded one by one, so that a
-    /// message that kills its worker is soon the first behind the cursor, where its attempts are counted.
+    /// The same after an owner that did not release: what it may have begun, so many messages, is handled and recorded one by
+    /// one, so that a message that kills its worker is soon the first behind the cursor, where its attempts are counted.
     #[must_use]
-    pub fn carefully(self, batch: usize) -> Self {
-        Self { careful: self.commit.window(batch), ..self }
+    pub fn carefully(self, window: u32) -> Self {
+        Self { careful: window, ..self }
     }
 
     /// The same where we were careful ourselves and have lost the partition meanwhile: what was done last may not be recorded,
@@ -155,7 +138,7 @@ impl Ledger {
 
     /// How many of the messages that wait can begin now, at most `batch`; see also [`records_first`](Self::records_first).
     pub fn may_begin(&self, waiting: impl Iterator<Item = MessageId>, batch: usize, now: Instant) -> usize {
-        if self.standing != Standing::Sure || !self.running.is_empty() {
+        if self.lost || !self.running.is_empty() {
             return 0;
         }
         match self.ack {
@@ -182,8 +165,8 @@ impl Ledger {
 
     /// Whether more can begin as soon as a record is stored.
     pub fn waits_for_record(&self) -> bool {
-        let (sure, idle) = (self.standing == Standing::Sure, self.running.is_empty());
-        sure && idle && !self.closing && (self.recording.is_some() || self.unrecorded > 0)
+        let goes_on = !self.lost && !self.closing && self.running.is_empty();
+        goes_on && (self.recording.is_some() || self.unrecorded > 0)
     }
 
     /// These begin.
@@ -210,28 +193,28 @@ impl Ledger {
         };
         let Some(last) = running[..behind].last() else { return 0 };
         self.done = *last;
-        if self.ack == Ack::Before {
-            return behind;
+        let count = u32::try_from(behind).unwrap_or(u32::MAX);
+        self.careful = self.careful.saturating_sub(count);
+        if self.ack == Ack::After {
+            self.unrecorded = self.unrecorded.saturating_add(count);
+            self.since = self.since.or(Some(now));
         }
-        let done = u32::try_from(done).unwrap_or(u32::MAX);
-        self.unrecorded = self.unrecorded.saturating_add(done);
-        self.since = self.since.or(Some(now));
-        self.careful = self.careful.saturating_sub(done);
         behind
     }
 
-    /// The record to make now, if there is one: all up to this message, which is done.
+    /// The record to make now, if there is one: all up to this message, which is done. `hurry`: something waits for it.
     pub fn record_due(
         &self,
         mut waiting: impl Iterator<Item = MessageId>,
+        hurry: bool,
         now: Instant,
     ) -> Option<MessageId> {
-        if self.standing != Standing::Sure || self.recording.is_some() {
+        if self.lost || self.recording.is_some() {
             return None;
         }
         let idle = self.running.is_empty() && waiting.next().is_none();
         let idle = idle && matches!(self.commit, Commit::Count(_));
-        let due = self.full(now) || idle || self.closing || self.careful > 0;
+        let due = self.full(now) || idle || hurry || self.closing || self.careful > 0;
         Some(self.done).filter(|_| self.unrecorded > 0 && due)
     }
 
@@ -250,41 +233,20 @@ impl Ledger {
         self.since = None;
     }
 
-    /// A record has come back.
-    pub fn recorded(&mut self, outcome: Recorded) -> Then {
-        let record = self.recording.take();
-        match outcome {
-            Recorded::Confirmed => {
-                self.confirmed = record.unwrap_or(self.confirmed);
-                Then::GoOn
-            }
-            Recorded::Refused => self.lost(),
-            Recorded::Unknown => {
-                self.standing = Standing::Doubtful;
-                Then::Stop
-            }
-        }
+    /// The record that was on its way is stored.
+    pub fn recorded(&mut self) {
+        self.confirmed = self.recording.take().unwrap_or(self.confirmed);
     }
 
-    /// Somebody has looked: the cursor stands here, and is ours to move.
-    pub fn resolved(&mut self, position: MessageId, now: Instant) {
-        self.standing = Standing::Sure;
-        self.recording = None;
-        self.confirmed = position;
-        self.done = self.done.max(position);
-        if self.ack == Ack::After && self.done > self.confirmed {
-            // Whatever the rule says, it was due before.
-            self.unrecorded = u32::MAX;
-            self.since = Some(now);
-            self.careful = self.careful.max(1);
-        }
+    /// Whether all that is done is recorded.
+    pub fn is_recorded(&self) -> bool {
+        self.done <= self.confirmed && self.recording.is_none()
     }
 
-    /// The partition is another's.
-    pub fn lost(&mut self) -> Then {
-        self.standing = Standing::Lost;
+    /// The partition is another's, or may be.
+    pub fn lose(&mut self) {
+        self.lost = true;
         self.recording = None;
-        Then::Stop
     }
 
     /// No other message is to begin.
@@ -299,11 +261,9 @@ impl Ledger {
 
     /// Whether the partition can be given away: nothing runs, and nothing that is done is unrecorded.
     pub fn may_release(&self) -> bool {
-        let recorded = match self.ack {
-            Ack::After => self.done == self.confirmed,
-            Ack::Before => self.confirmed <= self.done,
-        };
-        self.running.is_empty() && (self.standing == Standing::Lost || recorded && self.recording.is_none())
+        // What was recorded and has not begun has to be handled: nobody else would.
+        let recorded = self.is_recorded() && self.confirmed <= self.done;
+        self.running.is_empty() && (self.lost || recorded)
     }
 
     /// As much as one record takes is done.

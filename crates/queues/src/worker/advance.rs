@@ -8,7 +8,7 @@ use menagerie_znodes::queues::{self, PartitionName};
 use tracing::{info, warn};
 
 use super::effects::{self, Event};
-use super::lane::{Begun, Lane, Noting, Remains};
+use super::lane::{Begun, Lane, Note, Noting, Remains};
 use super::looping::{Course, Loop};
 use super::records::{self, Due};
 use super::view::{LaneView, WorkerView};
@@ -54,8 +54,9 @@ impl Loop {
         let (session, journals) = (self.session.clone(), self.journals.clone());
         let (worker, partition) = (self.options.name.clone(), partition.clone());
         let (claimed, metrics) = (partition.clone(), self.metrics.clone());
+        let window = self.options.commit.window(self.options.ack, self.options.batch);
         let claiming = self.events.spawn(async move {
-            let claim = effects::claim(&session, &journals, &worker, &claimed, &metrics).await;
+            let claim = effects::claim(&session, &journals, &worker, &claimed, window, &metrics).await;
             Event::Claimed(claimed, claim)
         });
         self.claims.insert(partition, Begun(claiming));
@@ -100,8 +101,19 @@ impl Loop {
         if lane.may_end() && (lane.lost || !ours) {
             return self.let_go(partition);
         }
-        if let Some(position) = lane.ledger.record_due(lane.waiting(), now) {
+        let note_waits = lane.note.as_ref().is_some_and(Note::waits);
+        if let Some(position) = lane.ledger.record_due(lane.waiting(), note_waits, now) {
             self.records.add(lane.record(position, now));
+        }
+        if let Some(forms) =
+            lane.note.as_mut().filter(|_| lane.ledger.is_recorded()).and_then(|note| note.forms.take())
+        {
+            let (partition, books, fence) = (partition.clone(), lane.books.clone(), lane.fence());
+            let (stop, ending) = (lane.stop.subscribe(), self.ending.subscribe());
+            self.events.spawn(async move {
+                let noted = effects::note(partition.clone(), books, forms, stop, ending).await;
+                Event::Noted(partition, fence, noted)
+            });
         }
         let paused =
             self.orders.worker_paused() || self.orders.queue_paused(partition.queue()) || !self.connected;
@@ -137,7 +149,7 @@ impl Loop {
         }
         self.unsaid = true;
         self.metrics.forget(partition);
-        let Lane { held, books, lost, tally, ledger, .. } = lane;
+        let Lane { held, books, lost, tally, ledger, unsure, .. } = lane;
         if lost {
             self.stats.lost += 1;
             let remains = Remains { fence: books.fence.to_string(), tally, ledger };
@@ -147,7 +159,9 @@ impl Loop {
             return self.claim(partition);
         }
         let position = ledger.confirmed();
-        let parting = Parting { begun: tally.parting(position), suspect: ledger.is_careful() };
+        // What is on its way must not be overtaken: whoever comes next finds it, or counts what it does not find.
+        let begun = tally.parting(position).filter(|_| !unsure);
+        let parting = Parting { begun, suspect: unsure || ledger.is_careful() };
         self.release(partition, held, books, position, parting);
     }
 
@@ -251,13 +265,8 @@ impl Loop {
     /// Says something in the journal, in the first form that there is room for; until it is there, the partition waits.
     pub fn note(&mut self, partition: &PartitionName, forms: Vec<menagerie_journal::Commit>, then: Noting) {
         let Some(lane) = self.lanes.get_mut(partition) else { return };
-        lane.noting = Some(then);
-        let (partition, books, fence) = (partition.clone(), lane.books.clone(), lane.fence());
-        let (stop, ending) = (lane.stop.subscribe(), self.ending.subscribe());
-        self.events.spawn(async move {
-            let noted = effects::note(partition.clone(), books, forms, stop, ending).await;
-            Event::Noted(partition, fence, noted)
-        });
+        lane.note = Some(Note { forms: Some(forms), then });
+        self.touched.insert(partition.clone());
     }
 
     /// Keeps true what is listed about us.

@@ -83,10 +83,11 @@ pub async fn claim(
     journals: &Journals,
     worker: &Name,
     partition: &PartitionName,
+    window: u32,
     metrics: &Metrics,
 ) -> Box<Claimed> {
     loop {
-        match claim::claim(session, journals, worker, partition, metrics).await {
+        match claim::claim(session, journals, worker, partition, window, metrics).await {
             Ok(Claim::Ours(claimed)) => return claimed,
             Ok(Claim::Gone) => {
                 info!(%partition, "partition does not exist any more");

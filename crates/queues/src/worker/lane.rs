@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::time::Instant;
 
-use menagerie_journal::{Message, MessageId};
+use menagerie_journal::{Commit, Message, MessageId};
 use menagerie_kernel::Fence;
 use menagerie_kernel::recipes::lock::Held;
 use menagerie_znodes::queues::PartitionName;
@@ -16,7 +16,7 @@ use super::records::Due;
 use crate::coordination::claim::{Books, Claimed};
 use crate::coordination::cursor::{CursorAt, Record};
 use crate::core::failure::{Before, Tally};
-use crate::core::ledger::{Ack, Ledger, Recorded, Then};
+use crate::core::ledger::{Ack, Ledger, Recorded};
 use crate::core::turn;
 use crate::task::{Failed, Lease};
 
@@ -34,6 +34,14 @@ impl Drop for Begun {
     }
 }
 
+/// What is to be said about a failure in the journal.
+pub struct Note {
+    /// In the first of these forms that there is room for. Gone once it is on its way. That is not before all that is done is
+    /// recorded: there is room for one message's story, and who comes next looks for that of the first behind the cursor.
+    pub forms: Option<Vec<Commit>>,
+    pub then: Noting,
+}
+
 /// What happens once a note about a failure is in the journal.
 pub enum Noting {
     /// The message waits for its next attempt.
@@ -42,6 +50,13 @@ pub enum Noting {
     Pass(MessageId),
     /// The worker stops, for this.
     Stop(Failed),
+}
+
+impl Note {
+    /// Whether it is not on its way yet.
+    pub fn waits(&self) -> bool {
+        self.forms.is_some()
+    }
 }
 
 /// What is left of a partition that was lost.
@@ -74,7 +89,9 @@ pub struct Lane {
     pub read_failures: u32,
     /// The read that is on its way.
     pub fetching: Option<Begun>,
-    pub noting: Option<Noting>,
+    pub note: Option<Note>,
+    /// What is in the journal about a failure, nobody knows: a note was on its way when we could wait no longer.
+    pub unsure: bool,
     /// Not before then: the first message has failed.
     pub not_before: Option<Instant>,
     /// Its time among the worker's timers.
@@ -92,19 +109,21 @@ pub struct Lane {
 impl Lane {
     /// One that was taken; `ours` is what we have lost of it before, if it was ours.
     pub fn new(claimed: Claimed, options: &Options, watcher: Begun, ours: Option<Remains>) -> Self {
-        let Claimed { partition, held, cursor, books, attempts, before, follows } = claimed;
+        let Claimed { partition, held, cursor, books, attempts, follows } = claimed;
         // Who had it before us may have recorded more than it has told.
         let (position, reported) = (cursor.position(), books.known);
         let ledger = Ledger::new(position, options.commit, options.ack);
         // If nobody has had it since, we know what was begun, and that nothing has died of it.
-        let ours = ours.filter(|ours| follows.is_some_and(|fence| fence == ours.fence));
-        let (ledger, tally) = match (before, ours) {
-            (_, Some(ours)) => (ledger.as_careful_as(&ours.ledger), ours.tally.again(attempts, position)),
-            // What was begun is recorded; what follows was not begun by anybody.
-            (Before::Vanished, None) if options.ack == Ack::After => {
-                (ledger.carefully(options.batch), Tally::new(attempts, before))
+        let ours = ours.filter(|ours| follows.as_ref().is_some_and(|holder| holder.fence == ours.fence));
+        let (ledger, tally) = match ours {
+            Some(ours) => (ledger.as_careful_as(&ours.ledger), ours.tally.again(attempts, position)),
+            None => {
+                let window = follows.map_or(0, |holder| holder.window);
+                // What is recorded before it begins is tried once, however many have died of it.
+                let counts = window > 0 && options.ack == Ack::After;
+                let before = if counts { Before::Vanished } else { Before::Released };
+                (ledger.carefully(window), Tally::new(attempts, before))
             }
-            (Before::Released | Before::Vanished, None) => (ledger, Tally::new(attempts, Before::Released)),
         };
         Self {
             partition,
@@ -120,7 +139,8 @@ impl Lane {
             looked: false,
             read_failures: 0,
             fetching: None,
-            noting: None,
+            note: None,
+            unsure: false,
             not_before: None,
             timer: None,
             stop: watch::Sender::new(false),
@@ -154,7 +174,7 @@ impl Lane {
     pub fn standing(&self, paused: bool, batch: usize, now: Instant) -> turn::Lane {
         turn::Lane {
             head: self.cache.front().map(|message| message.id),
-            running: !self.running.is_empty() || self.noting.is_some(),
+            running: !self.running.is_empty() || self.note.is_some(),
             open: !self.lost && self.ledger.may_begin(self.waiting(), batch, now) > 0,
             recording: !self.lost && self.ledger.waits_for_record(),
             paused,
@@ -170,7 +190,7 @@ impl Lane {
 
     /// Whether it can be given back, or forgotten when it is lost.
     pub fn may_end(&self) -> bool {
-        self.running.is_empty() && self.noting.is_none() && self.ledger.may_release()
+        self.running.is_empty() && self.note.is_none() && self.ledger.may_release()
     }
 
     /// All up to here is to be recorded.
@@ -206,21 +226,21 @@ impl Lane {
 
     /// A record has come back.
     pub fn recorded(&mut self, position: MessageId, outcome: Recorded) {
-        if outcome == Recorded::Confirmed {
-            self.cursor = self.cursor.moved(position);
-        }
-        match self.ledger.recorded(outcome) {
-            Then::GoOn => {}
-            // Unknown comes only with the end of the session, and that with the end of the lock.
-            Then::Stop => self.lose(),
+        match outcome {
+            Recorded::Confirmed => {
+                self.cursor = self.cursor.moved(position);
+                self.ledger.recorded();
+            }
+            Recorded::Refused | Recorded::Unknown => self.lose(),
         }
     }
 
     /// It is another's.
     pub fn lose(&mut self) {
         self.lost = true;
-        let _: Then = self.ledger.lost();
+        self.ledger.lose();
         self.stop.send_replace(true);
         self.fetching = None;
+        self.note.take_if(|note| note.waits());
     }
 }

@@ -13,7 +13,7 @@ use super::lane::{Begun, Lane, Noting};
 use super::looping::{Course, Loop};
 use super::records::Due;
 use crate::coordination::claim::{self, Claimed, Parting};
-use crate::core::failure::{Before, Failure, Verdict};
+use crate::core::failure::{Failure, Verdict};
 use crate::core::ledger::{Ack, Recorded};
 use crate::failed;
 use crate::metrics::Came;
@@ -106,14 +106,14 @@ impl Loop {
     fn claimed(&mut self, partition: &PartitionName, claimed: Claimed) {
         // Aborted a moment too late.
         if self.claims.remove(partition).is_none() || self.course != Course::Work {
-            let Claimed { held, books, cursor, before, .. } = claimed;
-            let parting = Parting { begun: None, suspect: before == Before::Vanished };
+            let Claimed { held, books, cursor, follows, .. } = claimed;
+            let parting = Parting { begun: None, suspect: follows.is_some() };
             return self.release(partition, held, books, cursor.position(), parting);
         }
         let (grant, fence) = (claimed.held.grant(), claimed.held.fence());
         info!(
             %partition, %fence, epoch = self.ordered.epoch,
-            cursor = claimed.cursor.position().seconds(), before = ?claimed.before, "partition taken"
+            cursor = claimed.cursor.position().seconds(), follows = ?claimed.follows, "partition taken"
         );
         let watched = partition.clone();
         let watcher = self.events.spawn(async move {
@@ -230,15 +230,18 @@ impl Loop {
 
     fn noted(&mut self, partition: &PartitionName, fence: Fence, noted: Noted) {
         let Some(lane) = self.lane(partition, fence) else { return };
-        let noting = lane.noting.take();
+        let noting = lane.note.take().map(|note| note.then);
         match noted {
-            Noted::Stored => {}
+            Noted::Stored => lane.unsure = false,
             Noted::Refused(error) => {
                 warn!(%partition, %error, "what was to be said of a failure was refused: partition lost");
                 return lane.lose();
             }
             // It comes again, unless it was recorded before it began.
-            Noted::Left => return,
+            Noted::Left => {
+                lane.unsure = true;
+                return;
+            }
         }
         match noting {
             Some(Noting::Pass(message)) => {

@@ -6,7 +6,7 @@ use menagerie_journal::{
 use menagerie_queues::admin::{self, Scope};
 use menagerie_queues::coordination::claim::{Claim, Claimed, Parting, claim};
 use menagerie_queues::coordination::cursor::{Record, make_all};
-use menagerie_queues::core::failure::{Attempts, Before};
+use menagerie_queues::core::failure::Attempts;
 use menagerie_queues::core::ledger::Recorded;
 use menagerie_queues::metrics::Metrics;
 use menagerie_testkit::eventually_async;
@@ -61,7 +61,7 @@ async fn ours_of(
 ) -> Box<Claimed> {
     let metrics = Metrics::new(&mut Registry::default());
     let partition = partition.parse().unwrap();
-    match claim(session, &world.journals(), &name(worker), &partition, &metrics).await.unwrap() {
+    match claim(session, &world.journals(), &name(worker), &partition, 2, &metrics).await.unwrap() {
         Claim::Ours(claimed) => claimed,
         Claim::Gone => panic!("it is there"),
     }
@@ -74,10 +74,10 @@ async fn who_was_cut_off_changes_nothing_any_more_neither_here_nor_there() {
     world.create(&session, "mail", 1).await;
     let (cut_off, proxy) = world.troubled(SHORT).await;
     let zombie = ours(&world, &cut_off, "w1").await;
-    assert_eq!(zombie.before, Before::Released, "nobody was there before");
+    assert_eq!(zombie.follows, None, "nobody was there before");
     proxy.partition();
     let owner = ours(&world, &session, "w2").await;
-    assert_eq!(owner.before, Before::Vanished);
+    assert_eq!(owner.follows.as_ref().map(|holder| holder.window), Some(2));
     assert!(owner.held.fence() > zombie.held.fence());
     let position = MessageId(Ticks::now());
     assert_eq!(
@@ -100,7 +100,7 @@ async fn who_was_cut_off_changes_nothing_any_more_neither_here_nor_there() {
     menagerie_queues::coordination::claim::release(owner.held, &owner.books, position, Parting::default())
         .await
         .unwrap();
-    assert_eq!(ours(&world, &session, "w3").await.before, Before::Released);
+    assert_eq!(ours(&world, &session, "w3").await.follows, None);
 }
 
 #[tokio::test]

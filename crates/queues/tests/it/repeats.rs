@@ -105,27 +105,76 @@ async fn a_stall_costs_no_attempt_and_what_it_stopped_knows_that_it_runs_again()
     assert!(world.messages("mail.failed", 1).await.is_empty(), "nobody has died");
 }
 
+/// A worker that records every ten messages.
+fn tens(worker: &str) -> Options {
+    Options { commit: Commit::Count(NonZeroU32::new(10).unwrap()), ..options(worker, &["mail"]) }
+}
+
 #[tokio::test]
-async fn everything_that_may_have_run_before_a_crash_is_told_so() {
-    let world = World::new("crash-told");
+async fn everything_that_may_have_run_before_a_crash_is_told_so_whatever_the_rule_of_the_next() {
+    for next in [tens("w2"), options("w2", &["mail"]), once("w2")] {
+        let world = World::new("crash-told");
+        let session = world.session().await;
+        world.create(&session, "mail", 1).await;
+        let bodies: Vec<String> = (1..=24).map(|number| number.to_string()).collect();
+        let bodies: Vec<&str> = bodies.iter().map(String::as_str).collect();
+        world.put_to(&session, "mail-1", &bodies).await;
+        let log = Log::default();
+        let own = world.session().await;
+        let worker = world.start(&own, tens("w1"), stuck_at(&log, "8"));
+        begun(&log, 8).await;
+        worker.kill().await;
+        let told = told_next(&world, next).await;
+        assert!(told[..8].iter().all(|attempt| *attempt == 2), "{told:?}");
+        assert_eq!(told[20..], [1; 4], "nobody can have begun these");
+    }
+}
+
+#[tokio::test]
+async fn what_follows_a_crash_of_who_records_first_was_begun_by_nobody() {
+    let world = World::new("crash-first");
     let session = world.session().await;
     world.create(&session, "mail", 1).await;
-    let bodies: Vec<String> = (1..=24).map(|number| number.to_string()).collect();
-    let bodies: Vec<&str> = bodies.iter().map(String::as_str).collect();
-    world.put_to(&session, "mail-1", &bodies).await;
+    world.put_to(&session, "mail-1", &["1", "2", "3"]).await;
     let log = Log::default();
-    let tens = |worker: &str| {
-        let mut options = options(worker, &["mail"]);
-        options.commit = Commit::Count(NonZeroU32::new(10).unwrap());
-        options
-    };
     let own = world.session().await;
-    let worker = world.start(&own, tens("w1"), stuck_at(&log, "8"));
-    begun(&log, 8).await;
+    let worker = world.start(&own, once("w1"), stuck_at(&log, "1"));
+    begun(&log, 1).await;
     worker.kill().await;
-    let told = told_next(&world, tens("w2")).await;
-    assert!(told[..8].iter().all(|attempt| *attempt == 2), "{told:?}");
-    assert_eq!(told[20..], [1; 4], "nobody can have begun these");
+    assert_eq!(told_next(&world, options("w2", &["mail"])).await, [1, 1]);
+}
+
+#[tokio::test]
+async fn what_was_given_up_does_not_run_again_however_little_was_recorded() {
+    let world = World::new("given-up-once");
+    let session = world.session().await;
+    world.create(&session, "mail", 1).await;
+    world.put_to(&session, "mail-1", &["1", "2", "3", "4"]).await;
+    let log = Log::default();
+    let own = world.session().await;
+    let noted = log.clone();
+    let worker = world.start(&own, tens("w1"), move |work: Work| {
+        let entry = noted.begin("w1", &work);
+        async move {
+            let _entry = entry;
+            match &work.messages[0].body[..] {
+                b"2" | b"3" => vec![Outcome::failed("it never will")],
+                b"4" => {
+                    work.lease.stopped().await;
+                    vec![Outcome::Stopped]
+                }
+                _ => vec![Outcome::Done],
+            }
+        }
+    });
+    begun(&log, 4).await;
+    worker.kill().await;
+    let again = Log::default();
+    let worker = world.start(&session, tens("w2"), again.task("w2"));
+    world.drained(&session, "mail", 1).await;
+    worker.finish().await;
+    assert_eq!(runs(&again), [("4".to_owned(), 2)]);
+    assert_eq!(world.messages("mail.failed", 1).await.len(), 2);
 }
 
 #[tokio::test]

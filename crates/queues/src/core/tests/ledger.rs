@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 use menagerie_journal::{MessageId, Ticks};
 use proptest::prelude::*;
 
-use crate::core::ledger::{Ack, Commit, Ledger, Recorded, Then};
+use crate::core::ledger::{Ack, Commit, Ledger};
 
 fn id(ticks: u64) -> MessageId {
     MessageId(Ticks(ticks))
@@ -32,14 +32,14 @@ fn the_next_message_may_run_while_a_record_is_on_its_way_and_no_more_than_one() 
     let mut ledger = ledger(Commit::EACH);
     ledger.begin([id(1)]);
     ledger.finish(1, now);
-    assert_eq!(ledger.record_due(ids(2..=9), now), Some(id(1)));
+    assert_eq!(ledger.record_due(ids(2..=9), false, now), Some(id(1)));
     ledger.recording(id(1));
     assert_eq!(ledger.may_begin(ids(2..=9), 1, now), 1);
     ledger.begin([id(2)]);
     ledger.finish(1, now);
-    assert_eq!((ledger.may_begin(ids(3..=9), 1, now), ledger.record_due(ids(3..=9), now)), (0, None));
-    assert_eq!(ledger.recorded(Recorded::Confirmed), Then::GoOn);
-    assert_eq!((ledger.confirmed(), ledger.record_due(ids(3..=9), now)), (id(1), Some(id(2))));
+    assert_eq!((ledger.may_begin(ids(3..=9), 1, now), ledger.record_due(ids(3..=9), false, now)), (0, None));
+    ledger.recorded();
+    assert_eq!((ledger.confirmed(), ledger.record_due(ids(3..=9), false, now)), (id(1), Some(id(2))));
     assert_eq!(ledger.may_begin(ids(3..=9), 1, now), 0, "the record that is due comes first");
     ledger.recording(id(2));
     assert_eq!(ledger.may_begin(ids(3..=9), 1, now), 1);
@@ -53,35 +53,26 @@ fn a_refused_record_stops_the_one_ahead_and_nothing_begins_any_more() {
     ledger.finish(1, now);
     ledger.recording(id(1));
     ledger.begin([id(2)]);
-    assert_eq!(ledger.recorded(Recorded::Refused), Then::Stop);
+    ledger.lose();
     assert!(!ledger.may_release(), "it still runs");
     ledger.finish(0, now);
     assert!(ledger.may_release());
-    assert_eq!((ledger.may_begin(ids(2..=9), 1, now), ledger.record_due(ids(2..=9), now)), (0, None));
+    assert_eq!((ledger.may_begin(ids(2..=9), 1, now), ledger.record_due(ids(2..=9), false, now)), (0, None));
 }
 
 #[test]
-fn an_unknown_record_stops_the_one_ahead_until_somebody_has_looked() {
+fn what_somebody_waits_for_is_recorded_whatever_the_rule() {
     let now = Instant::now();
-    for happened in [id(0), id(1)] {
-        let mut ledger = ledger(count(5));
-        ledger.begin([id(1)]);
-        ledger.finish(1, now);
-        ledger.recording(id(1));
-        ledger.begin([id(2)]);
-        assert_eq!(ledger.recorded(Recorded::Unknown), Then::Stop);
-        ledger.finish(0, now);
-        assert_eq!(ledger.may_begin(ids(2..=9), 1, now), 0);
-        assert!(!ledger.may_release());
-        ledger.resolved(happened, now);
-        let again = Some(id(1)).filter(|_| happened < id(1));
-        assert_eq!(ledger.record_due(ids(2..=9), now), again, "what was due before is due now");
-        if again.is_some() {
-            ledger.recording(id(1));
-            assert_eq!(ledger.recorded(Recorded::Confirmed), Then::GoOn);
-        }
-        assert_eq!(ledger.may_begin(ids(2..=9), 1, now), 1);
-    }
+    let mut ledger = ledger(count(5));
+    ledger.begin([id(1)]);
+    ledger.finish(1, now);
+    assert!(!ledger.is_recorded());
+    assert_eq!(ledger.record_due(ids(2..=9), false, now), None);
+    assert_eq!(ledger.record_due(ids(2..=9), true, now), Some(id(1)));
+    ledger.recording(id(1));
+    assert_eq!((ledger.is_recorded(), ledger.record_due(ids(2..=9), true, now)), (false, None));
+    ledger.recorded();
+    assert_eq!((ledger.is_recorded(), ledger.record_due(ids(2..=9), true, now)), (true, None));
 }
 
 #[test]
@@ -95,10 +86,10 @@ fn a_release_waits_for_the_record_and_makes_it_due() {
         ledger.finish(1, now);
         assert!(!ledger.may_release());
         assert_eq!(ledger.may_begin(ids(2..=9), 1, now), 0);
-        assert_eq!(ledger.record_due(ids(2..=9), now), Some(id(1)));
+        assert_eq!(ledger.record_due(ids(2..=9), false, now), Some(id(1)));
         ledger.recording(id(1));
         assert!(!ledger.may_release());
-        assert_eq!(ledger.recorded(Recorded::Confirmed), Then::GoOn);
+        ledger.recorded();
         assert!(ledger.may_release());
     }
 }
@@ -111,12 +102,12 @@ fn records_by_number_come_when_it_is_reached_or_nothing_more_is_there() {
         ledger.begin([id(message)]);
         ledger.finish(1, now);
     }
-    assert_eq!(ledger.record_due(ids(3..=9), now), None);
-    assert_eq!(ledger.record_due(nothing(), now), Some(id(2)), "it is idle");
+    assert_eq!(ledger.record_due(ids(3..=9), false, now), None);
+    assert_eq!(ledger.record_due(nothing(), false, now), Some(id(2)), "it is idle");
     ledger.begin([id(3)]);
-    assert_eq!(ledger.record_due(nothing(), now), None, "it is not idle while one runs");
+    assert_eq!(ledger.record_due(nothing(), false, now), None, "it is not idle while one runs");
     ledger.finish(1, now);
-    assert_eq!(ledger.record_due(ids(4..=9), now), Some(id(3)));
+    assert_eq!(ledger.record_due(ids(4..=9), false, now), Some(id(3)));
 }
 
 #[test]
@@ -128,8 +119,8 @@ fn records_by_time_come_so_long_after_the_first_that_is_not_recorded() {
     ledger.finish(1, now);
     ledger.begin([id(2)]);
     ledger.finish(1, now + Duration::from_millis(30));
-    assert_eq!((ledger.record_due(nothing(), now), ledger.record_at()), (None, Some(later)));
-    assert_eq!(ledger.record_due(nothing(), later), Some(id(2)));
+    assert_eq!((ledger.record_due(nothing(), false, now), ledger.record_at()), (None, Some(later)));
+    assert_eq!(ledger.record_due(nothing(), false, later), Some(id(2)));
 }
 
 #[test]
@@ -139,7 +130,7 @@ fn of_a_batch_the_longest_done_beginning_is_recorded() {
     assert_eq!(ledger.may_begin(ids(1..=9), 4, now), 4);
     ledger.begin(ids(1..=4));
     ledger.finish(2, now);
-    assert_eq!(ledger.record_due(ids(3..=9), now), Some(id(2)));
+    assert_eq!(ledger.record_due(ids(3..=9), false, now), Some(id(2)));
     assert_eq!(ledger.done(), id(2));
     ledger.recording(id(2));
     assert_eq!(ledger.may_begin(ids(3..=9), 4, now), 4);
@@ -155,45 +146,43 @@ fn record_first(ledger: &mut Ledger, message: MessageId) {
 fn a_message_that_may_be_handled_once_at_most_is_recorded_when_its_turn_has_come_and_begins_then() {
     let now = Instant::now();
     let mut ledger = Ledger::new(id(0), Commit::EACH, Ack::Before);
-    assert_eq!((ledger.may_begin(ids(1..=9), 1, now), ledger.record_due(ids(1..=9), now)), (1, None));
+    assert_eq!((ledger.may_begin(ids(1..=9), 1, now), ledger.record_due(ids(1..=9), false, now)), (1, None));
     record_first(&mut ledger, id(1));
     assert_eq!(ledger.may_begin(ids(1..=9), 1, now), 0, "it is not recorded yet");
     ledger.close();
     assert!(!ledger.may_release());
-    assert_eq!(ledger.recorded(Recorded::Confirmed), Then::GoOn);
+    ledger.recorded();
     assert!(!ledger.may_release(), "what was recorded has to be handled: nobody else would");
     assert_eq!(ledger.may_begin(ids(1..=9), 5, now), 1);
     assert!(!ledger.records_first(id(1)));
     ledger.begin([id(1)]);
     assert_eq!(ledger.finish(0, now), 1, "however it ended");
     assert!(ledger.may_release());
-    assert_eq!((ledger.may_begin(ids(2..=9), 1, now), ledger.record_due(ids(2..=9), now)), (0, None));
+    assert_eq!((ledger.may_begin(ids(2..=9), 1, now), ledger.record_due(ids(2..=9), false, now)), (0, None));
 }
 
 #[test]
 fn what_could_not_be_recorded_does_not_begin_when_it_may_be_handled_once_at_most() {
     let now = Instant::now();
-    for outcome in [Recorded::Refused, Recorded::Unknown] {
-        let mut ledger = Ledger::new(id(0), Commit::EACH, Ack::Before);
-        record_first(&mut ledger, id(1));
-        assert_eq!(ledger.recorded(outcome), Then::Stop);
-        assert_eq!(ledger.may_begin(ids(1..=9), 1, now), 0);
-    }
+    let mut ledger = Ledger::new(id(0), Commit::EACH, Ack::Before);
+    record_first(&mut ledger, id(1));
+    ledger.lose();
+    assert_eq!(ledger.may_begin(ids(1..=9), 1, now), 0);
 }
 
 #[test]
 fn after_an_owner_that_did_not_release_all_is_recorded_one_by_one_for_a_while() {
     let now = Instant::now();
-    let mut ledger = ledger(count(2)).carefully(1);
+    let mut ledger = ledger(count(2)).carefully(count(2).window(Ack::After, 1));
     for message in 1..=4 {
         assert_eq!(ledger.may_begin(ids(message..=9), 3, now), 1);
         ledger.begin([id(message)]);
         ledger.finish(1, now);
         if message < 4 {
             assert_eq!(ledger.may_begin(ids(message + 1..=9), 3, now), 0, "not ahead of its record");
-            assert_eq!(ledger.record_due(ids(message + 1..=9), now), Some(id(message)));
+            assert_eq!(ledger.record_due(ids(message + 1..=9), false, now), Some(id(message)));
             ledger.recording(id(message));
-            assert_eq!(ledger.recorded(Recorded::Confirmed), Then::GoOn);
+            ledger.recorded();
         }
     }
     assert_eq!(ledger.may_begin(ids(5..=9), 3, now), 3, "as before");
@@ -202,11 +191,15 @@ fn after_an_owner_that_did_not_release_all_is_recorded_one_by_one_for_a_while() 
 #[test]
 fn the_careful_while_is_as_long_as_what_batches_may_have_begun() {
     let now = Instant::now();
-    for (rule, batch, window) in [(1, 50, 100), (10, 1, 20), (10, 5, 28)] {
-        let mut ledger = ledger(count(rule)).carefully(batch);
+    for (rule, batch, window) in [(1, 50, 100_u32), (10, 1, 20), (10, 5, 28)] {
+        assert_eq!(
+            (count(rule).window(Ack::After, batch), count(rule).window(Ack::Before, batch)),
+            (window, 0)
+        );
+        let mut ledger = ledger(count(rule)).carefully(window);
         for message in 1..=window {
             assert!(ledger.is_careful(), "{message} of {window}");
-            ledger.begin([id(message)]);
+            ledger.begin([id(message.into())]);
             ledger.finish(1, now);
         }
         assert!(!ledger.is_careful());
@@ -259,7 +252,7 @@ proptest! {
         let ack = if before { Ack::Before } else { Ack::After };
         let mut ledger = Ledger::new(id(0), commit, ack);
         if careful {
-            ledger = ledger.carefully(batch);
+            ledger = ledger.carefully(commit.window(Ack::After, batch));
         }
         let (mut now, mut last, mut cursor) = (Instant::now(), 0_u64, 0_u64);
         let (mut on_its_way, mut latest) = (None, 0_u64);
@@ -289,7 +282,7 @@ proptest! {
                 }
                 Step::Record => {
                     let waiting = waiting.filter(|id| !ledger.running().contains(id));
-                    if let Some(position) = ledger.record_due(waiting, now) {
+                    if let Some(position) = ledger.record_due(waiting, false, now) {
                         prop_assert!(on_its_way.is_none(), "one at a time");
                         prop_assert!(position.0.0 > cursor, "forward");
                         ledger.recording(position);
@@ -298,13 +291,14 @@ proptest! {
                 }
                 Step::Confirm => if let Some(position) = on_its_way.take() {
                     cursor = position;
-                    prop_assert_eq!(ledger.recorded(Recorded::Confirmed), Then::GoOn);
+                    ledger.recorded();
                 }
                 Step::Doubt(happened) => if let Some(position) = on_its_way.take() {
                     cursor = if happened { position } else { cursor };
-                    prop_assert_eq!(ledger.recorded(Recorded::Unknown), Then::Stop);
-                    ledger.finish(0, now);
-                    ledger.resolved(id(cursor), now);
+                    ledger.lose();
+                    prop_assert_eq!(ledger.may_begin(waiting, batch, now), 0);
+                    // It is taken again.
+                    ledger = Ledger::new(id(cursor), commit, ack).as_careful_as(&ledger);
                 }
             }
             let begun = ledger.running().last().map_or(ledger.done().0.0, |id| id.0.0);
