@@ -7,7 +7,7 @@ use menagerie_kernel::recipes::presence::Presence;
 use menagerie_queues::core::ledger::{Ack, Commit};
 use menagerie_queues::task::{Outcome, Task, Work};
 use menagerie_queues::worker::{Ended, Options, Order};
-use menagerie_testkit::{OpCode, eventually_async};
+use menagerie_testkit::{OpCode, Proxy, eventually_async};
 use menagerie_znodes::queues;
 
 use crate::world::{Log, Running, SHORT, World, name, options};
@@ -220,29 +220,44 @@ async fn at_most_once_who_aborts_begins_nothing_more_and_leaves_the_rest_to_the_
     assert_eq!(told_next(&world, once("w2")).await, [1; 5]);
 }
 
+/// A worker that was told so while it recorded the first of two messages, which begins only then.
+async fn told_while_recording(world: &World, order: Order, task: impl Task) -> (Running, Proxy) {
+    let session = world.session().await;
+    world.create(&session, "mail", 1).await;
+    // Long: heartbeats are held back, too.
+    let (own, proxy) = world.troubled(PATIENCE).await;
+    let worker = world.start(&own, once("w1"), task);
+    worker.has(1).await;
+    proxy.hold_requests_after(0, OpCode::Multi);
+    world.put_to(&session, "mail-1", &["1", "2"]).await;
+    eventually_async("it is being recorded", async || proxy.holds_requests().then_some(())).await;
+    worker.orders.send(order).await.unwrap();
+    let view = worker.view().await;
+    assert_eq!((view.stats.records, view.partitions[0].running.len()), (0, 0), "not yet");
+    proxy.heal();
+    (worker, proxy)
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn at_most_once_what_is_being_recorded_when_its_worker_is_told_to_end_is_handled() {
     for order in [Order::Finish, Order::Abort] {
-        let world = World::new("once-end");
-        let session = world.session().await;
-        world.create(&session, "mail", 1).await;
-        // Long: what is held back here are heartbeats, too.
-        let (own, proxy) = world.troubled(PATIENCE).await;
-        let log = Log::default();
-        let worker = world.start(&own, once("w1"), log.task("w1"));
-        worker.has(1).await;
-        proxy.hold_requests_after(0, OpCode::Multi);
-        world.put_to(&session, "mail-1", &["1", "2"]).await;
-        eventually_async("it is being recorded", async || proxy.holds_requests().then_some(())).await;
-        worker.orders.send(order).await.unwrap();
-        let view = worker.view().await;
-        assert_eq!((view.stats.records, log.bodies().len()), (0, 0), "not yet");
-        proxy.heal();
+        let (world, log) = (World::new("once-end"), Log::default());
+        let (worker, _proxy) = told_while_recording(&world, order, log.task("w1")).await;
         let ended = tokio::time::timeout(PATIENCE, worker.run).await;
         assert_eq!(ended.expect("it ends").unwrap().unwrap(), Ended::Told);
         assert_eq!(log.bodies(), ["1"]);
         assert_eq!(told_next(&world, once("w2")).await, [1]);
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn at_most_once_what_has_begun_after_its_worker_was_told_to_stop_is_stopped_when_it_is_told_again() {
+    let (world, log) = (World::new("once-again"), Log::default());
+    let (worker, _proxy) = told_while_recording(&world, Order::Abort, stuck_at(&log, "1")).await;
+    begun(&log, 1).await;
+    ended(worker).await;
+    assert_eq!(log.bodies(), ["1"]);
+    assert_eq!(told_next(&world, once("w2")).await, [1]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
