@@ -115,9 +115,9 @@ pub enum JournalError {
     /// The disk is full. Reading goes on.
     #[error("the journal's disk is full")]
     DiskFull,
-    /// The journal has more to do than it can hold in memory.
-    #[error("the journal is busy")]
-    Busy,
+    /// As many files are open as may be, in the journal's process or on its machine.
+    #[error("the journal cannot open another file: too many are open")]
+    OutOfFiles,
     /// What is on disk is not what was written. Other messages can still be read.
     #[error("the journal is damaged: {0}")]
     Damaged(String),
@@ -151,9 +151,11 @@ impl JournalError {
             Self::NoTopic { .. } | Self::NoPartition { .. } | Self::Backwards { .. } | Self::Ahead { .. } => {
                 Remedy::Conflict
             }
-            Self::Quota { .. } | Self::DiskFull | Self::Busy | Self::Unreachable { .. } | Self::Closed => {
-                Remedy::Retry
-            }
+            Self::Quota { .. }
+            | Self::DiskFull
+            | Self::OutOfFiles
+            | Self::Unreachable { .. }
+            | Self::Closed => Remedy::Retry,
             Self::TooLarge { .. }
             | Self::Invalid(_)
             | Self::Damaged(_)
@@ -180,7 +182,10 @@ impl JournalError {
             Self::DiskFull => {
                 "free space on the journal's file system; nothing that was acknowledged is lost"
             }
-            Self::Busy => "try again in a moment; if it stays so, the disk is too slow for the load",
+            Self::OutOfFiles => {
+                "raise the journal's limit of open files (ulimit -n), or see who has them open; nothing that was \
+                 acknowledged is lost"
+            }
             Self::Damaged(_) => {
                 "look at the disk; `menagerie journal verify` names every damaged place, and reading goes on behind the \
                  last id named"

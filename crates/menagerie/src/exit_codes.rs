@@ -25,7 +25,7 @@ pub fn journal_code(error: &menagerie_journal::JournalError) -> u8 {
     match error {
         E::Unreachable { .. } | E::Closed | E::Unknown(_) => 69,
         E::Damaged(_) | E::DiskFull => 74,
-        E::Busy => 75,
+        E::OutOfFiles => 75,
         _ => 1,
     }
 }

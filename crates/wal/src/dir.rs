@@ -23,7 +23,7 @@ pub(crate) struct Handle {
 }
 
 fn failed(action: &'static str, file: PathBuf) -> impl FnOnce(io::Error) -> Error {
-    move |source| Error::Io { action, file, source: Arc::new(source) }
+    move |source| Error::io(action, file, source)
 }
 
 impl Dir {

@@ -21,10 +21,21 @@ pub enum Error {
         /// What the operating system said.
         source: Arc<io::Error>,
     },
-    /// The disk is full, or too many files are open, and a new segment is needed. The log is as it was: nothing of the group is in it. Abandon
-    /// the group, or make room and commit again.
+    /// The disk is full, and a new segment is needed. The log is as it was: nothing of the group is in it. Abandon the
+    /// group, or make room and commit again.
     #[error("no room left to {action} {}", file.display())]
     Full {
+        /// What we were doing, in the infinitive.
+        action: &'static str,
+        /// To which file.
+        file: PathBuf,
+        /// What the operating system said.
+        source: Arc<io::Error>,
+    },
+    /// As many files are open as may be, in this process or on this machine. The log is as it was, as after
+    /// [`Error::Full`]: a file that could not be opened was not changed.
+    #[error("too many files are open to {action} {}", file.display())]
+    OutOfFiles {
         /// What we were doing, in the infinitive.
         action: &'static str,
         /// To which file.
@@ -172,11 +183,21 @@ impl fmt::Display for Damage {
 }
 
 impl Error {
+    /// The operating system refused.
+    pub(crate) fn io(action: &'static str, file: PathBuf, source: io::Error) -> Self {
+        let (passes, source) = (is_out_of_files(&source), Arc::new(source));
+        if passes { Self::OutOfFiles { action, file, source } } else { Self::Io { action, file, source } }
+    }
+
     /// What a person can try.
     pub fn help(&self) -> &'static str {
         match self {
             Self::Io { .. } => "look at the disk and its permissions, then start again",
             Self::Full { .. } => "free space on this file system; nothing that was acknowledged is lost",
+            Self::OutOfFiles { .. } => {
+                "raise the limit of open files (ulimit -n), or see who has them open; nothing that was acknowledged is \
+                 lost"
+            }
             Self::Damaged { .. }
             | Self::MarkMissing { .. }
             | Self::SegmentMissing { .. }
@@ -201,10 +222,11 @@ impl Error {
         }
     }
 
-    /// True for [`Error::Full`], after which the log goes on.
+    /// Room is wanting, on the disk or for open files: the log goes on.
     pub fn is_full(&self) -> bool {
-        matches!(self, Self::Full { .. })
+        matches!(self, Self::Full { .. } | Self::OutOfFiles { .. })
     }
+
     /// A group could not be written for want of room, although its segment was there: so it is on file systems that
     /// write nothing in place. Nobody was told that it is durable, and nothing is in doubt but the group itself. A failed
     /// sync is another matter: it leaves in doubt what had been written before.
@@ -215,7 +237,6 @@ impl Error {
 
 fn is_full(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
-        || is_out_of_files(error)
 }
 
 /// As many files are open as may be, in this process or on this machine: it passes, like want of room on the disk.
@@ -230,14 +251,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn too_many_open_files_do_not_end_the_log() {
-        let failed = |errno| Error::Io {
-            action: "create",
-            file: "spare-1".into(),
-            source: Arc::new(io::Error::from_raw_os_error(errno)),
-        };
-        for (errno, passes) in [(23, true), (24, true), (28, true), (5, false)] {
-            assert_eq!(failed(errno).or_full().is_full(), passes, "errno {errno}");
+    fn want_of_room_is_told_by_its_kind_and_does_not_end_the_log() {
+        let failed =
+            |errno| Error::io("create", "spare-1".into(), io::Error::from_raw_os_error(errno)).or_full();
+        for errno in [23, 24] {
+            let error = failed(errno);
+            assert!(error.is_full() && error.help().contains("ulimit"), "errno {errno}: {error:?}");
         }
+        let full = failed(28);
+        assert!(full.is_full() && full.help().contains("free space"), "{full:?}");
+        assert!(!failed(5).is_full());
     }
 }

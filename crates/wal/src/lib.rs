@@ -31,7 +31,8 @@
 //!   being written, of which nobody was told) is cut and reported, and never comes back. Damage to the last group
 //!   that *was* acknowledged looks exactly like a torn tail; it is cut too, and reported.
 //! - An error of a write or a sync poisons the log: no later call succeeds, and no sync is tried twice. A full disk
-//!   is met when a segment is begun, as an error of its own after which the log goes on ([`Error::Full`]).
+//!   is met when a segment is begun, as an error of its own after which the log goes on ([`Error::is_full`]); so are too many
+//!   open files.
 //!
 //! It relies on a disk that writes sectors of 512 bytes whole or not at all and that tells the truth about syncs, on
 //! renames that happen or do not, and on an owner who locks the directory.

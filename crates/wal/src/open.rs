@@ -122,11 +122,7 @@ impl Wal {
 }
 
 fn real(dir: &Path) -> Result<Arc<dyn Disk>, Error> {
-    let disk = RealDisk::new(dir).map_err(|source| Error::Io {
-        action: "open",
-        file: dir.to_owned(),
-        source: Arc::new(source),
-    })?;
+    let disk = RealDisk::new(dir).map_err(|source| Error::io("open", dir.to_owned(), source))?;
     Ok(Arc::new(disk))
 }
 

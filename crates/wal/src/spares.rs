@@ -163,7 +163,7 @@ impl Spares {
             Ok(Some(spare)) if self.thrifty => self.remove(spare.number)?,
             Ok(spare) => self.ready.extend(spare),
             // Not needed yet; when it is, the roll will try again and say so.
-            Err(error @ Error::Full { .. }) => {
+            Err(error) if error.is_full() => {
                 let reason = std::error::Error::source(&error).map(ToString::to_string);
                 warn!(%error, reason, "cannot prepare a spare segment");
             }

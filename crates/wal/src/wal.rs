@@ -84,7 +84,7 @@ impl Wal {
 
     /// Writes the group and, with [`Durability::Fsync`], returns when it is durable.
     ///
-    /// After [`Error::Full`] nothing of the group is in the log: commit again, or [`Wal::abandon`] it. After any
+    /// If [`Error::is_full`], nothing of the group is in the log: commit again, or [`Wal::abandon`] it. After any
     /// other error the log is poisoned and the owner should end its process; but if [`Error::is_unwritten`], it may
     /// [`Wal::reopen`] it instead.
     pub fn commit(&mut self) -> Result<Committed, Error> {
@@ -127,7 +127,8 @@ impl Wal {
     /// the disk can tell. Returns how many of its records are; these are durable and committed, and the others are gone.
     /// `covered` is as in [`Wal::open`]. From now on the log is thrifty, see [`Wal::set_thrifty`].
     ///
-    /// After [`Error::Full`] nothing has changed, but that there are no spares: try again when there is room. After any other error end the process.
+    /// If [`Error::is_full`], nothing has changed, but that there are no spares: try again when there is room. After any
+    /// other error end the process.
     pub fn reopen(&mut self, covered: u64) -> Result<u64, Error> {
         if !self.poison.as_ref().is_some_and(Error::is_unwritten) {
             return self.check().map(|()| 0);
@@ -294,7 +295,7 @@ impl Wal {
         self.poison.clone().map_or(Ok(()), Err)
     }
 
-    /// Poisons the log with any error but a full disk.
+    /// Poisons the log with any error but want of room.
     fn guard<T>(&mut self, result: Result<T, Error>) -> Result<T, Error> {
         if let Err(error) = &result
             && !error.is_full()

@@ -18,6 +18,7 @@ use super::snapshot;
 use crate::core::block::Place;
 use crate::core::partition::EditPlace;
 use crate::core::state::State;
+use crate::error::JournalError;
 
 /// A failed checkpoint is tried again after this; and one that may make room comes so soon after another.
 const AGAIN: Duration = Duration::from_secs(1);
@@ -27,7 +28,8 @@ pub(crate) struct Checkpoints {
     pub(crate) running: bool,
     /// What goes back to the state if the running one fails.
     fresh: Fresh,
-    retry_at: Option<Instant>,
+    /// The last attempt found no room: when to try again, and what was wanting.
+    retry: Option<(Instant, JournalError)>,
     last: Instant,
     /// Who wants to know how the running one ends.
     asked: Vec<Asked>,
@@ -47,7 +49,7 @@ impl Checkpoints {
         Self {
             running: false,
             fresh: Fresh::default(),
-            retry_at: None,
+            retry: None,
             last,
             asked: Vec::new(),
             ids,
@@ -64,9 +66,9 @@ impl Checkpoints {
         log.log_bytes().saturating_sub(self.covered_bytes)
     }
 
-    /// Whether the disk was full at the last attempt.
-    pub(crate) fn is_stuck(&self) -> bool {
-        self.retry_at.is_some()
+    /// What was wanting at the last attempt, if there was no room.
+    pub(crate) fn wanting(&self) -> Option<&JournalError> {
+        self.retry.as_ref().map(|(_, why)| why)
     }
 
     /// The last record of the log that the newest snapshot has.
@@ -79,7 +81,7 @@ impl Checkpoints {
         if self.running {
             return false;
         }
-        if let Some(at) = self.retry_at {
+        if let Some((at, _)) = self.retry {
             return Instant::now() >= at;
         }
         let config = &shared.config;
@@ -135,7 +137,7 @@ impl Checkpoints {
         }
     }
 
-    /// A checkpoint has ended. An error is fatal, unless the disk is full.
+    /// A checkpoint has ended. An error is fatal, unless room was wanting.
     pub(crate) fn end(
         &mut self,
         outcome: Result<Done, StoreError>,
@@ -151,12 +153,12 @@ impl Checkpoints {
                 self.asked.drain(..).for_each(|tell| tell(Err(error.clone())));
                 warn!(%error, "cannot move messages to segments; trying again");
                 std::mem::take(&mut self.fresh).give_back(&mut shared.write());
-                self.retry_at = Some(Instant::now() + AGAIN);
+                self.retry = Some((Instant::now() + AGAIN, error.into()));
                 return self.save_room(log, folder);
             }
             Err(error) => return Err(error),
         };
-        self.retry_at = None;
+        self.retry = None;
         install(&mut shared.write(), &done.flushed);
         let since = log.log_bytes().saturating_sub(self.log_bytes);
         let dropped = log.drop_covered(done.sequence).map_err(log_failed)?;
@@ -188,10 +190,17 @@ impl Checkpoints {
         for (sequence, _) in self.ids.iter().filter(|old| !done.ids.contains(old)) {
             remove(&folder.ids(*sequence))?;
         }
-        for (sequence, path) in folder.numbered("snapshot-")? {
-            if sequence < done.sequence {
-                remove(&path)?;
+        let snapshots = match folder.numbered("snapshot-") {
+            Ok(snapshots) => snapshots,
+            // The next checkpoint removes them.
+            Err(error) if error.is_full() => {
+                warn!(%error, "cannot look for old snapshots");
+                return Ok(());
             }
+            Err(error) => return Err(error),
+        };
+        for (_, path) in snapshots.iter().filter(|(sequence, _)| *sequence < done.sequence) {
+            remove(path)?;
         }
         Ok(())
     }

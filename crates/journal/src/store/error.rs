@@ -105,11 +105,14 @@ impl StoreError {
             }
             Self::NoBackup { .. } => "name a file that `menagerie journal backup` wrote",
             Self::Log { source, .. } => source.help(),
+            Self::Io { source, .. } if menagerie_wal::is_out_of_files(source) => {
+                "raise the limit of open files (ulimit -n), or see who has them open, then start again"
+            }
             Self::Io { .. } => "look at the disk and its permissions, then start again",
         }
     }
 
-    /// The disk is full, or too many files are open; nothing else is wrong.
+    /// Room is wanting, on the disk or for open files; nothing else is wrong.
     pub(crate) fn is_full(&self) -> bool {
         match self {
             Self::Io { source, .. } => {
@@ -130,9 +133,18 @@ impl StoreError {
 impl From<StoreError> for JournalError {
     fn from(error: StoreError) -> Self {
         match &error {
-            StoreError::Io { source, .. } if menagerie_wal::is_out_of_files(source) => Self::Busy,
+            StoreError::Io { source, .. } if menagerie_wal::is_out_of_files(source) => Self::OutOfFiles,
+            StoreError::Log { source, .. } if source.is_full() => wanting(source),
             error if error.is_full() => Self::DiskFull,
             error => Self::Damaged(error.to_string()),
         }
+    }
+}
+
+/// What a log wants that has no room.
+pub(crate) fn wanting(error: &menagerie_wal::Error) -> JournalError {
+    match error {
+        menagerie_wal::Error::OutOfFiles { .. } => JournalError::OutOfFiles,
+        _ => JournalError::DiskFull,
     }
 }

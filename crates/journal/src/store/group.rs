@@ -30,12 +30,12 @@ impl Group {
         self.answers.push(Prepared { tell, answer, rests_on: self.records.len() });
     }
 
-    /// Only the first records are durable: the disk had no room for the others, and nothing of them has happened.
-    pub(crate) fn keep(&mut self, durable: usize) {
+    /// Only the first records are durable: there was no room for the others, and nothing of them has happened.
+    pub(crate) fn keep(&mut self, durable: usize, why: &JournalError) {
         self.records.truncate(durable);
         for prepared in self.answers.iter_mut().filter(|prepared| prepared.rests_on > durable) {
             if prepared.answer.is_ok() {
-                prepared.answer = Err(JournalError::DiskFull);
+                prepared.answer = Err(why.clone());
             }
         }
     }

@@ -9,6 +9,7 @@ use tracing::{error, info, warn};
 
 use super::checkpoint::Checkpoints;
 use super::config::Config;
+use super::durable::Stranded;
 use super::error::StoreError;
 use super::folder::Folder;
 use super::group::Group;
@@ -36,9 +37,7 @@ pub(crate) struct LogLoop {
     pub(crate) log: Wal,
     pub(crate) checkpoints: Checkpoints,
     pub(super) space: Space,
-    /// A group that could not be written, and when its log was last opened again in vain. Nobody knows how much of it is
-    /// there until that succeeds; so long, nothing else can be written.
-    pub(super) stranded: Option<(Group, Instant)>,
+    pub(super) stranded: Option<Stranded>,
     pub(super) maturing: Maturing,
     watch: Watch,
     started: Instant,
@@ -145,7 +144,7 @@ impl LogLoop {
 
     /// Waits until there is something to do. While too much is in memory, only for the end of a checkpoint.
     fn wait(&self) -> (Vec<Waiting>, Option<Result<super::shared::Done, StoreError>>, bool) {
-        let hold = self.is_stuffed() && self.checkpoints.running && !self.checkpoints.is_stuck();
+        let hold = self.is_stuffed() && self.checkpoints.running && self.checkpoints.wanting().is_none();
         let patience = self.patience();
         let mut queue = self.shared.queue();
         let stranded = self.stranded.is_some();
@@ -223,10 +222,9 @@ impl LogLoop {
         let mut pending = Pending::default();
         let mut wishes = wishes.into_iter();
         while let Some(mut waiting) = wishes.next() {
-            let decided = if self.is_full_for(&state, &waiting.wish) {
-                Err(JournalError::DiskFull)
-            } else {
-                facts.decide(&mut waiting.wish, &mut pending)
+            let decided = match self.wanting_for(&state, &waiting.wish) {
+                Some(why) => Err(why),
+                None => facts.decide(&mut waiting.wish, &mut pending),
             };
             let (record, answer) = match decided {
                 Ok(Verdict::Later) => return std::iter::once(waiting).chain(wishes).collect(),
@@ -241,16 +239,25 @@ impl LogLoop {
         Vec::new()
     }
 
-    /// Whether the disk has no room for a wish: for appends and replacements a reserve must be left, and memory must not be
-    /// full of messages that have no room on disk; for anything else a log that can be written to is enough.
-    fn is_full_for(&self, state: &State, wish: &Wish) -> bool {
+    /// What is wanting for a wish, if there is no room for it: for appends and replacements a reserve must be left, and
+    /// memory must not be full of messages that have no room on disk; for anything else a log that can be written to is
+    /// enough.
+    fn wanting_for(&self, state: &State, wish: &Wish) -> Option<JournalError> {
         let replaces = |edit| crate::core::edit::message(edit).is_some();
         let grows = match wish {
             Wish::Commit(commit) => !commit.appends.is_empty() || commit.edits.iter().any(replaces),
             _ => false,
         };
-        let stuffed = || self.checkpoints.is_stuck() && is_stuffed(state, &self.shared.config);
-        self.stranded.is_some() || (grows && (self.space.is_short() || stuffed()))
+        if let Some(stranded) = &self.stranded {
+            return Some(stranded.why.clone());
+        }
+        if !grows {
+            return None;
+        }
+        if self.space.is_short() {
+            return Some(JournalError::DiskFull);
+        }
+        self.checkpoints.wanting().filter(|_| is_stuffed(state, &self.shared.config)).cloned()
     }
 
     /// Whether appends are refused for want of room.

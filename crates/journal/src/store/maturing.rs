@@ -9,9 +9,10 @@ use super::error::StoreError;
 use super::log_loop::{LogLoop, TICK};
 use crate::core::decide::{Answer, Wish};
 use crate::core::mature::Waits;
+use crate::error::JournalError;
 use crate::id::Ticks;
 
-/// What could not be read is tried again after this: it may have been no damage.
+/// What could not be read is tried again after this: it may have been no damage. If only files could not be opened, soon.
 const REREAD: Duration = Duration::from_secs(600);
 
 /// How far it has come.
@@ -90,7 +91,8 @@ impl LogLoop {
                     "delayed messages are due and cannot be read: they stay delayed, and others go on"
                 );
                 self.maturing.passed = passed.last;
-                self.maturing.reread_at.get_or_insert(Instant::now() + REREAD);
+                let after = if passed.why == JournalError::OutOfFiles { TICK } else { REREAD };
+                self.maturing.reread_at.get_or_insert(Instant::now() + after);
             }
             Some(Ok(_)) => {}
             failed => {
@@ -238,7 +240,7 @@ mod tests {
         bench.append(1, 10, Some(2_000_000));
         bench.clock.store(3_000_000, Ordering::SeqCst);
         assert!(bench.log_loop.until_due().is_zero());
-        bench.log_loop.stranded = Some((super::super::group::Group::default(), Instant::now()));
+        bench.log_loop.strand(super::super::group::Group::default(), JournalError::DiskFull);
         bench.log_loop.mature().unwrap();
         assert!(!bench.log_loop.until_due().is_zero(), "not at once");
         bench.log_loop.stranded = None;

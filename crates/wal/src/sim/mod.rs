@@ -105,6 +105,11 @@ impl SimDisk {
         self.lock().capacity = bytes;
     }
 
+    /// Whether as many files are open as may be: none is opened or created, and nothing is listed.
+    pub fn set_out_of_files(&self, out: bool) {
+        self.lock().out_of_files = out;
+    }
+
     /// The same disk, calling `hook` before each sync.
     #[must_use]
     pub fn with_sync_hook(&self, hook: impl Fn() + Send + Sync + 'static) -> Self {
@@ -131,7 +136,10 @@ impl SimDisk {
     }
 
     fn file(&self, name: &str) -> io::Result<Box<dyn DiskFile>> {
-        let inode = self.lock().find(name)?;
+        let state = self.lock();
+        state.openable()?;
+        let inode = state.find(name)?;
+        drop(state);
         Ok(Box::new(SimFile { disk: self.clone(), inode }))
     }
 
@@ -152,6 +160,7 @@ impl Disk for SimDisk {
     fn list(&self) -> io::Result<Vec<String>> {
         let state = self.lock();
         state.powered()?;
+        state.openable()?;
         Ok(state.names.keys().cloned().collect())
     }
 
@@ -164,7 +173,10 @@ impl Disk for SimDisk {
     }
 
     fn create(&self, name: &str) -> io::Result<Box<dyn DiskFile>> {
-        self.lock().create(name)?;
+        let mut state = self.lock();
+        state.openable()?;
+        state.create(name)?;
+        drop(state);
         self.file(name)
     }
 

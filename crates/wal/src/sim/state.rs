@@ -19,6 +19,8 @@ pub(super) struct State {
     /// Writes that fail for want of room after so many bytes.
     pub(super) short_writes: Vec<(u64, usize)>,
     pub(super) capacity: Option<u64>,
+    /// No file can be opened.
+    pub(super) out_of_files: bool,
     pub(super) entropy: Chance,
 }
 
@@ -91,6 +93,7 @@ impl State {
             faults: Vec::new(),
             short_writes: Vec::new(),
             capacity: None,
+            out_of_files: false,
             entropy: Chance::new(0),
         };
         for (name, contents) in files {
@@ -129,6 +132,11 @@ impl State {
             Some(until) if self.operations > until => Err(io::Error::other("the power is out")),
             _ => Ok(()),
         }
+    }
+
+    /// Fails with EMFILE while no file can be opened.
+    pub(super) fn openable(&self) -> io::Result<()> {
+        if self.out_of_files { Err(io::Error::from_raw_os_error(24)) } else { Ok(()) }
     }
 
     pub(super) fn find(&self, name: &str) -> io::Result<usize> {

@@ -147,6 +147,43 @@ fn a_group_refused_for_want_of_room_can_be_committed_later() {
     assert_eq!(records(&disk).last(), Some(&(next, vec![7; 1000])));
 }
 
+#[test]
+fn without_files_to_open_a_roll_loses_the_group_and_nothing_else() {
+    let disk = SimDisk::new();
+    let (mut wal, next) = fill_first_segment(&disk);
+    disk.set_out_of_files(true);
+    wal.append(&[&[7; 1000]]).unwrap();
+    for _ in 0..2 {
+        let error = wal.commit().unwrap_err();
+        assert!(matches!(error, Error::OutOfFiles { .. }) && error.is_full(), "{error}");
+    }
+    wal.abandon();
+    disk.set_out_of_files(false);
+    commit(&mut wal, next..=next + 20);
+    wal.close().unwrap();
+    assert_eq!(records(&disk), expected(1..=next + 20));
+}
+
+#[test]
+fn a_log_that_had_no_room_waits_also_for_files_to_be_opened_again() {
+    let disk = SimDisk::new();
+    let mut wal = new_log(&disk);
+    commit(&mut wal, 1..=2);
+    wal.append(&[&payload(3)]).unwrap();
+    disk.cut_write(0, 0);
+    assert!(wal.commit().unwrap_err().is_unwritten());
+    disk.set_out_of_files(true);
+    for _ in 0..2 {
+        let error = wal.reopen(0).unwrap_err();
+        assert!(matches!(error, Error::OutOfFiles { .. }), "{error}");
+    }
+    disk.set_out_of_files(false);
+    assert_eq!(wal.reopen(0).unwrap(), 0);
+    commit(&mut wal, 3..=20);
+    drop(wal);
+    assert_eq!(records(&disk), expected(1..=20));
+}
+
 /// Want of room in each single operation of a roll, and in each of growing an empty segment.
 #[test]
 fn want_of_room_in_any_step_leaves_a_log_that_goes_on_or_says_that_it_cannot() {

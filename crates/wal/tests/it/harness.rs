@@ -107,6 +107,10 @@ pub fn is_refusal(error: &Error) -> bool {
         | Error::SegmentUnknown { .. }
         | Error::NewerFormat { .. }
         | Error::Behind { .. } => true,
-        Error::Io { .. } | Error::Full { .. } | Error::Exists { .. } | Error::TooLarge { .. } => false,
+        Error::Io { .. }
+        | Error::Full { .. }
+        | Error::OutOfFiles { .. }
+        | Error::Exists { .. }
+        | Error::TooLarge { .. } => false,
     }
 }

@@ -42,28 +42,31 @@ pub fn noise(number: u64) -> Vec<u8> {
     (0..16 << 10).flat_map(|_| next().to_le_bytes()).collect()
 }
 
-async fn append(client: &Client, number: u64) -> Result<MessageId, JournalError> {
+pub async fn append(client: &Client, number: u64) -> Result<MessageId, JournalError> {
     let message = NewMessage::new(noise(number));
     let commit = Commit { appends: vec![Append { partition: spot(1), message }], ..Commit::default() };
     Ok(client.commit(commit).await?.appends[0].id().expect("it is there"))
 }
 
-/// Appends until the disk is full, and notes what was acknowledged.
-async fn fill(client: &Client, ids: &mut Vec<MessageId>) {
+/// Appends until that is refused, and notes what was acknowledged.
+pub async fn append_all(client: &Client, ids: &mut Vec<MessageId>) -> JournalError {
     loop {
         match append(client, ids.len() as u64).await {
             Ok(id) => ids.push(id),
-            Err(error) => {
-                assert_eq!(error, JournalError::DiskFull);
-                assert!(error.help().contains("free space"), "{}", error.help());
-                return;
-            }
+            Err(error) => return error,
         }
-        assert!(ids.len() < 10_000, "the disk does not get full");
+        assert!(ids.len() < 10_000, "there is always room");
     }
 }
 
-async fn assert_all_there(client: &Client, ids: &[MessageId]) {
+/// Appends until the disk is full.
+async fn fill(client: &Client, ids: &mut Vec<MessageId>) {
+    let error = append_all(client, ids).await;
+    assert_eq!(error, JournalError::DiskFull);
+    assert!(error.help().contains("free space"), "{}", error.help());
+}
+
+pub async fn assert_all_there(client: &Client, ids: &[MessageId]) {
     let (mut after, mut found) = (MessageId::ZERO, Vec::new());
     loop {
         let batch = client.read(Read::after(spot(1), after).limit(16)).await.expect("reading goes on");

@@ -3,6 +3,8 @@
 mod commands;
 mod crash;
 #[cfg(feature = "strace")]
+mod files;
+#[cfg(feature = "strace")]
 pub mod full;
 mod hostile;
 mod serving;
