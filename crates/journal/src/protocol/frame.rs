@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bytes::{Buf as _, Bytes, BytesMut};
 use tokio::io::{AsyncRead, AsyncReadExt as _};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout_at};
 
 use crate::codec::Sink as _;
 
@@ -12,6 +12,9 @@ use crate::codec::Sink as _;
 pub(crate) const HEAD_BYTES: usize = 13;
 /// So much is read at once, and kept ready for it.
 const READ_BYTES: usize = 64 << 10;
+
+/// The slowest link that has to bring frames of any length: so many bytes in a second.
+const SLOWEST: u64 = 16 << 10;
 
 /// A frame that came.
 #[derive(Debug)]
@@ -28,7 +31,7 @@ pub(crate) enum FrameError {
     Length { len: u32, max: u32 },
     #[error("the connection ended within a frame")]
     Cut,
-    #[error("a frame was begun, and no more of it came")]
+    #[error("a frame was begun and did not come to its end in time")]
     Late,
     #[error(transparent)]
     Io(#[from] std::io::Error),
@@ -49,12 +52,18 @@ pub(crate) fn finish(out: &mut [u8], more: usize) {
     out[..4].copy_from_slice(&len.to_le_bytes());
 }
 
+/// What a frame of this length may take to come.
+pub(super) fn time_of(len: u32) -> Duration {
+    Duration::from_secs(u64::from(len) / SLOWEST)
+}
+
 /// Takes frames from a stream.
 pub(crate) struct Frames<S> {
     stream: S,
     buffer: BytesMut,
     pub(crate) max: u32,
-    /// How long to wait for more of a frame that was begun; nothing for ever. What came of it is held in memory.
+    /// How long to wait for more of a frame that was begun; nothing for ever. What came of it is held in memory, so the
+    /// whole of it must come within this and what its length takes over the slowest link.
     pub(crate) patience: Option<Duration>,
 }
 
@@ -65,15 +74,21 @@ impl<S: AsyncRead + Unpin> Frames<S> {
 
     /// The next frame; nothing at the end. What is allocated grows with what has come, not with what is announced.
     pub(crate) async fn next(&mut self) -> Result<Option<Frame>, FrameError> {
+        // When its first bytes were here. Counted only while we wait: what came while nobody looked is no fault of theirs.
+        let mut begun = None;
         loop {
             if let Some(frame) = self.take()? {
                 return Ok(Some(frame));
             }
             self.buffer.reserve(READ_BYTES.max(self.buffer.len() / 2));
-            let patience = self.patience.filter(|_| !self.buffer.is_empty());
+            let until = self.patience.filter(|_| !self.buffer.is_empty()).map(|patience| {
+                let now = Instant::now();
+                let whole = *begun.get_or_insert(now) + patience + time_of(self.announced().unwrap_or(0));
+                whole.min(now + patience)
+            });
             let more = self.stream.read_buf(&mut self.buffer);
-            let len = match patience {
-                Some(patience) => timeout(patience, more).await.map_err(|_| FrameError::Late)??,
+            let len = match until {
+                Some(until) => timeout_at(until, more).await.map_err(|_| FrameError::Late)??,
                 None => more.await?,
             };
             if len == 0 {
@@ -82,10 +97,13 @@ impl<S: AsyncRead + Unpin> Frames<S> {
         }
     }
 
+    /// The length that is announced for the next frame, if that has come.
+    fn announced(&self) -> Option<u32> {
+        self.buffer.first_chunk::<4>().map(|len| u32::from_le_bytes(*len))
+    }
+
     fn take(&mut self) -> Result<Option<Frame>, FrameError> {
-        let Some(len) = self.buffer.first_chunk::<4>().map(|len| u32::from_le_bytes(*len)) else {
-            return Ok(None);
-        };
+        let Some(len) = self.announced() else { return Ok(None) };
         if len > self.max || (len as usize) < HEAD_BYTES - 4 {
             return Err(FrameError::Length { len, max: self.max });
         }

@@ -6,7 +6,7 @@ use bolero::check;
 use bytes::Bytes;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
-use super::frame::{self, FrameError, Frames};
+use super::frame::{self, FrameError, Frames, time_of};
 use super::values;
 use crate::codec::{Sink as _, Source};
 use crate::commit::{Append, COMMIT_EDITS_MAX, COMMIT_PARTS_MAX, Commit, Edit, Move, NewMessage, StateWrite};
@@ -55,6 +55,28 @@ async fn who_begins_a_frame_and_says_no_more_is_not_waited_for() {
     assert!(begun.is_err(), "who says nothing may be silent: {begun:?}");
     theirs.write_all(&[40, 0, 0, 0, 1]).await.unwrap();
     assert!(matches!(frames.next().await, Err(FrameError::Late)));
+}
+
+#[tokio::test]
+async fn who_sends_a_byte_now_and_then_is_not_waited_for_either() {
+    let (ours, mut theirs) = tokio::io::duplex(100);
+    let mut frames = Frames::new(ours, MAX);
+    frames.patience = Some(Duration::from_millis(500));
+    let trickle = async {
+        for byte in 90u32.to_le_bytes().into_iter().chain([0; 90]) {
+            theirs.write_all(&[byte]).await.unwrap();
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    let (next, ()) = tokio::join!(frames.next(), trickle);
+    assert!(matches!(next, Err(FrameError::Late)), "{next:?}");
+}
+
+#[test]
+fn a_slow_link_has_time_for_the_longest_message() {
+    let (message, bytes_per_second) = (16 << 20, 16 << 10);
+    assert!(time_of(message) >= Duration::from_secs(u64::from(message) / bytes_per_second));
+    assert_eq!(time_of(100), Duration::ZERO, "who has little to say needs no more than patience");
 }
 
 #[test]

@@ -31,7 +31,7 @@ use crate::store::reader::Room;
 pub(crate) const HELLO_TIME: Duration = Duration::from_secs(10);
 /// A client that takes nothing for so long is closed.
 const WRITE_TIME: Duration = Duration::from_secs(60);
-/// And one of which so long nothing comes within a frame.
+/// And one of which so long nothing comes within a frame, or whose frame takes so much longer than over the slowest link.
 const FRAME_TIME: Duration = Duration::from_secs(60);
 /// Requests of one client that are not answered yet. Long polls count.
 const REQUESTS_MAX: usize = 16_384;
