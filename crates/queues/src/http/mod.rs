@@ -4,7 +4,7 @@
 //! - [`route`]: what a path means; [`access`]: who asks, and whether they may; [`bucket`]: and how often; [`room`]: and how much.
 //! - [`form`]: parameters of queries, forms and headers; [`bodies`] and `items`: messages as they are posted; [`ids`]: lists of
 //!   message ids. All of them take text and give values, or the reasons why not, in the words of the original.
-//! - [`reply`]: what goes back, with exactly the keys that clients know.
+//! - [`reply`]: what goes back, with exactly the keys that clients know; `refusal`: what does when it was not done.
 //! - [`keys`]: keys as they are kept; [`keyring`]: all of them, as they come and go.
 //! - `shelf`: what queues are; `tide`: readers that wait.
 //! - [`service`]: a request is answered; `queues`, `messages` and `named`: what is done. [`server`]: the sockets;
@@ -22,6 +22,7 @@ mod messages;
 pub mod metrics;
 mod named;
 mod queues;
+mod refusal;
 pub mod reply;
 pub mod room;
 pub mod route;
