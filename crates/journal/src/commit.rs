@@ -101,7 +101,8 @@ pub enum Edit {
         /// What it is from now on.
         message: NewMessage,
     },
-    /// Removes a message; it is no gap.
+    /// Removes a message; it is no gap. In a commit that also appends, the message must be there, or nothing happens
+    /// ([`JournalError::NoMessage`]): what is sent elsewhere exists in one place, also when two do something with it at once.
     Remove {
         /// Where.
         partition: PartitionId,

@@ -91,6 +91,14 @@ pub enum JournalError {
         /// Which one.
         id: MessageId,
     },
+    /// A message was to be removed in the commit that appends others, and is not there. Nothing of the commit has happened.
+    #[error("there is no message {id} in {partition}")]
+    NoMessage {
+        /// Where.
+        partition: PartitionId,
+        /// Which one.
+        id: MessageId,
+    },
     /// Something is longer or more than is allowed.
     #[error("{what} of {size} is more than the maximum of {max}")]
     TooLarge {
@@ -148,9 +156,11 @@ impl JournalError {
     pub fn remedy(&self) -> Remedy {
         match self {
             Self::Fenced { .. } | Self::NotOpen { .. } => Remedy::Reacquire,
-            Self::NoTopic { .. } | Self::NoPartition { .. } | Self::Backwards { .. } | Self::Ahead { .. } => {
-                Remedy::Conflict
-            }
+            Self::NoTopic { .. }
+            | Self::NoPartition { .. }
+            | Self::NoMessage { .. }
+            | Self::Backwards { .. }
+            | Self::Ahead { .. } => Remedy::Conflict,
             Self::Quota { .. }
             | Self::DiskFull
             | Self::OutOfFiles
@@ -176,6 +186,7 @@ impl JournalError {
             Self::Backwards { .. } => "read the position again and go on from there",
             Self::Groups { .. } => "make one commit for each group, or create the topics in one group",
             Self::Ahead { .. } => "use an id that the journal gave away, or one of the past",
+            Self::NoMessage { .. } => "somebody else was faster; nothing was changed",
             Self::TooLarge { .. } => "send less at once, or raise the limit of the journal",
             Self::Invalid(_) => "correct the setting; nothing was changed",
             Self::Quota { .. } => "raise --quota, shorten the retention of topics, or trim them",

@@ -155,6 +155,9 @@ impl Facts<'_> {
         let Some(edits) = edit::edits(self, &commit.edits, pending, &mut changes)? else {
             return Ok(Verdict::Later);
         };
+        if !commit.appends.is_empty() {
+            edit::check_moved(&commit.edits, &edits.outcomes)?;
+        }
         // From here on nothing can be refused.
         pending.decided();
         for (spot, consumer, fence, position) in readers {

@@ -93,6 +93,16 @@ pub(crate) fn edits(
     Ok(Some(decided))
 }
 
+/// What a commit removes while it appends is sent elsewhere, and has to be there.
+pub(crate) fn check_moved(edits: &[Edit], outcomes: &[Edited]) -> Result<(), JournalError> {
+    for (edit, outcome) in edits.iter().zip(outcomes) {
+        if let (Edit::Remove { partition, id }, Edited::Missing) = (edit, outcome) {
+            return Err(JournalError::NoMessage { partition: partition.clone(), id: *id });
+        }
+    }
+    Ok(())
+}
+
 fn replace(
     facts: &Facts<'_>,
     spot: Spot,

@@ -3,8 +3,7 @@
 use std::sync::Arc;
 
 use menagerie_journal::{
-    Append, Appended, Commit, Edit, Edited, Journal, JournalError, Message, MessageId, NewMessage,
-    PartitionId, Read,
+    Append, Commit, Edit, Edited, Journal, JournalError, Message, MessageId, NewMessage, PartitionId, Read,
 };
 use menagerie_kernel::Session;
 use menagerie_znodes::queues::QueueName;
@@ -75,32 +74,22 @@ impl FailedMessages {
         let partition = origin.unwrap_or_else(|| self.queue.partition(1));
         let retries = failed.story.as_ref().map_or(0, |story| story.retries) + 1;
         let meta = serde_json::to_vec(&Meta { retries, ..Meta::default() }).expect("a number can be written");
-        // Whoever else sends it back at the same moment sends the same. Nobody who puts messages can use such an id.
-        let dedup = format!("\0retry/{}", failed.id);
         let message = NewMessage {
             meta: meta.into(),
             body: failed.message.body.clone(),
             // As long as before, from now on: what is left of its first life may be nothing.
             ttl: failed.story.as_ref().and_then(|story| story.ttl),
-            dedup: Some(dedup.into()),
             ..NewMessage::default()
         };
-        let read = Read::one(self.partition.clone(), failed.id);
-        if self.store.read(read).await?.messages.is_empty() {
-            return Ok(false);
-        }
+        // Whoever else sends it back or forgets it at the same moment: it can be removed once, and without that nothing happens.
         let remove = Edit::Remove { partition: self.partition.clone(), id: failed.id };
         let append = Append { partition: partition_id(&partition)?, message };
-        let (appends, edits) = (vec![append.clone()], vec![remove]);
-        let committed = self.store.commit(Commit { appends, edits, ..Commit::default() }).await?;
-        let removed = committed.edits == [Edited::Changed];
-        if removed && matches!(committed.appends[..], [Appended::Duplicate(_)]) {
-            // The id was another's after all: what is gone from here has to be there.
-            let message = NewMessage { dedup: None, ..append.message };
-            let appends = vec![Append { message, ..append }];
-            self.store.commit(Commit { appends, ..Commit::default() }).await?;
+        let (appends, edits) = (vec![append], vec![remove]);
+        match self.store.commit(Commit { appends, edits, ..Commit::default() }).await {
+            Ok(_) => Ok(true),
+            Err(JournalError::NoMessage { .. }) => Ok(false),
+            Err(error) => Err(error.into()),
         }
-        Ok(removed)
     }
 
     /// Forgets one. False if it is not here.

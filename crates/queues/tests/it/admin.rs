@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use menagerie_journal::{Appended, DelayedId, MessageId, NewMessage, Ticks};
+use menagerie_journal::{
+    Appended, Commit, DelayedId, Journal as _, MessageId, NewMessage, PartitionId, Ticks, Topic,
+};
 use menagerie_kernel::recipes::settle::Rule;
 use menagerie_queues::QueueError;
 use menagerie_queues::admin::delayed::{DelayedMessage, DelayedMessages};
@@ -116,6 +118,33 @@ async fn failed_messages_come_back_once_and_may_fail_again() {
     let last = failed.after(MessageId::ZERO, 10).await.unwrap().remove(0);
     assert!(failed.forget(last.id).await.unwrap());
     assert!(!failed.forget(last.id).await.unwrap());
+}
+
+/// Somebody has looked at it, and somebody else is faster with what they make of it.
+#[tokio::test]
+async fn a_message_that_was_forgotten_does_not_come_back_and_one_that_comes_back_does_so_once() {
+    let world = World::new("retry-race");
+    let session = world.session().await;
+    world.create(&session, "mail", 1).await;
+    let place = PartitionId::new(Topic::new("mail.failed").unwrap(), 1);
+    let failed = FailedMessages::open(&session, &world.journals(), &queue("mail")).await.unwrap();
+    for round in 0..20 {
+        let put = Commit::append(place.clone(), NewMessage::new(round.to_string()));
+        let id = world.store.commit(put).await.unwrap().appends[0].id().unwrap();
+        let message = failed.after(MessageId(Ticks(id.0.0 - 1)), 1).await.unwrap().remove(0);
+        let before = world.messages("mail", 1).await.len();
+        // In one group, as the first polls come one after the other.
+        let (first, second, forgotten) =
+            tokio::join!(failed.retry(&message), failed.retry(&message), failed.forget(id));
+        assert_eq!((first.unwrap(), second.unwrap(), forgotten.unwrap()), (true, false, false));
+        assert_eq!(world.messages("mail", 1).await.len(), before + 1);
+        let put = Commit::append(place.clone(), NewMessage::new("gone"));
+        let id = world.store.commit(put).await.unwrap().appends[0].id().unwrap();
+        let message = failed.after(MessageId(Ticks(id.0.0 - 1)), 1).await.unwrap().remove(0);
+        let (forgotten, back) = tokio::join!(failed.forget(id), failed.retry(&message));
+        assert_eq!((forgotten.unwrap(), back.unwrap()), (true, false));
+        assert_eq!(world.messages("mail", 1).await.len(), before + 1, "it was forgotten");
+    }
 }
 
 #[tokio::test]
