@@ -128,8 +128,9 @@ impl Serve {
         let mut valid_until = work.lease.valid_until();
         running.prolong(*valid_until.borrow_and_update());
         running.log.clear();
+        let mut told = false;
         let asked = tokio::select! {
-            answer = running.ask(&work, self.shape) => answer.map_err(Silence::Broken),
+            answer = running.ask(&work, self.shape, &mut told) => answer.map_err(Silence::Broken),
             cut = self.program.limits.cut(&work.lease, valid_until, &control) => Err(Silence::Cut(cut)),
         };
         match asked {
@@ -141,13 +142,15 @@ impl Serve {
                 if let Some(failed) = failed {
                     failed.output = running.log.tail().await;
                 }
-                self.rest(running);
+                // Half a line is in its pipe: what is asked next would be taken for the rest of it.
+                match told {
+                    true => self.rest(running),
+                    false => self.end(&mut running).await,
+                }
                 outcomes
             }
             Err(silence) => {
-                control.stop(self.program.grace);
-                let ended = running.guarded.wait().await;
-                debug!(?ended, "the program was ended");
+                self.end(&mut running).await;
                 let error = match silence {
                     Silence::Cut(Cut::Stopped) => return Vec::new(),
                     Silence::Cut(Cut::TimeLimit) => "it took longer than its time limit".to_owned(),
@@ -157,6 +160,12 @@ impl Serve {
                 vec![Outcome::Failed(Failed { error, output, retry: true })]
             }
         }
+    }
+
+    async fn end(&self, running: &mut Running) {
+        running.guarded.control().stop(self.program.grace);
+        let ended = running.guarded.wait().await;
+        debug!(?ended, "the program was ended");
     }
 
     /// Lets it wait for its next message; that may take longer than any lease.
@@ -288,14 +297,14 @@ impl Running {
         }
     }
 
-    /// Asks, and waits for the answer.
-    async fn ask(&mut self, work: &Work, shape: Shape) -> Result<Vec<Outcome>, String> {
+    /// Asks, and waits for the answer. Notes whether all of the question was told by then.
+    async fn ask(&mut self, work: &Work, shape: Shape, told: &mut bool) -> Result<Vec<Outcome>, String> {
         let question = lines::question(work, shape);
         let Self { stdin, stdout, .. } = self;
         // A program may answer before it has read all: both at once, or neither would end.
         let tell = async {
             // One that has died is noticed by its silence.
-            let _ = stdin.write_all(&question).await;
+            *told = stdin.write_all(&question).await.is_ok();
             std::future::pending::<()>().await
         };
         let line = tokio::select! {

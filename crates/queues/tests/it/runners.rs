@@ -287,6 +287,31 @@ async fn lists_are_answered_by_lists_and_what_is_no_text_is_encoded() {
     assert_eq!((given[2]["body"].as_str(), given[2]["attempt"].as_u64()), (Some(""), Some(1)));
 }
 
+/// It knows enough after the beginning of a line, and reads the rest of it later.
+#[tokio::test]
+async fn a_program_that_answers_before_it_has_read_all_is_not_fed_the_next_line_behind_half_of_one() {
+    let world = world("serve-early");
+    let session = world.session().await;
+    world.create(&session, "mail", 1).await;
+    // More than a pipe takes.
+    let large = "x".repeat(300 << 10);
+    world.put_to(&session, "mail-1", &[&large, &large, "small"]).await;
+    let folder = tempfile::tempdir().unwrap();
+    let early = r#"while start=$(head -c 60) && [ -n "$start" ]; do
+          id=${start#*'"id":"'}
+          printf '{"id":"%s","ok":true}\n' "${id%%'"'*}"
+          read -r rest
+        done"#;
+    let mut program = script(early, folder.path());
+    program.limits.time = Some(Duration::from_secs(30));
+    let worker =
+        world.start(&session, attempts("w1", "mail", 1), Serve::new(program, Shape::One, Greeting::None));
+    world.drained(&session, "mail", 1).await;
+    let stats = worker.view().await.stats;
+    worker.finish().await;
+    assert_eq!((stats.done, stats.given_up), (3, 0));
+}
+
 /// What a cut-off worker runs is gone before the next owner begins, also what has left its process group.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nothing_of_a_program_runs_beside_the_next_owners_task() {
