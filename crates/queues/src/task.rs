@@ -54,6 +54,11 @@ impl Lease {
         self.valid_until.clone()
     }
 
+    /// Whether it has run out: another may handle the same messages by now, and nothing may begin.
+    pub fn is_over(&self) -> bool {
+        *self.valid_until.borrow() <= Instant::now()
+    }
+
     /// Waits until the task is to stop, because the partition is another's or the worker is told to end. It is then to
     /// answer [`Outcome::Stopped`], soon.
     pub async fn stopped(&self) {

@@ -124,6 +124,11 @@ impl Serve {
             },
         };
         let Some(mut running) = running else { return Vec::new() };
+        // What is asked cannot be taken back, and its guard would hear of the end only a moment later.
+        if work.lease.is_over() {
+            self.rest(running);
+            return Vec::new();
+        }
         let control = running.guarded.control().clone();
         let mut valid_until = work.lease.valid_until();
         running.prolong(*valid_until.borrow_and_update());
@@ -338,5 +343,51 @@ impl Task for Serve {
     /// Its guard ends it when its grace is over, and answers when nothing of it is left.
     fn ends_itself(&self) -> bool {
         true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::OsString;
+    use std::path::Path;
+
+    use menagerie_journal::{Message, MessageId};
+    use tokio::sync::watch;
+
+    use super::*;
+    use crate::runner::Limits;
+    use crate::task::Lease;
+
+    /// Writes down what it is told.
+    fn writes(folder: &Path) -> Program {
+        let text = r#"while read -r line; do echo "$line" >> "$1/told"; echo "$line" | sed 's/,.*/,"ok":true}/'; done"#;
+        let command: Vec<OsString> = vec!["sh".into(), "-c".into(), text.into(), "sh".into(), folder.into()];
+        let (grace, guard) = (Duration::from_millis(300), menagerie_testkit::binary().to_owned());
+        Program { command, guard, grace, lease_grace: grace, limits: Limits::default(), user: None }
+    }
+
+    #[tokio::test]
+    async fn who_has_no_lease_any_more_asks_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let serve = Serve::new(writes(folder.path()), Shape::One, Greeting::None);
+        serve.warm_up().await.unwrap();
+        let hour = Duration::from_secs(3_600);
+        let (clock, valid_until) = watch::channel(Instant::now());
+        let (_stop, stopped) = watch::channel(false);
+        let body = bytes::Bytes::from_static(b"hello");
+        let message = Message { id: MessageId::ZERO, meta: bytes::Bytes::new(), body, expires: None };
+        let work = Work {
+            partition: "mail-1".parse().unwrap(),
+            messages: vec![message],
+            attempt: 1,
+            repeats: 0,
+            fence: "1-1".parse().unwrap(),
+            lease: Lease::new(valid_until, stopped),
+        };
+        assert_eq!(serve.run(work.clone()).await, []);
+        clock.send_replace(Instant::now() + hour);
+        assert_eq!(serve.run(work).await, [Outcome::Done]);
+        let told = std::fs::read_to_string(folder.path().join("told")).unwrap();
+        assert_eq!(told.lines().count(), 1, "{told}");
     }
 }

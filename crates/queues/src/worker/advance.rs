@@ -10,6 +10,7 @@ use tracing::{info, warn};
 use super::effects::{self, Event};
 use super::lane::{Begun, Lane, Note, Noting, Remains};
 use super::looping::{Course, Loop};
+use super::react::STOPPED_PAUSE;
 use super::records::{self, Due};
 use super::view::{LaneView, WorkerView};
 use crate::coordination::claim::{self, Books, Parting};
@@ -190,6 +191,11 @@ impl Loop {
             self.turn.ended(partition);
             return;
         };
+        // Who was frozen hears of it later: until then nothing begins. If the lease is prolonged after all, it goes on.
+        if lane.lease().is_over() {
+            lane.not_before = Some(now + STOPPED_PAUSE);
+            return self.not_begun(partition);
+        }
         if lane.ledger.records_first(first) {
             let (due, metrics) = (vec![lane.record(first, now)], self.metrics.clone());
             self.events.spawn(async move { Event::RecordedFirst(records::make(due, &metrics).await) });
@@ -198,8 +204,7 @@ impl Loop {
         match lane.tally.begin(first, lane.ledger.is_careful(), &self.options.failure) {
             Begin::Pass => {
                 lane.pass(now);
-                self.turn.ended(partition);
-                self.touched.insert(partition.clone());
+                self.not_begun(partition);
             }
             Begin::Poison { attempts } => {
                 self.turn.ended(partition);
@@ -235,6 +240,12 @@ impl Loop {
                 });
             }
         }
+    }
+
+    /// Nothing of it has begun; it goes on in another way.
+    fn not_begun(&mut self, partition: &PartitionName) {
+        self.turn.ended(partition);
+        self.touched.insert(partition.clone());
     }
 
     /// A message has no attempts left.

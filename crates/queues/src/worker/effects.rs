@@ -147,8 +147,10 @@ pub async fn run(
         }
     };
     tokio::select! {
-        outcomes = run => outcomes,
+        // Before the task is polled for the first time, too: who was frozen must not begin what is another's by now.
+        biased;
         () = lapsed => Ok(Vec::new()),
+        outcomes = run => outcomes,
         () = async { lease.stopped().await; tokio::time::sleep(patience).await }, if !task.ends_itself() => {
             Ok(Vec::new())
         }

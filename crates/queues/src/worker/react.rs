@@ -19,8 +19,8 @@ use crate::failed;
 use crate::metrics::Came;
 use crate::task::{Failed, Outcome};
 
-/// After a task that was stopped while its partition is ours.
-const STOPPED_PAUSE: Duration = Duration::from_secs(1);
+/// After a task that was stopped, or could not begin, while its partition is ours.
+pub const STOPPED_PAUSE: Duration = Duration::from_secs(1);
 
 impl Loop {
     pub fn react(&mut self, event: Event) {

@@ -1,19 +1,26 @@
 //! Partitions that are lost while they are being worked on.
 
+use std::num::NonZeroU32;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
 use menagerie_journal::{
     Commit, Consumer, Fence, Journal as _, JournalError, MessageId, PartitionId, PartitionStats, Ticks, Topic,
 };
+use menagerie_kernel::Session;
 use menagerie_queues::admin::{self, Scope};
 use menagerie_queues::coordination::claim::{Claim, Claimed, Parting, claim};
 use menagerie_queues::coordination::cursor::{Record, make_all};
 use menagerie_queues::core::failure::Attempts;
 use menagerie_queues::core::ledger::Recorded;
 use menagerie_queues::metrics::Metrics;
+use menagerie_queues::task::{Outcome, Work};
 use menagerie_testkit::eventually_async;
 use menagerie_znodes::queues::Pause;
 use prometheus_client::registry::Registry;
 
-use crate::world::{Log, SHORT, World, cursor_of, name, options};
+use crate::world::{LONG, Log, SHORT, World, cursor_of, name, options};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_task_is_over_before_another_worker_has_its_message_and_nothing_is_recorded() {
@@ -47,6 +54,48 @@ async fn a_task_is_over_before_another_worker_has_its_message_and_nothing_is_rec
     second.finish().await;
     first.has(1).await;
     first.finish().await;
+}
+
+/// One thread: while a test blocks it, everything stands still, like a process that was stopped. When it goes on, all that is
+/// overdue comes at once, in any order.
+#[tokio::test]
+async fn who_was_frozen_begins_nothing_after_its_lease() {
+    let world = World::new("frozen");
+    // Not ended by the same freeze.
+    let session = Session::connect(world.config(LONG * 3)).await.unwrap();
+    world.create(&session, "mail", 16).await;
+    let frozen = Session::connect(world.config(SHORT * 2)).await.unwrap();
+    let (begun, late) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let (count, count_late) = (begun.clone(), late.clone());
+    let mut options = options("w1", &["mail"]);
+    options.concurrency = 16;
+    options.failure.backoff = Duration::from_secs(1);
+    options.failure.backoff_max = Duration::from_secs(1);
+    options.failure.attempts = NonZeroU32::MAX;
+    let worker = world.start(&frozen, options, move |work: Work| {
+        let (count, count_late) = (count.clone(), count_late.clone());
+        async move {
+            count.fetch_add(1, Ordering::Relaxed);
+            let over = *work.lease.valid_until().borrow() + SHORT / 2 < Instant::now();
+            count_late.fetch_add(usize::from(over), Ordering::Relaxed);
+            vec![Outcome::retry("not yet")]
+        }
+    });
+    worker.has(16).await;
+    world.put(&session, "mail", 0..16).await;
+    for _ in 0..3 {
+        let before = begun.load(Ordering::Relaxed);
+        eventually_async("they are tried", async || {
+            (begun.load(Ordering::Relaxed) >= before + 16).then_some(())
+        })
+        .await;
+        std::thread::sleep(SHORT * 4);
+    }
+    let before = begun.load(Ordering::Relaxed);
+    eventually_async("it goes on", async || (begun.load(Ordering::Relaxed) >= before + 16).then_some(()))
+        .await;
+    assert_eq!(late.load(Ordering::Relaxed), 0, "begun after the lease was over");
+    worker.abort().await;
 }
 
 async fn ours(world: &World, session: &menagerie_kernel::Session, worker: &str) -> Box<Claimed> {
