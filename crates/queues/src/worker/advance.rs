@@ -97,6 +97,7 @@ impl Loop {
     }
 
     fn advance_one(&mut self, partition: &PartitionName, now: Instant) {
+        let partitions = self.lanes.len();
         let Some(lane) = self.lanes.get_mut(partition) else { return };
         let ours = self.course == Course::Work && self.ordered.partitions.contains(partition);
         if lane.may_end() && (lane.lost || !ours) {
@@ -121,12 +122,17 @@ impl Loop {
         if paused || lane.looked {
             self.turn.looked(partition);
         }
-        if lane.fetching.is_none() && lane.is_low() && !lane.lost && ours && !paused {
+        if lane.fetching.is_none()
+            && let Some(room) = lane.room(partitions)
+            && !lane.lost
+            && ours
+            && !paused
+        {
             let (books, after, looked) = (lane.books.clone(), lane.read, lane.looked);
             let failures = lane.read_failures;
             let (partition, fence) = (partition.clone(), lane.fence());
             let fetching = self.events.spawn(async move {
-                Event::Fetched(partition, fence, effects::fetch(books, after, looked, failures).await)
+                Event::Fetched(partition, fence, effects::fetch(books, after, room, looked, failures).await)
             });
             lane.fetching = Some(Begun(fetching));
         }

@@ -11,6 +11,7 @@ use menagerie_znodes::queues::PartitionName;
 use tokio::sync::watch;
 use tracing::{error, info, warn};
 
+use super::ahead::Room;
 use super::records::Due;
 use super::report::Report;
 use crate::coordination::claim::{self, Books, Claim, Claimed, patiently};
@@ -22,10 +23,6 @@ use crate::journals::Journals;
 use crate::metrics::Metrics;
 use crate::task::{Outcome, Task, Work};
 
-/// Messages of a partition that are read ahead.
-pub const READ_MESSAGES: u32 = 256;
-/// As bytes, so that large messages do not fill the memory; one message is always read.
-pub const READ_BYTES: u32 = 1 << 20;
 /// How long a read waits for the first message before it is asked again: long, so that idle partitions cost nothing.
 const READ_WAIT: Duration = Duration::from_secs(300);
 /// After reads that failed.
@@ -106,6 +103,7 @@ pub async fn claim(
 pub async fn fetch(
     books: Books,
     after: MessageId,
+    room: Room,
     looked: bool,
     failures: u32,
 ) -> Result<Batch, JournalError> {
@@ -113,8 +111,8 @@ pub async fn fetch(
         tokio::time::sleep((READ_PAUSE * (1 << failures.min(6))).min(READ_PAUSE_MAX)).await;
     }
     let wait = if looked { READ_WAIT } else { Duration::ZERO };
-    let read = Read::after(books.partition.clone(), after).limit(READ_MESSAGES).wait(wait);
-    books.read(Read { bytes_max: READ_BYTES, ..read }).await
+    let read = Read::after(books.partition.clone(), after).limit(room.messages).wait(wait);
+    books.read(Read { bytes_max: room.bytes, ..read }).await
 }
 
 /// Runs a task to its end, or until nobody may go on. What is to be stored before it begins is stored: who is refused that

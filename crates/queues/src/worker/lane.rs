@@ -11,7 +11,7 @@ use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
 use super::Options;
-use super::effects::{READ_BYTES, READ_MESSAGES};
+use super::ahead::{Room, room};
 use super::records::Due;
 use crate::coordination::claim::{Books, Claimed};
 use crate::coordination::cursor::{CursorAt, Record};
@@ -20,10 +20,6 @@ use crate::core::ledger::{Ack, Ledger, Recorded};
 use crate::core::turn;
 use crate::task::{Failed, Lease};
 
-/// A partition with fewer messages than this is read ahead,
-const CACHE_LOW: usize = READ_MESSAGES as usize / 2;
-/// unless they are large.
-const CACHE_LOW_BYTES: usize = READ_BYTES as usize / 2;
 
 /// Something that was begun for a partition, and ends with it.
 pub struct Begun(pub AbortHandle);
@@ -164,10 +160,10 @@ impl Lane {
         self.cache.iter().map(|message| message.id)
     }
 
-    /// Whether it is to be read ahead: few messages wait, and little.
-    pub fn is_low(&self) -> bool {
+    /// How much of it is to be read ahead, if anything, where so many partitions are ours.
+    pub fn room(&self, partitions: usize) -> Option<Room> {
         let bytes = |message: &Message| message.body.len() + message.meta.len();
-        self.cache.len() < CACHE_LOW && self.cache.iter().map(bytes).sum::<usize>() < CACHE_LOW_BYTES
+        room(self.cache.len(), self.cache.iter().map(bytes).sum(), partitions)
     }
 
     /// What can be said about whose turn it is.

@@ -4,10 +4,11 @@
 //! touched go on as far as it can: record, read ahead, release. Whose message is next is [`Turn`]'s to say.
 //!
 //! - this file: what an operator chooses, and the life of a worker. `looping`: the loop. `advance`: how a partition goes on.
-//!   `react`: what the loop is told. `lane`: one partition. `effects`: what is begun and ends later. `records`: what is
+//!   `react`: what the loop is told. `lane`: one partition. `ahead`: how much of it is read. `effects`: what is begun and ends later. `records`: what is
 //!   being recorded. `report`: what journals are told. `view`: what it shows.
 
 mod advance;
+mod ahead;
 mod effects;
 mod lane;
 mod looping;
