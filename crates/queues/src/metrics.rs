@@ -24,6 +24,8 @@ pub(crate) enum Came {
     GivenUp,
     /// It was stopped.
     Stopped,
+    /// Its time to live was over before its turn came.
+    Expired,
 }
 
 impl Came {
@@ -33,6 +35,7 @@ impl Came {
             Self::Retried => "retried",
             Self::GivenUp => "given_up",
             Self::Stopped => "stopped",
+            Self::Expired => "expired",
         }
     }
 }

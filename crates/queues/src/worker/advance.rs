@@ -2,10 +2,10 @@
 
 use std::time::Instant;
 
-use menagerie_journal::{Message, MessageId};
+use menagerie_journal::{Message, MessageId, Ticks};
 use menagerie_kernel::recipes::lock::Held;
 use menagerie_znodes::queues::{self, PartitionName};
-use tracing::{info, warn};
+use tracing::{debug, info, warn};
 
 use super::effects::{self, Event};
 use super::lane::{Begun, Lane, Note, Noting, Remains};
@@ -17,6 +17,7 @@ use crate::coordination::claim::{self, Books, Parting};
 use crate::core::failure::{Begin, OnFailure, Verdict};
 use crate::core::turn::Ready;
 use crate::failed;
+use crate::metrics::Came;
 use crate::task::{Failed, Work};
 
 impl Loop {
@@ -207,6 +208,15 @@ impl Loop {
             self.events.spawn(async move { Event::RecordedFirst(records::make(due, &metrics).await) });
             return;
         }
+        let fresh = lane.fresh(count, Ticks::now());
+        if fresh == 0 {
+            debug!(%partition, id = %first, "its time to live was over before its turn came: passed over");
+            lane.pass(now);
+            self.stats.expired += 1;
+            self.metrics.count(partition.queue(), Came::Expired, 1);
+            return self.not_begun(partition);
+        }
+        let count = count.min(fresh);
         match lane.tally.begin(first, lane.ledger.is_careful(), &self.options.failure) {
             Begin::Pass => {
                 lane.pass(now);

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::time::Instant;
 
-use menagerie_journal::{Commit, Message, MessageId};
+use menagerie_journal::{Commit, Message, MessageId, Ticks};
 use menagerie_kernel::Fence;
 use menagerie_kernel::recipes::lock::Held;
 use menagerie_znodes::queues::PartitionName;
@@ -164,6 +164,12 @@ impl Lane {
     pub fn room(&self, partitions: usize) -> Option<Room> {
         let bytes = |message: &Message| message.body.len() + message.meta.len();
         room(self.cache.len(), self.cache.iter().map(bytes).sum(), partitions)
+    }
+
+    /// How many of the next so many can be begun together: none that follow one whose time to live is over.
+    pub fn fresh(&self, count: usize, now: Ticks) -> usize {
+        let lives = |message: &&Message| message.expires.is_none_or(|end| end > now);
+        self.cache.iter().take(count).take_while(lives).count()
     }
 
     /// What can be said about whose turn it is.

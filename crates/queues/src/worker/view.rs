@@ -13,6 +13,8 @@ pub struct Stats {
     pub retried: u64,
     /// Messages that were given up.
     pub given_up: u64,
+    /// Messages whose time to live was over before their turn came.
+    pub expired: u64,
     /// Attempts that were stopped.
     pub stopped: u64,
     /// Records that were confirmed.

@@ -108,6 +108,49 @@ async fn few_large_messages_are_read_ahead() {
     worker.finish().await;
 }
 
+#[tokio::test]
+async fn what_has_outlived_its_time_before_its_turn_is_passed_over() {
+    let world = World::new("outlived");
+    let session = world.session().await;
+    world.create(&session, "mail", 1).await;
+    let (log, gate) = (Log::default(), Arc::new(Notify::new()));
+    let (noted, opened) = (log.clone(), gate.clone());
+    let mut options = options("w1", &["mail"]);
+    options.batch = 10;
+    let worker = world.start(&session, options, move |work: Work| {
+        let (entry, gate) = (noted.begin("w1", &work), opened.clone());
+        async move {
+            let _entry = entry;
+            gate.notified().await;
+            vec![Outcome::Done; work.messages.len()]
+        }
+    });
+    worker.has(1).await;
+    world.put_to(&session, "mail-1", &["first"]).await;
+    eventually_async("the first one runs", async || (!log.handled().is_empty()).then_some(())).await;
+    // Long enough to be read ahead, also where that takes its time.
+    let ttl = Duration::from_secs(10);
+    let short = |body: &'static str| NewMessage { ttl: Some(ttl), ..NewMessage::new(body) };
+    let messages = [short("a"), NewMessage::new("b"), short("c"), NewMessage::new("d")];
+    let messages = messages.map(|message| (Place::Partition(1), message)).into();
+    world.putter(&session, "mail").await.put(messages).await.unwrap();
+    eventually_async("the others are read", async || {
+        (worker.view().await.partitions[0].cached == 4).then_some(())
+    })
+    .await;
+    let end = Ticks::now().plus(ttl);
+    eventually_async("their time is over", async || (Ticks::now() > end).then_some(())).await;
+    for begun in 1..=3 {
+        eventually_async("one runs", async || (log.handled().len() == begun).then_some(())).await;
+        gate.notify_one();
+    }
+    world.drained(&session, "mail", 1).await;
+    assert_eq!(log.bodies(), ["first", "b", "d"]);
+    let counted = r#"menagerie_worker_messages_total{queue="mail",outcome="expired"} 2"#;
+    assert!(worker.metrics().contains(counted), "{}", worker.metrics());
+    worker.finish().await;
+}
+
 async fn pause(session: &menagerie_kernel::Session, scope: &str) {
     let term = session.term();
     menagerie_kernel::retry::ensure(&term, queues::pauses().path(), b"").await.unwrap();
