@@ -6,6 +6,7 @@ use std::time::Duration;
 use menagerie_kernel::recipes::election::{Candidate, Election};
 use menagerie_kernel::recipes::grant::Grant;
 use menagerie_kernel::recipes::settle::{Rule, Settling};
+use menagerie_kernel::recipes::tree_cache::TreeCache;
 use menagerie_kernel::{CallError, Session, Term, TransactionError, retry};
 use menagerie_znodes::queues::{self, Assignment};
 use menagerie_znodes::{Dir, Kind, Name, Payload as _, Znode};
@@ -76,15 +77,24 @@ impl Assigner {
         let dir = |znode: Znode<()>| -> Znode<Dir> { Znode::foreign(znode.path(), Kind::Persistent) };
         let mut workers = Settling::new(&self.session, dir(queues::workers()), self.settle);
         let mut cursors = Settling::new(&self.session, dir(queues::cursors()), self.settle);
-        let (mut listed, mut partitions) = (None, None);
+        // Somebody may remove it, or write something else: then nobody would know what to do any more.
+        let seen = TreeCache::start(&self.session, &queues::assignment());
+        let mut changed = seen.subscribe();
+        let (mut listed, mut partitions, mut written) = (None, None, None);
         loop {
             tokio::select! {
                 settled = workers.next() => listed = Some(settled?.names),
                 settled = cursors.next() => partitions = Some(settled?.names),
+                Ok(()) = changed.changed() => {
+                    let data = seen.get(queues::assignment().path());
+                    if data.and_then(|(data, _)| Assignment::decode(&data).ok()) == written {
+                        continue;
+                    }
+                }
             }
             if let (Some(listed), Some(partitions)) = (&listed, &partitions) {
                 let facts = catalogue::facts(&grant.term().patient(), listed, partitions).await?;
-                if let Some(rebalance) = write(grant, &facts).await? {
+                if let Some(rebalance) = write(grant, &facts, &mut written).await? {
                     info!(epoch = rebalance.epoch, "assigned anew: {rebalance}");
                     self.metrics.rebalance(&rebalance);
                 }
@@ -93,14 +103,22 @@ impl Assigner {
     }
 }
 
-/// Writes the assignment that these facts ask for, if it is another one.
-async fn write(grant: &Grant, facts: &Facts) -> Result<Option<Rebalance>, QueueError> {
+/// Writes the assignment that these facts ask for, if it is another one. Where there is none, it follows the last one that we
+/// know: what need not move does not.
+async fn write(
+    grant: &Grant,
+    facts: &Facts,
+    last: &mut Option<Assignment>,
+) -> Result<Option<Rebalance>, QueueError> {
     let znode = queues::assignment();
     let term = grant.term().patient();
     loop {
-        let (old, version) = read(&term).await?;
+        let (stored, version) = read(&term).await?;
+        let is_missing = stored.is_none();
+        let old = stored.or_else(|| last.clone()).unwrap_or_default();
         let new = next(&old, facts);
-        if new.workers == old.workers {
+        if new.workers == old.workers && !is_missing {
+            *last = Some(old);
             return Ok(None);
         }
         let transaction = match version {
@@ -110,10 +128,14 @@ async fn write(grant: &Grant, facts: &Facts) -> Result<Option<Rebalance>, QueueE
         let stored = &new;
         let proof = || {
             let term = term.clone();
-            async move { Ok((read(&term).await?.0 == *stored).then(Vec::new)) }
+            async move { Ok((read(&term).await?.0.as_ref() == Some(stored)).then(Vec::new)) }
         };
         match retry::commit(transaction, proof).await {
-            Ok(_) => return Ok(Some(Rebalance::between(&old, &new))),
+            Ok(_) => {
+                let rebalance = Rebalance::between(&old, &new);
+                *last = Some(new);
+                return Ok(Some(rebalance));
+            }
             // Somebody wrote it who was elected after us, or before: the fence decides.
             Err(TransactionError::Part { source: CallError::BadVersion { .. }, .. })
             | Err(TransactionError::Part { source: CallError::Exists { .. }, .. }) => {}
@@ -124,21 +146,36 @@ async fn write(grant: &Grant, facts: &Facts) -> Result<Option<Rebalance>, QueueE
     }
 }
 
-/// What is written, and its version; `None` if nothing is there yet.
-async fn read(term: &Term) -> Result<(Assignment, Option<i32>), CallError> {
+/// What is written, if it can be read, and its version; `None` if nothing is there.
+async fn read(term: &Term) -> Result<(Option<Assignment>, Option<i32>), CallError> {
     let znode = queues::assignment();
     term.sync(znode.path()).await?;
     match term.get(znode.path()).await {
-        Ok((data, stat)) => {
-            let assignment = Assignment::decode(&data).unwrap_or_else(|error| {
-                warn!(path = znode.path(), error = %error.source, "the assignment cannot be read, and is made anew");
-                Assignment::default()
-            });
-            Ok((assignment, Some(stat.version)))
-        }
-        Err(CallError::NoZnode { .. }) => Ok((Assignment::default(), None)),
+        Ok((data, stat)) => match Assignment::decode(&data) {
+            Ok(assignment) => Ok((Some(assignment), Some(stat.version))),
+            Err(_) if is_newer(&data) => Err(CallError::Payload {
+                path: znode.path().to_owned(),
+                why: "a newer version of menagerie has written it, and has to be elected; it is left alone"
+                    .to_owned(),
+            }),
+            Err(error) => {
+                warn!(path = znode.path(), error = %error.source, "the assignment cannot be read, and is written again");
+                Ok((None, Some(stat.version)))
+            }
+        },
+        Err(CallError::NoZnode { .. }) => Ok((None, None)),
         Err(error) => Err(error),
     }
+}
+
+/// Whether what we cannot read is of another shape, and not damaged: then it says so.
+fn is_newer(data: &[u8]) -> bool {
+    #[derive(serde::Deserialize)]
+    struct Versioned {
+        #[serde(rename = "version")]
+        _version: u64,
+    }
+    serde_json::from_slice::<Versioned>(data).is_ok()
 }
 
 /// The assignment that follows.

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use menagerie_kernel::Session;
 use menagerie_kernel::recipes::tree_cache::{TreeCache, TreeCacheError};
 use menagerie_znodes::queues::{self, Assignment, PartitionName, QueueName};
-use menagerie_znodes::{Name, Payload as _};
+use menagerie_znodes::{Name, Payload as _, PayloadError};
 use tokio::sync::watch;
 
 /// What is true now for one worker. It may be a little old: the locks guard.
@@ -35,12 +35,15 @@ impl Orders {
         Ok(Self { worker: worker.clone(), assignment, pauses })
     }
 
-    /// What the worker is to handle.
-    pub fn ordered(&self) -> Ordered {
-        let data = self.assignment.get(queues::assignment().path());
-        let assignment = data.and_then(|(data, _)| Assignment::decode(&data).ok()).unwrap_or_default();
+    /// What the worker is to handle; nothing, if nobody says so.
+    ///
+    /// # Errors
+    /// What is said cannot be read.
+    pub fn ordered(&self) -> Result<Option<Ordered>, PayloadError> {
+        let Some((data, _)) = self.assignment.get(queues::assignment().path()) else { return Ok(None) };
+        let assignment = Assignment::decode(&data)?;
         let partitions = assignment.workers.get(&self.worker).into_iter().flatten().cloned().collect();
-        Ordered { epoch: assignment.epoch, partitions }
+        Ok(Some(Ordered { epoch: assignment.epoch, partitions }))
     }
 
     /// Whether nobody is to take messages of this queue.

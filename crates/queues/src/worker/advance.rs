@@ -5,7 +5,7 @@ use std::time::Instant;
 use menagerie_journal::{Message, MessageId, Ticks};
 use menagerie_kernel::recipes::lock::Held;
 use menagerie_znodes::queues::{self, PartitionName};
-use tracing::{debug, info, warn};
+use tracing::{debug, error, info, warn};
 
 use super::effects::{self, Event};
 use super::lane::{Begun, Lane, Note, Noting, Remains};
@@ -23,7 +23,16 @@ use crate::task::{Failed, Work};
 impl Loop {
     /// Takes what is assigned, and begins to give back what is not.
     pub fn obey(&mut self) {
-        self.ordered = self.orders.ordered();
+        let epoch = self.ordered.epoch;
+        match self.orders.ordered() {
+            Ok(Some(ordered)) => self.ordered = ordered,
+            // It is not said that all is to be given back: the elected worker writes it again, and the locks guard.
+            Ok(None) if epoch == 0 => {}
+            Ok(None) => error!(epoch, "the assignment is gone; what it said before is kept"),
+            Err(error) => {
+                error!(epoch, error = %error.source, "the assignment cannot be read; what it said before is kept");
+            }
+        }
         if self.course != Course::Work {
             return;
         }

@@ -144,6 +144,55 @@ async fn who_cannot_assign_makes_place_and_it_goes_on_when_it_can() {
     }
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_assignment_that_is_gone_or_cannot_be_read_moves_nothing_and_is_written_again() {
+    let world = World::new("unreadable");
+    let session = world.session().await;
+    world.create(&session, "mail", 4).await;
+    let all = workers(&world, 2, crate::world::QUICK).await;
+    for worker in &all {
+        worker.has(2).await;
+    }
+    let (before, owned) = (assignment(&session).await, fences(&all).await);
+    let znode = queues::assignment();
+    let term = session.term();
+    let back = async || {
+        eventually_async("it is written again", async || {
+            term.sync(znode.path()).await.unwrap();
+            let (data, _) = term.get(znode.path()).await.ok()?;
+            queues::Assignment::decode(&data).ok().filter(|now| now.workers == before.workers).map(drop)
+        })
+        .await;
+    };
+    term.delete(znode.path(), None).await.unwrap();
+    back().await;
+    term.set(znode.path(), b"?", None).await.unwrap();
+    back().await;
+    // What a newer version has written is not ours to replace.
+    let election = Election::new(&session, queues::election(), "nobody");
+    let leader = async || election.leader().await.unwrap().map(|leader| leader.identifier);
+    let first = leader().await.unwrap();
+    let newer = br#"{"version":2,"plan":[]}"#;
+    term.set(znode.path(), newer, None).await.unwrap();
+    eventually_async("the other one is elected", async || {
+        leader().await.filter(|leader| *leader != first).map(drop)
+    })
+    .await;
+    assert_eq!(term.get(znode.path()).await.unwrap().0, newer);
+    assert_eq!(fences(&all).await, owned, "nothing was given back");
+    term.delete(znode.path(), None).await.unwrap();
+    eventually_async("it is written once more", async || {
+        let now = assignment(&session).await;
+        (now.workers.len() == 2).then_some(())
+    })
+    .await;
+    world.put(&session, "mail", 0..8).await;
+    world.drained(&session, "mail", 4).await;
+    for worker in all {
+        worker.finish().await;
+    }
+}
+
 #[tokio::test]
 async fn who_is_called_like_somebody_who_has_just_died_waits_and_takes_over() {
     let world = World::new("same-name");
