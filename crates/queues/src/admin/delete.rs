@@ -1,7 +1,8 @@
 //! Taking a queue away, or what is in it.
 
+use menagerie_journal::{JournalError, MessageId};
 use menagerie_kernel::{CallError, Session, Term, retry};
-use menagerie_znodes::queues::{self, QueueName};
+use menagerie_znodes::queues::{self, PartitionName, QueueName};
 
 use super::{found, named};
 use crate::coordination::claim::{partition_id, topic};
@@ -60,6 +61,32 @@ async fn clear(term: &Term, dir: &str) -> Result<(), CallError> {
             Err(error) => return Err(error),
         }
     }
+}
+
+/// Forgets the messages of a partition up to this one, handled or not. Where some cannot be read, its worker goes on behind
+/// them; it need not be asked, as it is told of the gap.
+pub async fn skip(
+    session: &Session,
+    journals: &Journals,
+    partition: &PartitionName,
+    through: MessageId,
+) -> Result<(), QueueError> {
+    let (queue, number) = (partition.queue(), partition.number());
+    let settings = found(&session.term(), queue).await?;
+    if !(1..=settings.partitions).contains(&number) {
+        return Err(QueueError::NoPartition {
+            partition: partition.clone(),
+            partitions: settings.partitions,
+        });
+    }
+    let store = named(journals, queue, &settings.journal)?;
+    let stats = store.stats(&topic(queue)?).await?;
+    let ours = stats.iter().find(|stats| stats.partition == u32::from(number));
+    // What is not there yet must not be gone when it comes.
+    if through > ours.map_or(MessageId::ZERO, |stats| stats.last) {
+        return Err(JournalError::Ahead { id: through }.into());
+    }
+    Ok(store.trim(&partition_id(partition)?, through).await?)
 }
 
 /// Forgets every message of a queue, handled or not; how many there were. Some that a worker has read ahead may still be

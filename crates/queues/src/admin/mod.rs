@@ -27,7 +27,7 @@ use crate::journals::Journals;
 
 pub use change::{Change, Changed, change};
 pub use create::{Created, create, create_as, plain};
-pub use delete::{abandon, delete, purge};
+pub use delete::{abandon, delete, purge, skip};
 pub use pause::{Scope, pause, resume};
 pub use put::{Place, Putter};
 

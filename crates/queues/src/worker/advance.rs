@@ -335,6 +335,7 @@ impl Loop {
             cached: lane.cache.len(),
             running: lane.running.iter().map(|message| message.id.to_string()).collect(),
             backing_off: lane.not_before.is_some_and(|due| due > now),
+            damaged: lane.damaged.as_ref().map(|damaged| damaged.error.clone()),
         };
         WorkerView {
             worker: self.options.name.clone(),

@@ -1,14 +1,15 @@
 //! One partition that is ours, as the worker's loop sees it.
 
 use std::collections::VecDeque;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use menagerie_journal::{Commit, Message, MessageId, Ticks};
+use menagerie_journal::{Commit, JournalError, Message, MessageId, Ticks};
 use menagerie_kernel::Fence;
 use menagerie_kernel::recipes::lock::Held;
 use menagerie_znodes::queues::PartitionName;
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
+use tracing::error;
 
 use super::Options;
 use super::ahead::{Room, room};
@@ -20,6 +21,8 @@ use crate::core::ledger::{Ack, Ledger, Recorded};
 use crate::core::turn;
 use crate::task::{Failed, Lease};
 
+/// How often it is said that messages are damaged.
+const COMPLAINT: Duration = Duration::from_secs(60);
 
 /// Something that was begun for a partition, and ends with it.
 pub struct Begun(pub AbortHandle);
@@ -55,6 +58,14 @@ impl Note {
     }
 }
 
+/// Messages that cannot be read, and never will be.
+pub struct Damaged {
+    /// What the journal says.
+    pub error: String,
+    /// When we have said so.
+    pub said: Instant,
+}
+
 /// What is left of a partition that was lost.
 pub struct Remains {
     /// The fence with which the journal knew us.
@@ -83,6 +94,8 @@ pub struct Lane {
     pub looked: bool,
     /// Reads that have failed, one after the other.
     pub read_failures: u32,
+    /// What comes next is damaged.
+    pub damaged: Option<Damaged>,
     /// The read that is on its way.
     pub fetching: Option<Begun>,
     pub note: Option<Note>,
@@ -134,6 +147,7 @@ impl Lane {
             read: position,
             looked: false,
             read_failures: 0,
+            damaged: None,
             fetching: None,
             note: None,
             unsure: false,
@@ -164,6 +178,21 @@ impl Lane {
     pub fn room(&self, partitions: usize) -> Option<Room> {
         let bytes = |message: &Message| message.body.len() + message.meta.len();
         room(self.cache.len(), self.cache.iter().map(bytes).sum(), partitions)
+    }
+
+    /// What comes next cannot be read. Nothing mends that by itself: it is said again and again, with what can be done.
+    pub fn complain(&mut self, error: &JournalError) {
+        let now = Instant::now();
+        if self.damaged.as_ref().is_some_and(|damaged| now.duration_since(damaged.said) < COMPLAINT) {
+            return;
+        }
+        let (queue, number) = (self.partition.queue(), self.partition.number());
+        error!(
+            partition = %self.partition, %error,
+            "damaged messages hold their partition; `menagerie queue skip {queue} --partition {number} --through ID`, \
+             with the last id that is named, passes them over"
+        );
+        self.damaged = Some(Damaged { error: error.to_string(), said: now });
     }
 
     /// How many of the next so many can be begun together: none that follow one whose time to live is over.

@@ -136,6 +136,7 @@ impl Loop {
         match batch {
             Ok(batch) => {
                 lane.read_failures = 0;
+                lane.damaged = None;
                 if let Some(gap) = batch.gap.filter(|gap| *gap > lane.read && lane.read != MessageId::ZERO) {
                     warn!(%partition, through = gap.seconds(), "messages were dropped before they were handled");
                 }
@@ -147,6 +148,7 @@ impl Loop {
             Err(error) => {
                 lane.read_failures = lane.read_failures.saturating_add(1);
                 match lane.read_failures {
+                    _ if matches!(error, JournalError::Damaged(_)) => lane.complain(&error),
                     1 => warn!(%partition, %error, "cannot read messages; waiting for the journal"),
                     _ => debug!(%partition, %error, "cannot read messages"),
                 }

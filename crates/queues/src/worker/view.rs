@@ -44,6 +44,9 @@ pub struct LaneView {
     pub running: Vec<String>,
     /// It waits for the next attempt.
     pub backing_off: bool,
+    /// What comes next cannot be read, for this reason: it waits until that is passed over.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub damaged: Option<String>,
 }
 
 /// A worker, at a moment.

@@ -1,9 +1,10 @@
 //! What operators do.
 
+use std::fs;
 use std::time::Duration;
 
 use menagerie_journal::{
-    Appended, Commit, DelayedId, Journal as _, MessageId, NewMessage, PartitionId, Ticks, Topic,
+    Appended, Commit, DelayedId, Journal as _, JournalError, MessageId, NewMessage, PartitionId, Ticks, Topic,
 };
 use menagerie_kernel::recipes::settle::Rule;
 use menagerie_queues::QueueError;
@@ -213,6 +214,41 @@ async fn a_purged_queue_is_empty_and_goes_on() {
     let mut bodies = log.bodies();
     bodies.sort();
     assert_eq!(bodies, ["10", "11"]);
+}
+
+#[tokio::test]
+async fn damaged_messages_hold_their_partition_until_they_are_skipped() {
+    let world = World::new("skip");
+    let session = world.session().await;
+    world.create(&session, "mail", 2).await;
+    world.put_to(&session, "mail-1", &["lost", "lost too"]).await;
+    let damaged = world.messages("mail", 1).await.last().unwrap().id;
+    world.store.checkpoint().unwrap();
+    for segment in fs::read_dir(world.folder.path().join("journal/segments")).unwrap() {
+        let path = segment.unwrap().path();
+        let mut bytes = fs::read(&path).unwrap();
+        *bytes.last_mut().unwrap() ^= 1;
+        fs::write(&path, bytes).unwrap();
+    }
+    world.put_to(&session, "mail-1", &["kept"]).await;
+    let log = Log::default();
+    let worker = world.start(&session, options("w1", &["mail"]), log.task("w1"));
+    let error = eventually_async("it says so", async || {
+        worker.view().await.partitions.into_iter().find_map(|lane| lane.damaged)
+    })
+    .await;
+    assert!(error.contains(&damaged.to_string()), "{error}");
+    let skip = async |partition: u16, through| {
+        admin::skip(&session, &world.journals(), &queue("mail").partition(partition), through).await
+    };
+    assert!(matches!(skip(3, damaged).await, Err(QueueError::NoPartition { .. })));
+    assert!(matches!(skip(2, damaged).await, Err(QueueError::Journal(JournalError::Ahead { .. }))));
+    skip(1, damaged).await.unwrap();
+    world.drained(&session, "mail", 2).await;
+    assert_eq!(log.bodies(), ["kept"]);
+    let view = worker.view().await;
+    assert!(view.partitions.iter().all(|lane| lane.damaged.is_none()));
+    worker.finish().await;
 }
 
 #[tokio::test]

@@ -33,7 +33,7 @@ pub const JOURNAL: &str = "local";
 pub struct World {
     path: String,
     pub store: Store,
-    _folder: tempfile::TempDir,
+    pub folder: tempfile::TempDir,
 }
 
 impl World {
@@ -41,7 +41,7 @@ impl World {
         let folder = tempfile::tempdir().unwrap();
         let metrics = Metrics::new(&mut Registry::default());
         let store = Store::open(StoreConfig::new(folder.path().join("journal")), metrics).unwrap();
-        Self { path: ensemble().fresh_path(name), store, _folder: folder }
+        Self { path: ensemble().fresh_path(name), store, folder }
     }
 
     pub fn config(&self, timeout: Duration) -> Config {

@@ -68,12 +68,17 @@ fn queue_is_made_once_and_deleted_only_on_purpose() {
     let list = user.json(&["queue", "list"]);
     assert_eq!((&list[0]["queue"], &list[0]["lag"]), (&"mail-out-2".into(), &4.into()));
     let peeked = user.ok(&["queue", "peek", "mail-out-2", "-n", "2", "-o", "json"]);
-    let bodies: Vec<Value> =
-        peeked.lines().map(|line| serde_json::from_str::<Value>(line).unwrap()["body"].clone()).collect();
-    assert_eq!(bodies, ["a", "b"]);
+    let peeked: Vec<Value> = peeked.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!([&peeked[0]["body"], &peeked[1]["body"]], ["a", "b"]);
     user.fails(&["queue", "delete", "mail-out-2"], 1, &["4 messages waiting", "--force"]);
+    let first = peeked[0]["id"].as_str().unwrap();
+    let skip = ["queue", "skip", "mail-out-2", "--through", first, "--partition"];
+    user.fails(&[&skip[..], &["9"]].concat(), 2, &["partitions 1 to 3"]);
+    user.fails(&[&skip[..], &["1"]].concat(), 1, &["later than now"]);
+    let skipped = user.json(&[&skip[..], &["2"]].concat());
+    assert_eq!(skipped, json!({"partition": "mail-out-2-2", "through": first}));
     let purged = user.json(&["queue", "purge", "mail-out-2"]);
-    assert_eq!(purged, json!({"queue": "mail-out-2", "forgotten": 4}));
+    assert_eq!(purged, json!({"queue": "mail-out-2", "forgotten": 3}));
     assert_eq!(fleet.lag("mail-out-2"), 0);
     let deleted = user.json(&["queue", "delete", "mail-out-2"]);
     assert_eq!(deleted, json!({"queue": "mail-out-2", "deleted": true}));

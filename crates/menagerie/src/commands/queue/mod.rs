@@ -24,6 +24,7 @@ mod retry;
 mod scope;
 pub mod serve;
 mod show;
+mod skip;
 mod tail;
 mod time;
 mod workers;
@@ -61,6 +62,7 @@ enum Verb {
     Retry(retry::Retry),
     Forget(forget::Forget),
     Purge(purge::Purge),
+    Skip(skip::Skip),
     Delete(delete::Delete),
     ImportQdo(import_qdo::ImportQdo),
     Serve(serve::Serve),
@@ -88,6 +90,7 @@ impl Queue {
             Verb::Retry(verb) => verb.run(desk),
             Verb::Forget(verb) => verb.run(desk),
             Verb::Purge(verb) => verb.run(desk),
+            Verb::Skip(verb) => verb.run(desk),
             Verb::Delete(verb) => verb.run(desk),
             Verb::ImportQdo(verb) => verb.run(desk),
             Verb::Serve(verb) => verb.run(desk),
