@@ -121,6 +121,7 @@ impl Loop {
         report.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         let mut look = tokio::time::interval(LOOK_INTERVAL);
         look.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        let mut told_more = true;
         self.unsaid = true;
         self.watch_lease();
         self.obey();
@@ -146,7 +147,11 @@ impl Loop {
                     }
                     Err(_) => return Err(CallError::Closed.into()),
                 },
-                order = told.recv() => self.hear(order.unwrap_or(Order::Finish)),
+                order = told.recv(), if told_more => {
+                    // Nobody is left who could say more, and asking again would be answered at once, for ever.
+                    told_more = order.is_some();
+                    self.hear(order.unwrap_or(Order::Finish));
+                }
                 () = sleep_until(timer) => self.ring(),
                 // An idle worker sleeps.
                 _ = report.tick(), if self.unreported => self.report(false),

@@ -30,7 +30,7 @@ pub struct Position {
 pub struct Report {
     /// How far they have come.
     pub known: Vec<(PartitionName, MessageId)>,
-    /// Another has opened them since we did, with this fence.
+    /// Another has opened them since we did; the fence is ours.
     pub lost: Vec<(PartitionName, Fence)>,
     /// How many messages wait.
     pub lags: Vec<(PartitionName, u64)>,

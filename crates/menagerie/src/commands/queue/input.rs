@@ -3,6 +3,7 @@
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read as _};
+use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -34,6 +35,8 @@ pub struct Item {
     pub place: Option<Place>,
     /// Not before, if it says so itself.
     pub due: Option<Ticks>,
+    /// How long it lives, if it says so itself.
+    pub ttl: Option<Duration>,
     /// By what it is known, if it says so itself.
     pub dedup: Option<String>,
     /// What it says.
@@ -58,6 +61,7 @@ struct Object {
     partition: Option<u16>,
     delay: Option<Value>,
     at: Option<Value>,
+    ttl: Option<Value>,
     dedup: Option<String>,
 }
 
@@ -118,7 +122,7 @@ impl Input {
                 let item = object(&text).map_err(|why| CliError::Usage {
                     what: format!("line {line} of {name} is no message: {why}"),
                     help:
-                        r#"write {"body": "…"} on each line; key, partition, delay, at and dedup if you like"#
+                        r#"write {"body": "…"} on each line; key, partition, delay, at, ttl and dedup if you like"#
                             .to_owned(),
                 })?;
                 return Ok(Some(item));
@@ -155,8 +159,17 @@ fn object(text: &[u8]) -> Result<Item, String> {
         (None, Some(at)) => Some(moment(&text(at))?),
         (None, None) => None,
     };
+    let ttl = object.ttl.map(|ttl| lifetime(&text(ttl))).transpose()?;
     let dedup = object.dedup.as_deref().map(dedup_id).transpose()?;
-    Ok(Item { place, due, dedup, body })
+    Ok(Item { place, due, ttl, dedup, body })
+}
+
+/// How long a message lives.
+pub fn lifetime(text: &str) -> Result<Duration, String> {
+    match durations::parse(text)? {
+        Duration::ZERO => Err("a message that lives for no time is never handled".to_owned()),
+        lifetime => Ok(lifetime),
+    }
 }
 
 /// What a message is known by. What others know messages by, clients over HTTP or an operator's retry, is something else.
@@ -180,6 +193,9 @@ mod tests {
         assert_eq!(item.body, br#"{"to":[1,2]}"#);
         assert!(item.due.is_some_and(|due| due > Ticks::now()));
         assert_eq!(object(br#"{"body_base64":"/wA="}"#).unwrap().body, [0xff, 0]);
+        for (text, ttl) in [(r#"{"body":"","ttl":60}"#, 60), (r#"{"body":"","ttl":"1h"}"#, 3600)] {
+            assert_eq!(object(text.as_bytes()).unwrap().ttl, Some(Duration::from_secs(ttl)));
+        }
     }
 
     #[test]
@@ -192,6 +208,7 @@ mod tests {
             (r#"{"body":"a","typo":1}"#, "unknown field"),
             (r#"{"body_base64":"*"}"#, "body_base64"),
             (r#"{"body":"a","delay":"soon"}"#, "not a duration"),
+            (r#"{"body":"a","ttl":0}"#, "no time"),
             (r#"{"body":"a","dedup":""}"#, "1 to 251 bytes"),
         ] {
             let error = object(text.as_bytes()).unwrap_err();

@@ -44,7 +44,7 @@ pub struct Put {
     #[arg(long, value_name = "TIME", value_parser = moment)]
     at: Option<Ticks>,
     /// Forget a message that nobody has handled by so long after it is due.
-    #[arg(long, value_name = "DURATION", value_parser = lifetime)]
+    #[arg(long, value_name = "DURATION", value_parser = input::lifetime)]
     ttl: Option<Duration>,
     /// Of messages with the same id within two minutes, only the first counts. For one message.
     #[arg(long, value_name = "ID", value_parser = input::dedup_id, conflicts_with = "file")]
@@ -60,13 +60,6 @@ pub struct Put {
     whole: bool,
     #[command(flatten)]
     format: FormatArg,
-}
-
-fn lifetime(text: &str) -> Result<Duration, String> {
-    match durations::parse(text)? {
-        Duration::ZERO => Err("a message that lives for no time is never handled".to_owned()),
-        lifetime => Ok(lifetime),
-    }
 }
 
 /// How many were put.
@@ -235,15 +228,15 @@ impl Put {
     /// What the command line says counts for all.
     fn message(&self, item: Item) -> (Place, NewMessage) {
         let due = self.at.or_else(|| self.delay.map(|delay| Ticks::now().plus(delay)));
-        let Item { place, due: own, dedup, body } = item;
+        let Item { place, due: own, ttl, dedup, body } = item;
         let place = place.unwrap_or_else(|| match (&self.key, self.partition) {
             (Some(key), _) => Place::Key(key.clone().into_bytes()),
             (None, Some(partition)) => Place::Partition(partition),
             (None, None) => Place::Any,
         });
         let dedup = dedup.or_else(|| self.dedup.clone()).map(bytes::Bytes::from);
-        let message =
-            NewMessage { body: body.into(), ttl: self.ttl, due: own.or(due), dedup, ..NewMessage::default() };
+        let (ttl, due) = (ttl.or(self.ttl), own.or(due));
+        let message = NewMessage { body: body.into(), ttl, due, dedup, ..NewMessage::default() };
         (place, message)
     }
 }
