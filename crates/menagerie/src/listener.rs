@@ -18,7 +18,7 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 use tracing::{debug, warn};
 
-use crate::commands::slots::fleetlock::allow::Network;
+use crate::allow::Network;
 use crate::exit::CliError;
 use crate::ports;
 
@@ -241,7 +241,7 @@ mod tests {
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
     use super::*;
-    use crate::commands::slots::fleetlock::allow::everybody;
+    use crate::allow::everybody;
     use axum::serve::Listener as _;
 
     async fn connected(exchange: Duration) -> (Connection, TcpStream) {

@@ -1,5 +1,6 @@
 //! The one binary of Menagerie.
 
+mod allow;
 mod cli;
 mod client;
 mod clock;
@@ -17,6 +18,7 @@ mod ports;
 mod progress;
 mod signals;
 mod survey;
+mod who;
 
 use std::env;
 use std::process::ExitCode;

@@ -24,12 +24,7 @@ pub struct Observer {
 impl Observer {
     /// Takes the address.
     pub fn bind(address: SocketAddr) -> Result<Self, CliError> {
-        let listener = std::net::TcpListener::bind(address).map_err(|source| match source.kind() {
-            std::io::ErrorKind::AddrInUse => {
-                CliError::Taken { address, owner: ports::owner(address), flag: "--metrics" }
-            }
-            _ => CliError::Io { doing: format!("listen on {address}"), source },
-        })?;
+        let listener = ports::bind(address, "--metrics")?;
         let address = listener.local_addr().map_err(CliError::io("look at the listener"))?;
         Ok(Self { listener, address })
     }

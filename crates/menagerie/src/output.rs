@@ -210,6 +210,22 @@ impl Table {
     }
 }
 
+/// Quotes do nothing to a terminal.
+fn escaped(text: &str) -> String {
+    text.chars()
+        .map(
+            |char| {
+                if matches!(char, '\'' | '"') { char.to_string() } else { char.escape_debug().to_string() }
+            },
+        )
+        .collect()
+}
+
+/// What others wrote must do nothing to a terminal.
+pub fn told(text: Option<&str>) -> String {
+    text.filter(|text| !text.is_empty()).map_or("-".to_owned(), escaped)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

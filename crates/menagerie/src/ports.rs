@@ -1,7 +1,7 @@
 //! Addresses: which are safe to open, and who has one that is taken; and how many connections there can be.
 
 use std::fs;
-use std::net::{SocketAddr, ToSocketAddrs as _};
+use std::net::{SocketAddr, TcpListener, ToSocketAddrs as _};
 
 use tracing::warn;
 
@@ -13,6 +13,14 @@ pub fn address(text: &str) -> Result<SocketAddr, String> {
         .to_socket_addrs()
         .map_err(|error| format!("expected HOST:PORT, e.g. 127.0.0.1:2181: {error}"))?;
     found.next().ok_or_else(|| format!("{text} has no address"))
+}
+
+/// Takes an address, before anything else starts.
+pub fn bind(address: SocketAddr, flag: &'static str) -> Result<TcpListener, CliError> {
+    TcpListener::bind(address).map_err(|source| match source.kind() {
+        std::io::ErrorKind::AddrInUse => CliError::Taken { address, owner: owner(address), flag },
+        _ => CliError::Io { doing: format!("listen on {address}"), source },
+    })
 }
 
 /// Refuses to open a port without encryption to other machines, unless that was asked for by name. `instead` says how

@@ -9,9 +9,8 @@ use serde::Serialize;
 
 use super::desk::{Desk, DeskArgs};
 use super::message::{Body, SHOWN, shortened};
-use crate::commands::slots::told;
 use crate::exit::CliError;
-use crate::output::{FormatArg, Row, Rows};
+use crate::output::{FormatArg, Row, Rows, told};
 
 /// Messages asked for at once.
 pub const BATCH: u32 = 1000;

@@ -7,9 +7,9 @@ use menagerie_znodes::queues;
 use super::desk::DeskArgs;
 use super::failed;
 use super::scope::ScopeArgs;
-use crate::commands::slots::who;
 use crate::exit::CliError;
 use crate::output::FormatArg;
+use crate::who;
 
 /// Let nobody take messages of a queue, or a worker none, until `queue resume`. What runs is finished, nothing moves.
 #[derive(Debug, Args)]

@@ -21,9 +21,8 @@ use prometheus_client::registry::Registry;
 
 use super::desk::{Desk, DeskArgs};
 use super::failed;
+use crate::allow::everybody;
 use crate::client;
-use crate::commands::slots::fleetlock::allow::everybody;
-use crate::commands::slots::serve::bind;
 use crate::config::Settings;
 use crate::exit::CliError;
 use crate::listener::{Limits, Listener, TlsArgs};
@@ -72,7 +71,7 @@ impl Serve {
         self.check()?;
         let tls = self.tls.listener()?;
         let access_log = self.access_log.as_deref().map(access_log).transpose()?;
-        let socket = bind(self.listen, "--listen")?;
+        let socket = ports::bind(self.listen, "--listen")?;
         let observer = self.metrics.map(Observer::bind).transpose()?;
         let mut registry = Registry::default();
         let metrics = Metrics::new(&mut registry);

@@ -9,10 +9,9 @@ use serde::Serialize;
 
 use super::desk::{Desk, DeskArgs};
 use super::failed;
-use crate::commands::slots::told;
 use crate::durations;
 use crate::exit::CliError;
-use crate::output::{self, OutputArgs, Table, count};
+use crate::output::{self, OutputArgs, Table, count, told};
 
 /// Between the two looks of which a rate is made. Workers tell how far they are once a second.
 const SAMPLE: Duration = Duration::from_secs(2);

@@ -4,9 +4,10 @@ use clap::Args;
 use menagerie_slots::admin;
 use menagerie_znodes::Name;
 
-use super::{change, failed, who};
+use super::{change, failed};
 use crate::client::ClientArgs;
 use crate::exit::CliError;
+use crate::who;
 
 /// Make a pool. Making it again with the same maximum is fine; with another one it is a conflict.
 #[derive(Debug, Args)]

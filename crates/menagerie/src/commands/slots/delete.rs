@@ -4,9 +4,10 @@ use clap::Args;
 use menagerie_slots::admin;
 use menagerie_znodes::Name;
 
-use super::{change, failed, told};
+use super::{change, failed};
 use crate::client::ClientArgs;
 use crate::exit::CliError;
+use crate::output::told;
 
 /// Delete a pool that nobody uses, with its history. Says which watchdogs were out of service: that is forgotten, too.
 #[derive(Debug, Args)]

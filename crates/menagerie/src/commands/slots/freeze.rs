@@ -5,9 +5,10 @@ use menagerie_slots::admin;
 use menagerie_znodes::Name;
 use menagerie_znodes::slots::Frozen;
 
-use super::{change, chosen, each, failed, who};
+use super::{change, chosen, each, failed};
 use crate::client::ClientArgs;
 use crate::exit::CliError;
+use crate::who;
 
 /// Emergency stop: nobody new gets in, until `slots thaw`. Who is in goes on, unless --tell.
 #[derive(Debug, Args)]

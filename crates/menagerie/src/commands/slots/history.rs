@@ -4,11 +4,11 @@ use clap::Args;
 use menagerie_slots::view::{self, EventView};
 use menagerie_znodes::Name;
 
-use super::{failed, look, told};
+use super::{failed, look};
 use crate::client::ClientArgs;
 use crate::clock;
 use crate::exit::CliError;
-use crate::output::{OutputArgs, Row, Rows};
+use crate::output::{OutputArgs, Row, Rows, told};
 
 /// Show what happened in a pool, oldest first: who got a slot, gave it back, was forced out; when, by whom. The newest
 /// 1,000 entries are kept.

@@ -4,10 +4,10 @@ use clap::Args;
 use menagerie_slots::poll;
 use menagerie_slots::view::PoolView;
 
-use super::{failed, look, told};
+use super::{failed, look};
 use crate::client::ClientArgs;
 use crate::exit::CliError;
-use crate::output::{OutputArgs, Row, Rows};
+use crate::output::{OutputArgs, Row, Rows, told};
 use crate::{clock, durations};
 
 /// List all pools: how many are in, how many wait, and since when the oldest is in.

@@ -16,7 +16,7 @@ mod show;
 mod thaw;
 mod waiting;
 mod watch;
-pub mod who;
+mod who;
 mod window;
 mod work;
 
@@ -146,20 +146,4 @@ fn maximum(text: &str) -> Result<u32, String> {
         Ok(max) => Ok(max),
         Err(_) => Err(format!("write a whole number from 1 to {}", u32::MAX)),
     }
-}
-
-/// Quotes do nothing to a terminal.
-fn escaped(text: &str) -> String {
-    text.chars()
-        .map(
-            |char| {
-                if matches!(char, '\'' | '"') { char.to_string() } else { char.escape_debug().to_string() }
-            },
-        )
-        .collect()
-}
-
-/// What others wrote must do nothing to a terminal.
-pub fn told(text: Option<&str>) -> String {
-    text.filter(|text| !text.is_empty()).map_or("-".to_owned(), escaped)
 }

@@ -4,9 +4,10 @@ use clap::Args;
 use menagerie_slots::disarm;
 use menagerie_znodes::Name;
 
-use super::{change, failed, who};
+use super::{change, failed};
 use crate::client::ClientArgs;
 use crate::exit::CliError;
+use crate::who;
 
 /// Put the watchdog of a host that was repaired back into service.
 #[derive(Debug, Args)]

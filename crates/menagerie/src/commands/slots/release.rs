@@ -4,9 +4,10 @@ use clap::Args;
 use menagerie_slots::{SlotsError, admin, poll};
 use menagerie_znodes::Name;
 
-use super::{change, failed, who};
+use super::{change, failed};
 use crate::client::ClientArgs;
 use crate::exit::CliError;
+use crate::who;
 
 /// Give a slot back that `slots acquire` took; or, with --force, anybody's.
 #[derive(Debug, Args)]

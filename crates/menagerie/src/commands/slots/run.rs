@@ -7,10 +7,11 @@ use menagerie_kernel::Session;
 use menagerie_kernel::session::Role;
 use menagerie_slots::view;
 
+use super::failed;
 use super::work::{WorkArgs, work};
-use super::{failed, told};
 use crate::client::{self, Client, ClientArgs};
 use crate::exit::CliError;
+use crate::output::told;
 use crate::{clock, durations, output, signals};
 
 /// Wait for a slot, run a command while it is held, and give it back. The exit code is the command's (128+n for signal

@@ -10,10 +10,9 @@ use menagerie_slots::poll::{LAPSE, Sweeper};
 use prometheus_client::registry::Registry;
 use tracing::warn;
 
-pub use super::fleetlock::allow::this_machine;
-use super::fleetlock::allow::{self, Network};
 pub use super::fleetlock::metrics::Metrics;
 use super::fleetlock::{self, Service};
+use crate::allow::{self, Network};
 use crate::client::{self, ClientArgs};
 use crate::exit::CliError;
 pub use crate::listener::Listener;
@@ -60,7 +59,7 @@ impl Serve {
     pub fn run(self, client: ClientArgs) -> Result<(), CliError> {
         self.check()?;
         let tls = self.tls.listener()?;
-        let socket = bind(self.listen, "--listen")?;
+        let socket = ports::bind(self.listen, "--listen")?;
         let observer = self.metrics.map(Observer::bind).transpose()?;
         let mut registry = Registry::default();
         let metrics = Metrics::new(&mut registry);
@@ -98,14 +97,6 @@ impl Serve {
         }
         Ok(())
     }
-}
-
-/// Takes an address, before anything else starts.
-pub fn bind(address: SocketAddr, flag: &'static str) -> Result<std::net::TcpListener, CliError> {
-    std::net::TcpListener::bind(address).map_err(|source| match source.kind() {
-        std::io::ErrorKind::AddrInUse => CliError::Taken { address, owner: ports::owner(address), flag },
-        _ => CliError::Io { doing: format!("listen on {address}"), source },
-    })
 }
 
 /// Answers, and looks after those who have gone silent, until it is dropped.

@@ -4,9 +4,10 @@ use clap::Args;
 use menagerie_slots::admin;
 use menagerie_znodes::Name;
 
-use super::{change, failed, who};
+use super::{change, failed};
 use crate::client::ClientArgs;
 use crate::exit::CliError;
+use crate::who;
 
 /// Change how many may hold a slot at a time. A lower maximum evicts nobody: nobody gets in until fewer are in.
 #[derive(Debug, Args)]

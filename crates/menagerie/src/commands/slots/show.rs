@@ -9,10 +9,10 @@ use menagerie_znodes::Name;
 use serde::Serialize;
 
 use super::waiting::frozen_by;
-use super::{failed, look, told};
+use super::{failed, look};
 use crate::client::ClientArgs;
 use crate::exit::CliError;
-use crate::output::{self, OutputArgs, Table};
+use crate::output::{self, OutputArgs, Table, told};
 use crate::{clock, durations};
 
 /// Show a pool: who holds, for how long and whether they live; who waits, in order; which watchdogs are out of service.

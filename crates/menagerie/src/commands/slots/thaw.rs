@@ -4,9 +4,10 @@ use clap::Args;
 use menagerie_slots::admin;
 use menagerie_znodes::Name;
 
-use super::{change, chosen, each, failed, who};
+use super::{change, chosen, each, failed};
 use crate::client::ClientArgs;
 use crate::exit::CliError;
+use crate::who;
 
 /// End an emergency stop.
 #[derive(Debug, Args)]

@@ -10,9 +10,10 @@ use menagerie_slots::{Held, Request, Standing, acquire, try_acquire};
 use menagerie_znodes::Name;
 use menagerie_znodes::slots::Frozen;
 
+use super::failed;
 use super::window::Window;
-use super::{failed, told};
 use crate::exit::{CliError, NotNow};
+use crate::output::told;
 use crate::{clock, durations, output};
 
 /// So many holders are named on one line.

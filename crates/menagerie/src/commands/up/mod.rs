@@ -23,7 +23,6 @@ use super::journal::register::{self, Entry, Registration};
 use super::journal::serve::Running;
 use super::keeper::serve;
 use super::queue::serve as queue_serve;
-use super::slots::serve as slots_serve;
 use crate::exit::CliError;
 use crate::logging::Talk;
 use crate::observe::Observer;
@@ -96,8 +95,8 @@ impl Up {
         let _temporary = self.make_temporary()?;
         let root = self.data.root()?;
         let observer = self.metrics.map(Observer::bind).transpose()?;
-        let slots_socket = slots_serve::bind(self.slots_listen, "--slots-listen")?;
-        let queue_socket = slots_serve::bind(self.queue_listen, "--queue-listen")?;
+        let slots_socket = ports::bind(self.slots_listen, "--slots-listen")?;
+        let queue_socket = ports::bind(self.queue_listen, "--queue-listen")?;
         let queue_address = queue_socket.local_addr().map_err(CliError::io("look at the listener"))?;
         let options = self.options()?;
         let slots_address = slots_socket.local_addr().map_err(CliError::io("look at the listener"))?;

@@ -6,8 +6,9 @@ use menagerie_slots::poll::LAPSE;
 use prometheus_client::registry::Registry;
 
 use super::beside::Beside;
+use crate::allow::this_machine;
 use crate::commands::slots::fleetlock::LIMITS;
-use crate::commands::slots::serve::{self, Listener, Metrics, this_machine};
+use crate::commands::slots::serve::{self, Listener, Metrics};
 use crate::exit::CliError;
 
 /// Serves on this machine, with what the keeper there has.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use dns_lookup::{AddrInfoHints, getaddrinfo};
 
-use crate::commands::slots::who::this_host;
+use crate::who::this_host;
 
 /// Flag of getaddrinfo: tell what the host is called in full.
 const AI_CANONNAME: i32 = 2;

@@ -1,7 +1,6 @@
 //! FleetLock over HTTP: `POST /v1/pre-reboot` asks for a slot, `/v1/steady-state` gives it back. 200 is done, anything else
 //! is not; errors are JSON with a `kind` for programs and a `value` for people.
 
-pub mod allow;
 pub mod metrics;
 
 use std::io;
@@ -27,8 +26,8 @@ use serde::Deserialize;
 use serde_json::json;
 use tracing::{info, warn};
 
-use self::allow::Network;
 use self::metrics::Metrics;
+use crate::allow::Network;
 use crate::listener::{Limits, Listener};
 
 /// What clients must send, lest a browser be made to ask for them.
