@@ -1,6 +1,8 @@
 //! kazoo's own test suite, against the keeper; the tests that restart the server included.
 
 use std::fs;
+use std::net::{Ipv4Addr, TcpListener};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -11,7 +13,10 @@ use crate::run::{cargo, root, step, target};
 use crate::venv::venv;
 
 /// How long the keeper may take to start.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// Below what Linux gives to outgoing connections: one of those could take the port while the keeper is down for a restart.
+const PORTS: Range<u16> = 10_000..30_000;
 
 /// Builds the keeper, runs the suite against it, and stops it.
 pub fn run() -> Result<()> {
@@ -46,13 +51,14 @@ impl Restartable {
     fn start(scratch: &Path) -> Result<Self> {
         let script = scratch.join("keeper.sh");
         let binary = target().join("debug/menagerie");
-        fs::write(&script, restart_script(scratch, &binary))?;
+        let port = PORTS.into_iter().find(|port| TcpListener::bind((Ipv4Addr::LOCALHOST, *port)).is_ok());
+        let address = format!("{}:{}", Ipv4Addr::LOCALHOST, port.context("there is no free port")?);
+        fs::write(&script, restart_script(scratch, &binary, &address))?;
         let mut chmod = Command::new("chmod");
         chmod.arg("+x").arg(&script);
         step("prepare the keeper", &mut chmod)?;
-        let mut keeper = Self { script, address: String::new() };
+        let keeper = Self { script, address };
         keeper.call("start")?;
-        keeper.address = fs::read_to_string(scratch.join("address"))?.trim().to_owned();
         Ok(keeper)
     }
 
@@ -79,20 +85,19 @@ impl Restartable {
 }
 
 /// Always on the same port and data: sessions must survive the restart.
-fn restart_script(scratch: &Path, binary: &Path) -> String {
+fn restart_script(scratch: &Path, binary: &Path, address: &str) -> String {
     format!(
         r#"#!/bin/sh
 cd '{scratch}' || exit 1
 case $1 in
 start)
     : > out
-    '{binary}' keeper --listen "$(cat address 2>/dev/null || echo 127.0.0.1:0)" --data data >> out 2>> log < /dev/null &
+    '{binary}' keeper --listen {address} --data data >> out 2>> log < /dev/null &
     echo $! > pid
     until grep -q '^keeper ready on ' out; do
         kill -0 "$(cat pid)" || {{ cat log >&2; exit 1; }}
         sleep 0.05
     done
-    sed -n 's/^keeper ready on //p' out > address
     ;;
 stop)
     kill "$(cat pid)"

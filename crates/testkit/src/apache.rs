@@ -7,20 +7,17 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
-use std::time::Duration;
 
 use tempfile::TempDir;
 
 use crate::ports::free_port;
 use crate::process::Process;
 use crate::server::{Recipe, Server};
+use crate::wait::DEADLINE;
 use crate::words;
 
 /// Its manifest names all that it needs but a logger.
 const JARS: [&str; 2] = ["/usr/share/java/zookeeper.jar", "/usr/share/java/slf4j-simple.jar"];
-
-/// A cold JVM on a busy machine takes its time.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// For tests that share few cores with several of it: collectors and compilers with many threads cost more than they save.
 const LEAN: [&str; 3] = ["-Xmx96m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"];
@@ -138,7 +135,7 @@ impl Recipe for Apache {
         command
             .args(["-Dzookeeper.extendedTypesEnabled=true", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"])
             // A vote that is lost with the connection to the leader that was killed is said again after this time, by default
-            // up to a minute: as long as tests have patience.
+            // up to a minute.
             .arg("-Dzookeeper.fastleader.maxNotificationInterval=1000")
             .args(&self.properties)
             .args(["-cp", &JARS.join(":"), "org.apache.zookeeper.server.quorum.QuorumPeerMain"])
@@ -148,7 +145,7 @@ impl Recipe for Apache {
 
     fn wait_until_ready(&self, process: &mut Process, address: SocketAddr) -> SocketAddr {
         // It says `imok` before it grants sessions; it has a mode only when it does.
-        process.wait_until("Apache ZooKeeper", PATIENCE, || words::mode(address).is_some());
+        process.wait_until("Apache ZooKeeper", DEADLINE, || words::mode(address).is_some());
         address
     }
 

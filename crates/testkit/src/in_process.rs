@@ -9,6 +9,7 @@ use tempfile::TempDir;
 
 use crate::ensemble::TICK_MS;
 use crate::guard::Guard;
+use crate::ports::free_port;
 
 /// A keeper on fresh data within the test's process: nothing to build, nothing to start. It can be stopped and started
 /// again, but only a process can be killed or paused: that is [`Keeper`](crate::Keeper).
@@ -28,12 +29,12 @@ impl InProcess {
     /// If it does not start.
     pub fn start() -> Self {
         let data = tempfile::tempdir().expect("a temporary directory can be made");
-        let mut config = Config::new(data.path().to_owned(), (Ipv4Addr::LOCALHOST, 0).into());
+        // Not one that it picks itself: while it is stopped, that could be given to somebody else.
+        let address = (Ipv4Addr::LOCALHOST, free_port()).into();
+        let mut config = Config::new(data.path().to_owned(), address);
         config.tick_ms = TICK_MS;
         config.durability = Durability::Os;
-        let keeper = start(&config);
-        config.listen = keeper.address();
-        Self { keeper: Some(keeper), config, _guard: Guard::of_folder(data.path()), data }
+        Self { keeper: Some(start(&config)), config, _guard: Guard::of_folder(data.path()), data }
     }
 
     /// Where it listens, also after a restart.

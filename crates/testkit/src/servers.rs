@@ -2,11 +2,10 @@
 
 use std::net::SocketAddr;
 
-use crate::apache::PATIENCE;
 use crate::chroot;
 use crate::quorum::Links;
 use crate::server::Server;
-use crate::wait::eventually_within;
+use crate::wait::eventually;
 use crate::words::{four_letter_word, mode};
 
 /// What a server calls itself that decides on writes.
@@ -70,7 +69,7 @@ impl Servers {
     /// If nobody leads in time.
     #[track_caller]
     pub fn leader(&self) -> usize {
-        eventually_within(PATIENCE, "somebody leads", || {
+        eventually("somebody leads", || {
             self.running()
                 .find(|server| mode(self.address(*server)).is_some_and(|mode| LEADS.contains(&mode.as_str())))
         })
@@ -156,7 +155,7 @@ impl Servers {
             links.rejoin(follower);
         }
         let followers = format!("zk_synced_followers\t{}\n", self.running().count() - 1);
-        eventually_within(PATIENCE, "the leader has its follower back", || {
+        eventually("the leader has its follower back", || {
             four_letter_word(self.address(self.leader()), "mntr").contains(&followers).then_some(())
         });
         self.servers[follower].wait_until_ready();

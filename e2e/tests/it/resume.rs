@@ -61,7 +61,8 @@ fn closed_session_gets_id_0() {
 #[test]
 fn expired_session_gets_id_0_also_after_a_restart() {
     let mut server = Keeper::new().args(["--tick", "100"]).start();
-    let mut expired = open_with_timeout(server.address(), 200);
+    // The longest that such a tick allows: it has to live until its znode is there.
+    let mut expired = open_with_timeout(server.address(), 2000);
     done(&mut expired, &create_as("/of-expired", b"", EPHEMERAL));
     let mut witness = RawClient::open(server.address());
     eventually("the session expires", || look(&mut witness, "/of-expired").is_none().then_some(()));

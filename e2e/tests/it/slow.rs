@@ -116,7 +116,7 @@ fn flooding_writer_is_slowed_and_not_dropped() {
 #[test]
 fn client_that_never_takes_its_replies_expires_like_a_silent_one() {
     let server = Keeper::new().args(["--tick", "100"]).start();
-    let mut stuck = open_with_timeout(server.address(), 1000);
+    let mut stuck = open_with_timeout(server.address(), 2000);
     done(&mut stuck, &create_as("/lock", b"", EPHEMERAL));
     done(&mut stuck, &create("/large", &vec![7; 1_000_000]));
     for _ in 0..200 {

@@ -17,6 +17,9 @@ const PERSISTENT: i32 = 0;
 /// How late a session may expire.
 const LATE_MAX: Duration = Duration::from_millis(50);
 
+/// Whoever measures on a busy machine measures its scheduler, too: the best of these tries is the server's.
+const TRIES: usize = 40;
+
 /// Waits for the end of the ephemeral znode at `path`, pinging meanwhile, so that the server is awake at all times and
 /// has every opportunity to be early.
 fn when_deleted(witness: &mut RawClient, path: &str) -> Instant {
@@ -40,30 +43,39 @@ fn when_told(witness: &mut RawClient, path: &str, kind: EventKind) -> Instant {
     }
 }
 
-/// How long after its last sign of life a session of this time-out is ended.
-fn life(server: &Server, timeout_ms: i32) -> Duration {
+/// How long after its last sign of life a session of this time-out is ended. `None`: its time was over before it gave one,
+/// because the machine had other things to do.
+fn life(server: &Server, timeout: Duration) -> Option<Duration> {
     let mut witness = RawClient::open(server.address());
-    let mut client = open_with_timeout(server.address(), timeout_ms);
+    let asked = Instant::now();
+    let mut client = open_with_timeout(server.address(), timeout.as_millis().try_into().expect("small"));
     let path = format!("/of-{:x}", client.session().id);
     let reply = witness.call(&Request::AddWatch { path: &path, mode: PERSISTENT });
     assert_eq!(reply.header.err, ErrorCode::Ok);
     // The server cannot hear of it earlier than it is sent.
     let heard = Instant::now();
-    done(&mut client, &create_as(&path, b"", EPHEMERAL));
+    client.send(&create_as(&path, b"", EPHEMERAL));
+    match client.reply(DEADLINE) {
+        Some(Incoming::Reply(reply)) if reply.header.err == ErrorCode::Ok => {}
+        over => {
+            let life = asked.elapsed();
+            assert!(life >= timeout, "a time-out of {timeout:?} was over after {life:?}: {over:?}");
+            return None;
+        }
+    }
     when_told(&mut witness, &path, EventKind::Created);
-    when_told(&mut witness, &path, EventKind::Deleted) - heard
+    Some(when_told(&mut witness, &path, EventKind::Deleted) - heard)
 }
 
 #[test]
 fn silent_session_expires_never_early_and_hardly_late() {
-    let server = Keeper::new().args(TICK).start();
-    for timeout_ms in [200, 500, 1000] {
-        let timeout = Duration::from_millis(timeout_ms);
-        // Whoever measures on a busy machine measures its scheduler, too: the best of a few tries is the server's.
-        let mut lates = (0..8).map(|_| {
-            let life = life(&server, i32::try_from(timeout_ms).expect("small"));
-            life.checked_sub(timeout)
-                .unwrap_or_else(|| panic!("a time-out of {timeout:?} ended after {life:?}"))
+    // Nobody is told before the disk has it, which may take longer than what is measured here.
+    let server = Keeper::new().args(TICK).args(["--durability", "os"]).start();
+    for timeout in [200, 500, 1000].map(Duration::from_millis) {
+        let mut lates = (0..TRIES).filter_map(|_| {
+            let life = life(&server, timeout)?;
+            let late = life.checked_sub(timeout);
+            Some(late.unwrap_or_else(|| panic!("a time-out of {timeout:?} ended after {life:?}")))
         });
         let late = lates.find(|late| *late <= LATE_MAX);
         assert!(late.is_some(), "a time-out of {timeout:?} is always more than {LATE_MAX:?} late");

@@ -30,6 +30,8 @@ pub struct Session {
     /// Its end is decided (and perhaps on its way to disk): nothing more is accepted from it.
     pub closing: bool,
     heard: Millis,
+    /// It was given its full time again after a pause, and has given no sign of life since.
+    forgiven: bool,
     /// Its one valid entry on the agenda; others are left over.
     scheduled: Millis,
 }
@@ -70,6 +72,7 @@ impl Sessions {
             conn: None,
             closing,
             heard: now,
+            forgiven: false,
             scheduled: now,
         });
         session.timeout_ms = timeout_ms;
@@ -94,7 +97,7 @@ impl Sessions {
     /// The session's time starts now, whatever it was before.
     pub fn reschedule(&mut self, id: SessionId, now: Millis) {
         if let Some(session) = self.table.get_mut(&id) {
-            session.heard = now;
+            (session.heard, session.forgiven) = (now, false);
             session.scheduled = session.deadline();
             self.agenda.push(Reverse((session.scheduled, id)));
         }
@@ -148,16 +151,21 @@ impl Sessions {
     /// A sign of life: the session's time starts again.
     pub fn touch(&mut self, id: SessionId, now: Millis) {
         if let Some(session) = self.table.get_mut(&id) {
-            session.heard = session.heard.max(now);
+            (session.heard, session.forgiven) = (session.heard.max(now), false);
         }
     }
 
-    /// The server was away for `pause_ms`: whoever may have suffered gets the full time again. A pause that is short
-    /// against a time-out needs no grace: what the client sent meanwhile waits in the socket.
-    /// Tells how many that were.
+    /// The server was away for `pause_ms` until now: whoever may have suffered gets the full time again. Once, until there
+    /// is a sign of life: of later pauses only the time between them counts. Else a server that is away again and again
+    /// would never end the session of a client that has died. A pause that is short against a time-out needs no grace:
+    /// what the client sent meanwhile waits in the socket. Tells how many that were.
     pub fn forgive(&mut self, pause_ms: u64, now: Millis) -> usize {
         let suffered = |session: &&mut Session| pause_ms >= u64::from(session.timeout_ms) / 8;
-        self.table.values_mut().filter(suffered).map(|session| session.heard = now).count()
+        let forgive = |session: &mut Session| {
+            session.heard = if session.forgiven { Millis(session.heard.0 + pause_ms) } else { now };
+            session.forgiven = true;
+        };
+        self.table.values_mut().filter(suffered).map(forgive).count()
     }
 
     /// When the next session may run out, at the earliest.
@@ -233,5 +241,23 @@ mod tests {
         sessions.forgive(500, Millis(500));
         assert_eq!(sessions.pop_expired(Millis(600)), None);
         assert_eq!(sessions.pop_expired(Millis(601)), Some(ID));
+    }
+
+    #[test]
+    fn pauses_one_after_the_other_keep_no_silent_session_for_ever() {
+        let mut sessions = sessions();
+        sessions.forgive(500, Millis(500));
+        // From here on the server is there for a fifth of the time.
+        for woken in [600, 700, 800, 900, 1000].map(Millis) {
+            sessions.forgive(80, woken);
+            assert_eq!(sessions.pop_expired(woken), None);
+        }
+        // Whoever speaks has the full time again, also after the next pause.
+        sessions.touch(ID, Millis(1010));
+        sessions.forgive(80, Millis(1100));
+        assert_eq!(sessions.pop_expired(Millis(1200)), None);
+        sessions.forgive(80, Millis(1280));
+        assert_eq!(sessions.pop_expired(Millis(1280)), None);
+        assert_eq!(sessions.pop_expired(Millis(1281)), Some(ID), "it was there for its time-out");
     }
 }

@@ -52,7 +52,7 @@ impl Pulse {
             // We were stopped, or starved: clients could not reach us, so their silence says nothing.
             let sessions = server.state.sessions.forgive(late, now);
             if sessions > 0 {
-                info!(ms = late, sessions, "the process was paused; sessions get their full time-out again");
+                info!(ms = late, sessions, "the process was paused; this is not held against sessions");
             }
         }
         self.expected = Millis(now.0 + PULSE_MS);

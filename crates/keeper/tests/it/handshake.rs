@@ -164,7 +164,8 @@ fn unknown_closed_and_expired_sessions_are_refused_and_not_replaced() {
     assert_eq!(resume(&server, &closed).err(), Some(gone(Some(false))));
 
     let mut other = RawClient::open(server.address());
-    let short = Connect { timeout_ms: 2 * TICK_MS, ..Connect::default() };
+    // The longest that such ticks allow: it has to live until its znode is there.
+    let short = Connect { timeout_ms: 20 * TICK_MS, ..Connect::default() };
     let mut silent = resume(&server, &short).unwrap();
     silent.create_ephemeral("/here");
     let expired = silent.resumption();

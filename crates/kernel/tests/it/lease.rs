@@ -20,7 +20,7 @@ async fn holder_on_a_cut_off_follower_stops_before_the_leader_gives_its_place_aw
         config
     };
     let witness = Session::connect(config(leader, LONG)).await.unwrap();
-    let holder = Session::connect(config(follower, SHORT * 2)).await.unwrap();
+    let holder = Session::connect(config(follower, SHORT)).await.unwrap();
     let term = holder.term();
     retry::create(&term, "/held", b"").await.unwrap();
     witness.term().sync("/").await.unwrap();

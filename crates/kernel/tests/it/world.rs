@@ -7,7 +7,7 @@ use menagerie_kernel::{Config, Session};
 use menagerie_testkit::{Proxy, ensemble, eventually_async};
 
 /// The shortest session that a busy machine can keep alive.
-pub const SHORT: Duration = Duration::from_millis(1000);
+pub const SHORT: Duration = Duration::from_secs(2);
 /// A session that ends only when a test ends it.
 pub const LONG: Duration = Duration::from_secs(8);
 

@@ -69,10 +69,27 @@ async fn queues_come_in_turn_or_strictly() {
             let bodies = ["0", "1", "2"].map(|number| queue[..1].to_owned() + number);
             world.put_to(&session, &format!("{queue}-1"), &bodies.each_ref().map(String::as_str)).await;
         }
-        let log = Log::default();
+        let (log, gate) = (Log::default(), Arc::new(Notify::new()));
         let mut options = options("w1", &["urgent", "mail", "bulk"]);
         (options.policy, options.first_look) = (policy, Duration::from_secs(30));
-        let worker = world.start(&session, options, log.task("w1"));
+        let (noted, opened) = (log.clone(), gate.clone());
+        let worker = world.start(&session, options, move |work: Work| {
+            let (entry, gate) = (noted.begin("w1", &work), opened.clone());
+            async move {
+                if work.messages[0].body == "u0" {
+                    gate.notified().await;
+                }
+                drop(entry);
+                vec![Outcome::Done]
+            }
+        });
+        // Whoever has not been read by then does not come in its turn, but later.
+        eventually_async("all have been read while the first runs", async || {
+            let lanes = worker.view().await.partitions;
+            (lanes.len() == 3 && lanes.iter().all(|lane| lane.cached > 0)).then_some(())
+        })
+        .await;
+        gate.notify_one();
         for queue in ["bulk", "mail", "urgent"] {
             world.drained(&session, queue, 1).await;
         }

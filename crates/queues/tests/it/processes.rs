@@ -21,7 +21,7 @@ use rustix::process::Signal;
 use tokio::sync::mpsc;
 
 use crate::runners::runs;
-use crate::world::{JOURNAL, Log, SHORT, World, cursor_of, options};
+use crate::world::{JOURNAL, LONG, Log, World, cursor_of, options};
 
 /// What the other process is to work with; set only there.
 const WORKER: &str = "MENAGERIE_TEST_WORKER";
@@ -33,7 +33,7 @@ const SCRIPT: &str = r#"read -r body || true
 
 fn start(world: &World, server: &Server, folder: &Path) -> Process {
     let told = BTreeMap::from([
-        ("servers", world.config(SHORT * 2).servers),
+        ("servers", world.config(LONG).servers),
         ("journal", server.address().to_string()),
         ("token", server.token_file().display().to_string()),
         ("folder", folder.display().to_string()),
@@ -52,7 +52,8 @@ async fn other_process() {
     let Ok(told) = env::var(WORKER) else { return };
     let told: BTreeMap<String, String> = serde_json::from_str(&told).unwrap();
     let mut config = Config::new(told["servers"].clone(), "/menagerie");
-    config.timeout = SHORT * 2;
+    // Long enough that a busy machine lets the guard act between the end of the lease and that of the session.
+    config.timeout = LONG;
     let session = Session::connect(config).await.unwrap();
     let token = Token::read(Path::new(&told["token"])).unwrap();
     let address = Address { address: told["journal"].clone(), token, authority: None };

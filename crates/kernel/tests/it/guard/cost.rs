@@ -9,8 +9,9 @@ use super::{LONG, start};
 
 const RUNS: usize = 100;
 
-/// Prints what it measures: `cargo test -p menagerie-kernel cost -- --nocapture`. The bound is for a busy machine and an
-/// executable that was not optimised; it is there to notice when a guard starts to do what it should not.
+/// Prints what it measures: `cargo test -p menagerie-kernel cost -- --nocapture`. The bound is for an executable that was not
+/// optimised; it is there to notice when a guard starts to do what it should not. It is held against the quickest of all
+/// runs: whatever else a busy machine does can only make the others slower.
 #[tokio::test]
 async fn a_guard_costs_a_few_milliseconds() {
     binary();
@@ -23,12 +24,9 @@ async fn a_guard_costs_a_few_milliseconds() {
         assert_eq!(start(Command::new("true", LONG)).await.wait().await, Outcome::Exited(0));
         guarded.push(began.elapsed());
     }
-    let (bare, guarded) = (median(bare), median(guarded));
-    println!("true, median of {RUNS}: bare {bare:?}, guarded {guarded:?}");
+    bare.sort();
+    guarded.sort();
+    println!("true, median of {RUNS}: bare {:?}, guarded {:?}", bare[RUNS / 2], guarded[RUNS / 2]);
+    let (bare, guarded) = (bare[0], guarded[0]);
     assert!(guarded < bare + Duration::from_millis(250), "bare {bare:?}, guarded {guarded:?}");
-}
-
-fn median(mut times: Vec<Duration>) -> Duration {
-    times.sort();
-    times[times.len() / 2]
 }

@@ -28,7 +28,8 @@ async fn when_the_wrapper_is_killed_everything_dies() {
 
 #[tokio::test]
 async fn a_stopped_wrapper_does_not_save_its_command_from_the_deadline() {
-    let time = GRACE * 10;
+    // Long enough for all of them to begin.
+    let time = GRACE * 30;
     let began = Instant::now();
     let mut wrapper = Wrapper::start(FAMILY, 3, Some(time), GRACE);
     let family = wrapper.family();

@@ -91,6 +91,8 @@ pub fn terminal_command_line(script: &str) -> String {
 #[tokio::test]
 async fn run_as_wrapper() {
     let Ok(script) = env::var(SCRIPT) else { return };
+    // Where tests run one after the other, the name of this one stands at the beginning of the line.
+    println!();
     let millis = |name| env::var(name).ok().map(|ms| Duration::from_millis(ms.parse().unwrap()));
     let mut command = Command::new("sh", millis(GRACE_MS).unwrap()).args(["-c", &script]);
     if env::var_os(TERMINAL).is_some() {
