@@ -2,7 +2,8 @@
 //!
 //! # Layout
 //! - [`Store`]: the journal as its callers use it. [`config`]: what the operator chooses. [`shared`]: what the loops share.
-//! - [`log_loop`]: takes wishes, decides, applies groups; [`durable`] writes them; [`maturing`]: what is due becomes visible.
+//! - [`log_loop`]: takes wishes, decides, applies groups; [`durable`] writes them; [`maturing`]: what is due becomes visible;
+//!   [`timing`]: whether the clock is believed.
 //!   [`checkpoint`], [`flush`]: from memory and log to segments. [`reader`]: reads; [`delayed`] those of what is not due yet.
 //!   [`group`]: what becomes durable together. [`space`]: room on the disk.
 //! - [`segment`], [`snapshot`]: what the bytes mean. [`image`]: a state to be written. [`files`]: open segments.
@@ -13,6 +14,8 @@
 //! the log only.
 
 pub mod backup;
+#[cfg(test)]
+mod bench;
 mod checkpoint;
 pub mod config;
 mod delayed;
@@ -32,6 +35,7 @@ mod segment;
 mod shared;
 mod snapshot;
 mod space;
+mod timing;
 pub mod verify;
 
 use std::sync::Arc;
