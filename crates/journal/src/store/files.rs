@@ -1,7 +1,7 @@
 //! Open segments and blocks that were read lately.
 
 use std::collections::{HashMap, VecDeque};
-use std::fs::{self, File};
+use std::fs::File;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -74,16 +74,9 @@ impl Files {
         Ok(file)
     }
 
-    /// Removes a segment. Who reads it goes on.
-    pub(crate) fn remove(&self, name: Name) -> Result<(), StoreError> {
+    /// A segment will be removed. Who reads it goes on.
+    pub(crate) fn close(&self, name: Name) {
         self.open.lock().unwrap_or_else(PoisonError::into_inner).remove(&name);
-        let path = name.path(&self.folder);
-        match fs::remove_file(&path) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                Err(StoreError::io("remove", &path)(error))
-            }
-            _ => Ok(()),
-        }
     }
 }
 
