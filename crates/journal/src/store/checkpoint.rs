@@ -229,6 +229,8 @@ pub(crate) fn make_durable(
     if !image.fresh.ids.is_empty() {
         snapshot::write(&folder.ids(image.sequence), snapshot::IDS, &image.fresh.ids)?;
         image.ids.push((image.sequence, image.fresh.ids_until));
+        // What the snapshot names must be there when the snapshot is.
+        folder.sync()?;
     }
     snapshot::write(&folder.snapshot(image.sequence), snapshot::SNAPSHOT, &image.encode())?;
     folder.sync()?;
