@@ -1,11 +1,14 @@
 //! The server: the store for others, over TCP.
 //!
 //! # Layout
-//! - [`Server`]: listens and stops. [`connection`]: one client; [`writer`]: what it is sent. [`token`], [`tls`]: who is let in.
-//! - [`admin`]: a Unix socket for the owner.
+//! - [`Server`]: listens and stops. [`connection`]: one client; [`asked`]: what it wants; [`writer`]: what it is sent.
+//! - [`token`], [`tls`]: who is let in. [`admin`]: a Unix socket for the owner.
 
 pub mod admin;
+mod asked;
 mod connection;
+#[cfg(test)]
+mod flood;
 pub mod tls;
 pub mod token;
 mod writer;
