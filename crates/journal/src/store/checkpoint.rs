@@ -204,6 +204,9 @@ impl Checkpoints {
             }
             Err(error) => warn!(%error, "cannot look for old snapshots"),
         }
+        if shared.files.is_held() {
+            return;
+        }
         self.going.retain(|path| match std::fs::remove_file(path) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
                 warn!(%error, path = %path.display(), "cannot remove a file that is not needed any more");
