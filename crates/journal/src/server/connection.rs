@@ -12,7 +12,6 @@ use tokio::time::timeout;
 use tracing::{debug, warn};
 
 use super::asked::{Asked, QUERY_BYTES, Query, SHORT_BYTES, reply_bytes};
-use super::token::Token;
 use super::writer::Writer;
 use crate::codec::{Malformed, Sink as _, Source};
 use crate::core::decide::{Answer, Wish};
@@ -26,6 +25,7 @@ use crate::protocol::{
 use crate::read::Read;
 use crate::store::Store;
 use crate::store::reader::Room;
+use crate::token::Token;
 
 /// Whoever has not said who he is by then is closed.
 pub(crate) const HELLO_TIME: Duration = Duration::from_secs(10);

@@ -8,7 +8,6 @@ use tempfile::TempDir;
 use tokio::io::{AsyncWriteExt as _, DuplexStream, ReadHalf, WriteHalf, duplex, split};
 
 use super::connection::Service;
-use super::token::Token;
 use crate::codec::Sink as _;
 use crate::commit::{Commit, NewMessage, StateWrite};
 use crate::fence::Fence;
@@ -18,6 +17,7 @@ use crate::protocol::frame::{self, Frames};
 use crate::protocol::{DONE, Kind, MAGIC, PROTOCOL_VERSION, values};
 use crate::read::Read;
 use crate::store::{Config, Metrics, Store};
+use crate::token::Token;
 use crate::topic::{Consumer, PartitionId, Topic, TopicConfig};
 
 /// A client that is in nobody's hands but the test's.
