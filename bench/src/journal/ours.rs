@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use menagerie_journal::client::Address;
-use menagerie_journal::server::Token;
+use menagerie_journal::token::Token;
 use menagerie_journal::{
     Append, Client, Commit, Config, Journal, MessageId, Metrics, NewMessage, PartitionId, Read, Store, Topic,
     TopicConfig,

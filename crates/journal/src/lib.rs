@@ -6,6 +6,7 @@
 //! # Layout
 //! - [`journal`]: the trait.
 //! - [`store`]: a journal on this machine's disk. [`server`]: what serves it to others. [`client`]: a journal elsewhere.
+//!   [`token`] and `tls`: by what these two know each other.
 //! - The values that it takes and gives: [`commit`], [`read`], [`topic`], [`stats`], [`id`], [`fence`], [`error`].
 
 pub mod client;
@@ -21,6 +22,8 @@ pub mod read;
 pub mod server;
 pub mod stats;
 pub mod store;
+mod tls;
+pub mod token;
 pub mod topic;
 
 pub use client::Client;
@@ -34,6 +37,7 @@ pub use read::{Batch, Message, Order, Read};
 pub use server::Server;
 pub use stats::{ConsumerStats, PartitionStats, Usage};
 pub use store::{Config, Metrics, Store, StoreError};
+pub use token::Token;
 pub use topic::{
     Compression, Consumer, Created, Group, NameError, PartitionId, Topic, TopicConfig, TopicView,
 };

@@ -138,7 +138,6 @@ pub(crate) struct Examiner<'a> {
     pub(crate) mark: Mark,
     /// What the owner's snapshot covers.
     pub(crate) covered: u64,
-    pub(crate) record_bytes_max: u32,
     pub(crate) records: u64,
     pub(crate) bytes: u64,
     /// The segment being read; used again for each.
@@ -337,6 +336,6 @@ impl Examiner<'_> {
     }
 
     fn segment(&self, opened: &Opened) -> Segment<'_> {
-        Segment { bytes: &self.buffer, seed: opened.header.seed(), len_max: self.record_bytes_max }
+        Segment { bytes: &self.buffer, seed: opened.header.seed() }
     }
 }

@@ -62,15 +62,7 @@ impl Wal {
             let recovery = Recovery { last_sequence: covered, ..Recovery::default() };
             return Ok((begin(dir, options, files, covered)?, recovery));
         };
-        let examiner = Examiner {
-            dir: &dir,
-            mark,
-            covered,
-            record_bytes_max: options.record_bytes_max,
-            records: 0,
-            bytes: 0,
-            buffer: Vec::new(),
-        };
+        let examiner = Examiner { dir: &dir, mark, covered, records: 0, bytes: 0, buffer: Vec::new() };
         let found = examiner.run(&files.segments, &mut replay)?;
         let recovery = Recovery {
             last_sequence: found.tail.last,

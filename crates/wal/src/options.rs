@@ -18,7 +18,7 @@ pub struct Options {
     /// Length of a segment's file. The first one of a log is shorter, and a group longer than that gets a segment
     /// of its own length.
     pub segment_bytes: u64,
-    /// Longest payload of a record. When reading, a greater length is damage.
+    /// Longest payload of a record that is appended. What is in the log is read however long it is.
     pub record_bytes_max: u32,
     /// When a commit is durable.
     pub durability: Durability,

@@ -20,8 +20,6 @@ pub(crate) struct Segment<'a> {
     pub(crate) bytes: &'a [u8],
     /// From the salt in its header.
     pub(crate) seed: u32,
-    /// A length above it is damage.
-    pub(crate) len_max: u32,
 }
 
 /// The first place that does not hold the record expected there.
@@ -60,7 +58,7 @@ impl<'a> Segment<'a> {
         mut visit: impl FnMut(Record<'a>) -> Result<(), E>,
     ) -> Result<Stop, E> {
         let mut stop = Stop { offset: HEADER_BYTES as usize, sequence: base };
-        while let Some(record) = record::read(self.bytes, stop.offset, self.seed, self.len_max) {
+        while let Some(record) = record::read(self.bytes, stop.offset, self.seed) {
             if record.sequence != stop.sequence {
                 break;
             }
@@ -105,7 +103,7 @@ impl<'a> Segment<'a> {
             if synced < stop.sequence || synced >= sequence || sequence - stop.sequence > distance {
                 return None;
             }
-            let later = record::read(self.bytes, offset, self.seed, self.len_max)?;
+            let later = record::read(self.bytes, offset, self.seed)?;
             Some(Damage::LaterRecord {
                 offset: offset as u64,
                 sequence: later.sequence,

@@ -16,7 +16,7 @@ use tracing::{debug, warn};
 use crate::dir::{Dir, ZEROES};
 use crate::disk::Background;
 use crate::error::Error;
-use crate::names;
+use crate::names::{self, Name};
 use crate::segment::Spare;
 
 /// Ready or in the making; one in use soon and one more when segments come back faster than they are needed.
@@ -162,10 +162,10 @@ impl Spares {
         match outcome.result {
             Ok(Some(spare)) if self.thrifty => self.remove(spare.number)?,
             Ok(spare) => self.ready.extend(spare),
-            // Not needed yet; when it is, the roll will try again and say so.
+            // A spare is not needed yet; when it is, the roll will try again and say so. A segment goes with the next one.
             Err(error) if error.is_full() => {
                 let reason = std::error::Error::source(&error).map(ToString::to_string);
-                warn!(%error, reason, "cannot prepare a spare segment");
+                warn!(%error, reason, "cannot prepare a spare, or remove a segment that is not needed");
             }
             Err(error) => return Err(error),
         }
@@ -197,17 +197,35 @@ impl Job {
             Self::Recycle { base, number } => {
                 lose_name(dir, base, number).and_then(|()| fill_or_remove(dir, number, length, stop))
             }
-            // Durable one by one, oldest first: so the segments on disk are a run without gaps at any time.
-            Self::Remove { base } => {
-                dir.remove(&names::segment(base)).and_then(|()| dir.sync()).map(|()| None)
-            }
+            Self::Remove { base } => remove_until(dir, base + 1).map(|()| None),
         };
         Outcome { fills, result }
     }
 }
 
+/// Removes the segments before `base`, durably one by one, oldest first: so those on disk are a run without gaps at any
+/// time. Of those before a covered one, some are there still if there was no room to remove them; they have their turn now.
+fn remove_until(dir: &Dir, base: u64) -> Result<(), Error> {
+    let mut segments: Vec<u64> = dir
+        .list()
+        .map_err(Error::or_full)?
+        .iter()
+        .filter_map(|name| match names::parse(name) {
+            Name::Segment(found) if found < base => Some(found),
+            Name::Segment(_) | Name::Spare(_) | Name::Mark | Name::Other => None,
+        })
+        .collect();
+    segments.sort_unstable();
+    for covered in segments {
+        dir.remove(&names::segment(covered)).map_err(Error::or_full)?;
+        dir.sync()?;
+    }
+    Ok(())
+}
+
 /// Takes a segment out of the log, durably.
 fn lose_name(dir: &Dir, base: u64, number: u64) -> Result<(), Error> {
+    remove_until(dir, base)?;
     dir.rename(&names::segment(base), &names::spare(number)).map_err(Error::or_full)?;
     dir.sync()
 }

@@ -32,17 +32,17 @@ pub struct Report {
 /// Reads the log in `dir` from end to end, also what the owner's snapshot (up to `covered`) makes superfluous, and
 /// changes nothing. Damage is an error that says where, and so is a gap between the snapshot and the log. A log that
 /// is being written meanwhile can look damaged.
-pub fn verify(dir: &Path, record_bytes_max: u32, covered: u64) -> Result<Report, Error> {
+pub fn verify(dir: &Path, covered: u64) -> Result<Report, Error> {
     let disk = RealDisk::new(dir).map_err(|source| Error::Io {
         action: "open",
         file: dir.to_owned(),
         source: Arc::new(source),
     })?;
-    verify_on(Arc::new(disk), record_bytes_max, covered)
+    verify_on(Arc::new(disk), covered)
 }
 
 /// [`verify`] on another disk than the operating system's.
-pub fn verify_on(disk: Arc<dyn Disk>, record_bytes_max: u32, covered: u64) -> Result<Report, Error> {
+pub fn verify_on(disk: Arc<dyn Disk>, covered: u64) -> Result<Report, Error> {
     let dir = Dir::new(disk);
     let files = examine::survey(&dir)?;
     let Some(mark) = files.mark.filter(|mark| mark.state != State::New) else {
@@ -62,8 +62,7 @@ pub fn verify_on(disk: Arc<dyn Disk>, record_bytes_max: u32, covered: u64) -> Re
     // As if nothing but what is not there were covered, so that all the rest is read.
     let before = first.saturating_sub(1);
     let buffer = Vec::new();
-    let examiner =
-        Examiner { dir: &dir, mark, covered: before, record_bytes_max, records: 0, bytes: 0, buffer };
+    let examiner = Examiner { dir: &dir, mark, covered: before, records: 0, bytes: 0, buffer };
     let found = examiner.run(&files.segments, &mut |_, _| Ok::<(), Error>(()))?;
     connect(&dir, covered, first, found.tail.last)?;
     Ok(Report {

@@ -22,8 +22,8 @@ use crate::journal::{Journal, Reply};
 use crate::protocol::frame::{self, Frame, Frames};
 use crate::protocol::{DONE, Kind, MAGIC, PROTOCOL_VERSION, liveness, values};
 use crate::read::{Batch, Read};
-use crate::server::token::Token;
 use crate::stats::{PartitionStats, Usage};
+use crate::token::Token;
 use crate::topic::{Consumer, Created, PartitionId, Topic, TopicConfig, TopicView};
 
 /// A connection is made and let in within this time, or not at all.
@@ -88,7 +88,7 @@ impl Client {
         let _ = stream.set_nodelay(true);
         liveness::watch_over(&stream).map_err(|error| self.unreachable(error))?;
         let Some(authority) = &self.address.authority else { return self.greet(stream).await };
-        let connector = crate::server::tls::connector(authority).map_err(|error| self.unreachable(error))?;
+        let connector = crate::tls::connector(authority).map_err(|error| self.unreachable(error))?;
         let host =
             self.address.address.rsplit_once(':').map_or("", |(host, _)| host).trim_matches(['[', ']']);
         let name = rustls::pki_types::ServerName::try_from(host.to_owned())

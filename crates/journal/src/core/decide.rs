@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use bytes::Bytes;
 
 use super::block::Location;
+use super::clock::Hour;
 use super::mature::{PassedOver, Waits};
 use super::pending::Pending;
 use super::record::{Change, Record};
@@ -48,9 +49,10 @@ pub(crate) enum Wish {
     Delete {
         topic: Topic,
     },
-    /// Delayed messages that are due, behind this one.
+    /// Delayed messages that are due at this hour, behind this one.
     Mature {
         after: Waits,
+        hour: Hour,
     },
     /// Delayed messages whose topics are gone, of the next ones behind this one.
     Forget {
@@ -126,7 +128,7 @@ impl Facts<'_> {
                 Ok(self.alone(pending, changes, Answer::Deleted(number.is_some())))
             }
             Wish::Forget { after } => Ok(self.forget(*after, pending)),
-            Wish::Mature { after } => Ok(self.mature(*after, pending)),
+            Wish::Mature { after, hour } => Ok(self.mature(*after, *hour, pending)),
             Wish::Drop(drops) => {
                 let trim = |(spot, through, gap): &(Spot, u64, bool)| Change::Trim {
                     spot: *spot,

@@ -92,6 +92,7 @@ pub(crate) fn lost(put: u64) -> JournalError {
 
 #[cfg(test)]
 mod tests {
+    use super::super::clock::Hour;
     use super::super::decide::{Answer, Limits, Verdict, Wish};
     use super::super::invariants;
     use super::super::pending::Pending;
@@ -100,6 +101,7 @@ mod tests {
     use crate::topic::{PartitionId, Topic, TopicConfig};
 
     const NOW: u64 = 1000;
+    const HOUR: Hour = Hour { now: 4000, sure: 4000, since: 4000 };
 
     /// The state, the time, and what is decided but not applied.
     struct Bench {
@@ -216,7 +218,7 @@ mod tests {
         bench.now = 4000;
         assert_eq!(bench.cancel(1, early), Edited::Changed);
         assert_eq!(bench.cancel(1, early), Edited::Missing);
-        bench.apply(Wish::Mature { after: (0, 0) });
+        bench.apply(Wish::Mature { after: (0, 0), hour: HOUR });
         assert_eq!(bench.cancel(1, late), Edited::Missing);
         assert_eq!(bench.state.partition((1, 1)).unwrap().messages, 1);
         assert!(bench.state.delayed.is_empty());
@@ -228,7 +230,7 @@ mod tests {
         let id = bench.delay(1, 2000);
         assert!(matches!(bench.decide(cancel(1, id)), Verdict::Yes(..)));
         assert!(matches!(bench.decide(cancel(1, id)), Verdict::Later), "it is being cancelled");
-        assert!(matches!(bench.decide(Wish::Mature { after: (0, 0) }), Verdict::Later));
+        assert!(matches!(bench.decide(Wish::Mature { after: (0, 0), hour: HOUR }), Verdict::Later));
         bench.pending = Pending::default();
         assert!(matches!(bench.decide(Wish::Commit(delay(1, 2000))), Verdict::Yes(..)));
         let next = DelayedId { due: Ticks(2000), put: Ticks(id.put.0 + 1) };

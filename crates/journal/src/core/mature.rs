@@ -2,11 +2,12 @@
 
 use std::ops::Bound;
 
+use super::clock::Hour;
 use super::decide::{Answer, Facts, Verdict};
 use super::delayed;
 use super::pending::Pending;
 use super::record::{Change, Record};
-use super::state::Spot;
+use super::state::{Spot, State};
 use crate::error::JournalError;
 use crate::id::{MessageId, Ticks};
 
@@ -29,17 +30,27 @@ pub(crate) struct PassedOver {
     pub(crate) why: JournalError,
 }
 
+impl State {
+    /// What is due behind one of them, the oldest first. While the clock is doubted, that is what would be due without it,
+    /// and of what has come since then, all that is due by it.
+    pub(crate) fn due(&self, hour: Hour, after: Waits) -> impl Iterator<Item = (&Waits, &Spot)> {
+        let behind =
+            move |from: Waits| self.delayed.range((Bound::Excluded(after.max(from)), Bound::Unbounded));
+        let before = behind((0, 0)).take_while(move |((due, _), _)| *due <= hour.sure);
+        let since = behind((hour.since, u64::MAX)).take_while(move |((due, _), _)| *due <= hour.now);
+        before.chain(since.filter(move |((_, put), _)| *put >= hour.since))
+    }
+}
+
 impl Facts<'_> {
-    /// What is due behind `after`, the oldest first.
-    pub(super) fn mature(&self, after: Waits, pending: &mut Pending) -> Verdict {
+    /// What is due behind `after`.
+    pub(super) fn mature(&self, after: Waits, hour: Hour, pending: &mut Pending) -> Verdict {
         if !pending.claim() {
             return Verdict::Later;
         }
         let (mut changes, mut bytes) = (Vec::new(), 0);
         let mut passed: Option<PassedOver> = None;
-        let behind = self.state.delayed.range((Bound::Excluded(after), Bound::Unbounded));
-        let due = behind.take_while(|((due, _), _)| *due <= self.now);
-        for ((due, id), spot) in due.take(MATURE_MAX) {
+        for ((due, id), spot) in self.state.due(hour, after).take(MATURE_MAX) {
             let (waiting, mut message) = match delayed::waiting(self, *id) {
                 Ok(found) => found,
                 Err(why) => {

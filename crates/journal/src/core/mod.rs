@@ -2,9 +2,10 @@
 //!
 //! # Layout
 //! - [`state`]: everything the journal knows. [`topic`], [`partition`], [`block`], [`dedup`], [`delayed`]: its parts.
+//!   [`holdings`]: what consumers may store.
 //! - [`decide`]: a wish, and what is on its way to disk already ([`pending`]), to a record or a refusal;
-//!   [`edit`] and [`settings`] are parts of it.
-//! - [`record`]: what stands in the log. [`apply`]: a record to the state.
+//!   [`edit`], [`settings`] and [`mature`] are parts of it.
+//! - [`record`]: what stands in the log, and [`message`] within it. [`apply`]: a record to the state.
 //! - [`plan`]: which blocks a read needs. [`pick`]: what of them it gets.
 //! - [`retention`]: what is old enough to go. [`clock`]: whether the clock can be believed.
 //! - [`invariants`]: what must hold.

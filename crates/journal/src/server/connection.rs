@@ -11,11 +11,10 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::time::timeout;
 use tracing::{debug, warn};
 
-use super::token::Token;
+use super::asked::{Asked, QUERY_BYTES, Query, SHORT_BYTES, reply_bytes};
 use super::writer::Writer;
 use crate::codec::{Malformed, Sink as _, Source};
 use crate::core::decide::{Answer, Wish};
-use crate::core::record;
 use crate::error::JournalError;
 use crate::id::MessageId;
 use crate::journal::Journal as _;
@@ -26,6 +25,7 @@ use crate::protocol::{
 use crate::read::Read;
 use crate::store::Store;
 use crate::store::reader::Room;
+use crate::token::Token;
 
 /// Whoever has not said who he is by then is closed.
 pub(crate) const HELLO_TIME: Duration = Duration::from_secs(10);
@@ -33,9 +33,13 @@ pub(crate) const HELLO_TIME: Duration = Duration::from_secs(10);
 const WRITE_TIME: Duration = Duration::from_secs(60);
 /// And one of which so long nothing comes within a frame, or whose frame takes so much longer than over the slowest link.
 const FRAME_TIME: Duration = Duration::from_secs(60);
-/// Requests of one client that are not answered yet. Long polls count.
+/// Requests of one client that are not answered yet, but for those that wait for messages.
 const REQUESTS_MAX: usize = 16_384;
-/// Bytes of messages on their way to one client. What does not fit waits on disk.
+/// And those: who waits must not keep others from their turn. There may be one for each partition, of which queues have up to
+/// 40,000; each takes about 1.5 KB.
+const POLLS_MAX: usize = 65_536;
+/// Bytes of replies on their way to one client: to what it reads, and as many to what it changes. What does not fit waits on
+/// disk, or is not decided yet.
 const REPLY_BYTES_MAX: usize = 16 << 20;
 
 /// What connections share.
@@ -50,22 +54,53 @@ struct Out {
     parts: Vec<Bytes>,
     /// Given back when it is written.
     _room: Option<OwnedSemaphorePermit>,
-    _request: Option<OwnedSemaphorePermit>,
+    _place: Option<OwnedSemaphorePermit>,
 }
 
 /// Where the replies of a connection go. Not bounded by itself: requests and the bytes of replies are.
 type Replies = mpsc::UnboundedSender<Out>;
 
+/// What one client may have under way.
+struct Bounds {
+    requests: Arc<Semaphore>,
+    polls: Arc<Semaphore>,
+    /// Room for replies to changes and to queries. Apart: a change does not wait for what somebody reads.
+    changes: Arc<Semaphore>,
+    queries: Arc<Semaphore>,
+}
+
+impl Bounds {
+    fn new() -> Self {
+        let of = |count| Arc::new(Semaphore::new(count));
+        Self {
+            requests: of(REQUESTS_MAX),
+            polls: of(POLLS_MAX),
+            changes: of(REPLY_BYTES_MAX),
+            queries: of(REPLY_BYTES_MAX),
+        }
+    }
+}
+
+async fn take(of: &Arc<Semaphore>, count: usize) -> OwnedSemaphorePermit {
+    let count = count.min(REPLY_BYTES_MAX) as u32;
+    of.clone().acquire_many_owned(count).await.expect("nobody closes it")
+}
+
 /// One request, with what it needs to answer.
 struct Request {
     number: u64,
     replies: Replies,
-    room: Arc<Semaphore>,
     place: OwnedSemaphorePermit,
 }
 
 impl Request {
-    fn answer<T>(self, outcome: Result<T, JournalError>, put: impl FnOnce(&T, &mut Vec<u8>)) {
+    /// Answers, and gives back what of the room is not needed.
+    fn answer<T>(
+        self,
+        mut room: OwnedSemaphorePermit,
+        outcome: Result<T, JournalError>,
+        put: impl FnOnce(&T, &mut Vec<u8>),
+    ) {
         let mut head = match &outcome {
             Ok(_) => frame::begin(self.number, DONE),
             Err(_) => frame::begin(self.number, REFUSED),
@@ -75,8 +110,10 @@ impl Request {
             Err(error) => values::put_json(&error, &mut head),
         }
         frame::finish(&mut head, 0);
+        drop(room.split(room.num_permits().saturating_sub(head.len())));
+        let out = Out { head, parts: Vec::new(), _room: Some(room), _place: Some(self.place) };
         // The client may have gone.
-        let _ = self.replies.send(Out { head, parts: Vec::new(), _room: None, _request: Some(self.place) });
+        let _ = self.replies.send(out);
     }
 }
 
@@ -116,20 +153,34 @@ impl Service {
         }
         frames.max = self.store.message_bytes_max().saturating_add(FRAME_BYTES_EXTRA);
         frames.patience = Some(FRAME_TIME);
-        let places = Arc::new(Semaphore::new(REQUESTS_MAX));
-        let room = Arc::new(Semaphore::new(REPLY_BYTES_MAX));
-        let mut polls = tokio::task::JoinSet::new();
+        let bounds = Arc::new(Bounds::new());
+        let mut queries = tokio::task::JoinSet::new();
         loop {
             let Some(Frame { number, kind, body }) = frames.next().await.map_err(told)? else {
                 return Ok(());
             };
-            let Ok(place) = places.clone().acquire_owned().await else { return Ok(()) };
-            let request = Request { number, replies: replies.clone(), room: room.clone(), place };
             let kind = Kind::from_byte(kind).ok_or_else(|| format!("a request of kind {kind}"))?;
-            self.handle(kind, Source::new(body), request, &mut polls)
-                .await
-                .map_err(|error| error.to_string())?;
-            while polls.try_join_next().is_some() {}
+            let mut source = Source::new(body);
+            let asked = Asked::take(kind, &mut source).map_err(|error| error.to_string())?;
+            let places = if asked.waits() { &bounds.polls } else { &bounds.requests };
+            let request = Request { number, replies: replies.clone(), place: take(places, 1).await };
+            match asked {
+                // In the order in which they came.
+                Asked::Change(wish) => self.change(wish, request, &bounds).await,
+                Asked::Refused(error) => {
+                    let room = take(&bounds.changes, SHORT_BYTES).await;
+                    request.answer(room, Err::<(), _>(*error), |(), _| {});
+                }
+                Asked::Read(read) => {
+                    let (service, bounds) = (self.clone(), bounds.clone());
+                    queries.spawn(async move { service.read(read, request, &bounds.queries).await });
+                }
+                Asked::Query(query) => {
+                    let (service, bounds) = (self.clone(), bounds.clone());
+                    queries.spawn(async move { service.look(query, request, &bounds.queries).await });
+                }
+            }
+            while queries.try_join_next().is_some() {}
         }
     }
 
@@ -163,72 +214,15 @@ impl Service {
             None => head.put_u32(PROTOCOL_VERSION),
         }
         frame::finish(&mut head, 0);
-        let _ = replies.send(Out { head, parts: Vec::new(), _room: None, _request: None });
+        let _ = replies.send(Out { head, parts: Vec::new(), _room: None, _place: None });
         Ok(refusal.is_none())
     }
 
-    /// Begins to do what is asked. Changes go to the store in the order in which they came.
-    async fn handle(
-        self: &Arc<Self>,
-        kind: Kind,
-        mut source: Source,
-        request: Request,
-        polls: &mut tokio::task::JoinSet<()>,
-    ) -> Result<(), Malformed> {
-        let source = &mut source;
-        let store = &self.store;
-        match kind {
-            Kind::Hello => return Err(Malformed("a second hello")),
-            Kind::Commit => match values::commit(source) {
-                Ok(commit) => self.change(Wish::Commit(commit), request).await,
-                Err(values::Refused::TooLarge(error)) => request.answer(Err::<(), _>(*error), |(), _| {}),
-                Err(values::Refused::Malformed(malformed)) => return Err(malformed),
-            },
-            Kind::Open => {
-                let partition = values::partition(source)?;
-                let (consumer, fence) = (record::consumer(source)?, values::fence(source)?);
-                self.change(Wish::Open { partition, consumer, fence }, request).await;
-            }
-            Kind::Trim => {
-                let (partition, through) = (values::partition(source)?, values::id(source)?);
-                self.change(Wish::Trim { partition, through }, request).await;
-            }
-            Kind::Create => {
-                let (topic, config) = record::topic(source)?;
-                self.change(Wish::Create { topic, config }, request).await;
-            }
-            Kind::Alter => {
-                let (topic, config) = record::topic(source)?;
-                self.change(Wish::Alter { topic, config }, request).await;
-            }
-            Kind::Delete => self.change(Wish::Delete { topic: values::topic(source)? }, request).await,
-            Kind::Read => {
-                let read = values::read(source)?;
-                let service = self.clone();
-                polls.spawn(async move { service.read(read, request).await });
-            }
-            Kind::Consumer => {
-                let (partition, consumer) = (values::partition(source)?, record::consumer(source)?);
-                let found = store.consumer(&partition, &consumer).await;
-                request.answer(found, |found, out| match found {
-                    None => out.put_u8(0),
-                    Some(opened) => {
-                        out.put_u8(1);
-                        values::put_opened(opened, out);
-                    }
-                });
-            }
-            Kind::Stats => request.answer(store.stats(&values::topic(source)?).await, values::put_json),
-            Kind::Usage => request.answer(store.usage().await, values::put_json),
-            Kind::Topics => request.answer(store.topics().await, values::put_json),
-        }
-        Ok(())
-    }
-
     /// Waits for room in the store's queue, and so lets the client wait.
-    async fn change(&self, wish: Wish, request: Request) {
+    async fn change(&self, wish: Wish, request: Request, bounds: &Bounds) {
+        let room = take(&bounds.changes, reply_bytes(&wish)).await;
         let tell = move |answer: Result<Answer, JournalError>| {
-            request.answer(answer, |answer, out| match answer {
+            request.answer(room, answer, |answer, out| match answer {
                 Answer::Committed(committed) => values::put_committed(committed, out),
                 Answer::Opened(opened) => values::put_opened(opened, out),
                 Answer::Created(created) => values::put_created(created, out),
@@ -239,13 +233,34 @@ impl Service {
         self.store.submit(wish, Box::new(tell)).await;
     }
 
-    async fn read(&self, mut read: Read, request: Request) {
+    /// Answers what changes nothing.
+    async fn look(&self, query: Query, request: Request, all: &Arc<Semaphore>) {
+        let store = &self.store;
+        let room = take(all, QUERY_BYTES).await;
+        match query {
+            Query::Consumer(partition, consumer) => {
+                let found = store.consumer(&partition, &consumer).await;
+                request.answer(room, found, |found, out| match found {
+                    None => out.put_u8(0),
+                    Some(opened) => {
+                        out.put_u8(1);
+                        values::put_opened(opened, out);
+                    }
+                });
+            }
+            Query::Stats(topic) => request.answer(room, store.stats(&topic).await, values::put_json),
+            Query::Usage => request.answer(room, store.usage().await, values::put_json),
+            Query::Topics => request.answer(room, store.topics().await, values::put_json),
+        }
+    }
+
+    async fn read(&self, mut read: Read, request: Request, all: &Arc<Semaphore>) {
         let most = (REPLY_BYTES_MAX as u32).min(read.bytes_max.max(1));
         read.bytes_max = most;
         // Only while it looks does it take room for what it may find: who waits has nothing in hand.
-        let room = Room { all: &request.room, bytes: most };
+        let room = Room { all, bytes: most };
         match self.store.read_encoded(&read, Some(room)).await {
-            Err(error) => request.answer(Err::<(), _>(error), |(), _| {}),
+            Err(error) => request.answer(take(all, SHORT_BYTES).await, Err::<(), _>(error), |(), _| {}),
             Ok((found, mut room)) => {
                 let mut head = frame::begin(request.number, DONE);
                 head.put_u64(found.gap.map_or(0, |MessageId(ticks)| ticks.0));
@@ -255,7 +270,7 @@ impl Service {
                 frame::finish(&mut head, found.bytes as usize);
                 let surplus = (most as usize).saturating_sub(found.bytes as usize);
                 drop(room.as_mut().and_then(|room| room.split(surplus)));
-                let out = Out { head, parts: found.parts, _room: room, _request: Some(request.place) };
+                let out = Out { head, parts: found.parts, _room: room, _place: Some(request.place) };
                 let _ = request.replies.send(out);
             }
         }

@@ -1,13 +1,14 @@
 //! The server: the store for others, over TCP.
 //!
 //! # Layout
-//! - [`Server`]: listens and stops. [`connection`]: one client; [`writer`]: what it is sent. [`token`], [`tls`]: who is let in.
+//! - [`Server`]: listens and stops. [`connection`]: one client; [`asked`]: what it wants; [`writer`]: what it is sent.
 //! - [`admin`]: a Unix socket for the owner.
 
 pub mod admin;
+mod asked;
 mod connection;
-pub mod tls;
-pub mod token;
+#[cfg(test)]
+mod flood;
 mod writer;
 
 use std::io;
@@ -21,12 +22,12 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
 use tracing::warn;
 
-pub use tls::TlsFiles;
-pub use token::Token;
-
 use self::connection::Service;
 use crate::protocol::liveness;
 use crate::store::{Store, StoreError};
+use crate::tls;
+pub use crate::tls::TlsFiles;
+use crate::token::Token;
 
 /// More clients are not let in.
 const CONNECTIONS_MAX: usize = 20_000;

@@ -6,7 +6,7 @@
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::unix::fs::FileExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use menagerie_wal::{Options as LogOptions, Wal};
@@ -16,76 +16,83 @@ use super::error::StoreError;
 use super::folder::{Folder, open_private, sync_dir};
 use super::recover::{newest_image, read_image};
 use super::segment::Name;
+use super::shared::Shared;
 use super::verify::verify_folder;
 
 const MAGIC: &[u8; 8] = b"menagJBK";
 const VERSION: u32 = 1;
 const CHUNK: usize = 256 << 10;
-/// A backup is begun again when the snapshot that it copies is replaced under its hands.
-const ATTEMPTS: u32 = 5;
 
-/// A file of a backup: its name in the folder, what it is, and how long.
+/// A file of a backup: its name in the folder, and how long.
 struct Piece {
     name: String,
-    file: Arc<File>,
+    /// Open, if another may take its place.
+    file: Option<File>,
     bytes: u64,
 }
 
-/// A consistent copy that can be written: all that belongs to it is open.
-pub struct Backup(Vec<Piece>);
+/// A consistent copy that can be written: all that belongs to it stays.
+pub struct Backup {
+    pieces: Vec<Piece>,
+    folder: PathBuf,
+    shared: Arc<Shared>,
+    /// Until it is dropped, nothing is removed. Opening everything at once instead would take a file for each segment.
+    hold: Option<Arc<()>>,
+}
 
 impl Backup {
     /// How long the stream is.
     pub fn bytes(&self) -> u64 {
-        let pieces = self.0.iter().map(|piece| (1 + piece.name.len() + 8) as u64 + piece.bytes).sum::<u64>();
+        let pieces =
+            self.pieces.iter().map(|piece| (1 + piece.name.len() + 8) as u64 + piece.bytes).sum::<u64>();
         // The magic word and the version in front; an empty name and the checksum behind.
         12 + pieces + 5
     }
 
     /// Writes all of it, or fails.
     pub fn write(&self, out: &mut dyn Write) -> io::Result<()> {
-        let written = write(&self.0, out)?;
+        let written = write(&self.pieces, &self.folder, out)?;
         debug_assert_eq!(written, self.bytes());
         Ok(())
+    }
+}
+
+impl Drop for Backup {
+    /// What was not removed meanwhile goes with a checkpoint.
+    fn drop(&mut self) {
+        self.hold = None;
+        self.shared.queue().checkpoints.push(Box::new(|_| {}));
+        self.shared.wake();
     }
 }
 
 impl Store {
     /// A consistent copy of everything up to now.
     pub fn backup(&self) -> Result<Backup, StoreError> {
-        let mut attempt = 0;
-        loop {
-            self.checkpoint()?;
-            match self.pieces() {
-                Ok(pieces) => return Ok(Backup(pieces)),
-                Err(StoreError::Io { source, .. })
-                    if source.kind() == io::ErrorKind::NotFound && attempt < ATTEMPTS =>
-                {
-                    attempt += 1;
-                }
-                Err(error) => return Err(error),
-            }
-        }
+        let hold = Some(self.shared.files.hold());
+        self.checkpoint()?;
+        let (folder, shared) = (self.folder.path().to_owned(), self.shared.clone());
+        Ok(Backup { pieces: self.pieces()?, folder, shared, hold })
     }
 
-    /// Everything that the newest snapshot names, opened: so it stays, whatever is removed meanwhile.
+    /// Everything that the newest snapshot names.
     fn pieces(&self) -> Result<Vec<Piece>, StoreError> {
         let folder = &self.folder;
         let image = newest_image(folder)?;
         let mut pieces = Vec::new();
-        for path in image.ids.iter().map(|(at, _)| folder.ids(*at)).chain([folder.snapshot(image.sequence)]) {
+        let snapshot = folder.snapshot(image.sequence);
+        for path in image.ids.iter().map(|(at, _)| folder.ids(*at)).chain([snapshot.clone()]) {
             let file = File::open(&path).map_err(StoreError::io("open", &path))?;
             let bytes = file.metadata().map_err(StoreError::io("look at", &path))?.len();
             let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default().to_owned();
-            pieces.push(Piece { name, file: Arc::new(file), bytes });
+            pieces.push(Piece { name, file: (path == snapshot).then_some(file), bytes });
         }
         for topic in &image.topics {
             for (number, segment) in &topic.segments {
                 let name = Name { topic: topic.number, number: *number };
                 let path = name.path(Path::new("segments"));
-                let file = self.shared.files.open(name)?;
                 let name = path.to_str().unwrap_or_default().to_owned();
-                pieces.push(Piece { name, file, bytes: segment.bytes });
+                pieces.push(Piece { name, file: None, bytes: segment.bytes });
             }
         }
         Ok(pieces)
@@ -137,7 +144,7 @@ impl<R: Read> Summed<R> {
     }
 }
 
-fn write(pieces: &[Piece], out: &mut dyn Write) -> io::Result<u64> {
+fn write(pieces: &[Piece], folder: &Path, out: &mut dyn Write) -> io::Result<u64> {
     let mut out = Summed { inner: out, sum: 0, bytes: 0 };
     out.put(MAGIC)?;
     out.put(&VERSION.to_le_bytes())?;
@@ -146,10 +153,18 @@ fn write(pieces: &[Piece], out: &mut dyn Write) -> io::Result<u64> {
         out.put(&[piece.name.len() as u8])?;
         out.put(piece.name.as_bytes())?;
         out.put(&piece.bytes.to_le_bytes())?;
+        let opened;
+        let file = match &piece.file {
+            Some(file) => file,
+            None => {
+                opened = File::open(folder.join(&piece.name))?;
+                &opened
+            }
+        };
         let mut at = 0;
         while at < piece.bytes {
             let chunk = buffer.len().min(usize::try_from(piece.bytes - at).unwrap_or(usize::MAX));
-            piece.file.read_exact_at(&mut buffer[..chunk], at)?;
+            file.read_exact_at(&mut buffer[..chunk], at)?;
             out.put(&buffer[..chunk])?;
             at += chunk as u64;
         }

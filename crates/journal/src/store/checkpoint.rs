@@ -1,6 +1,7 @@
 //! Checkpoints: what is only in memory and the log moves to segments, and a snapshot says so.
 
 use std::collections::BTreeSet;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -28,7 +29,7 @@ pub(crate) struct Checkpoints {
     pub(crate) running: bool,
     /// What goes back to the state if the running one fails.
     fresh: Fresh,
-    /// The last attempt found no room: when to try again, and what was wanting.
+    /// The last attempt has failed: when to try again, and what was wanting.
     retry: Option<(Instant, JournalError)>,
     last: Instant,
     /// Who wants to know how the running one ends.
@@ -37,6 +38,8 @@ pub(crate) struct Checkpoints {
     ids: Vec<(u64, u64)>,
     segments: BTreeSet<Name>,
     sequence: u64,
+    /// Files that no snapshot needs any more and that are still there.
+    going: BTreeSet<PathBuf>,
     /// Bytes of the log when the newest image was taken; and those that it still has although a snapshot has them, too.
     log_bytes: u64,
     covered_bytes: u64,
@@ -55,6 +58,7 @@ impl Checkpoints {
             ids,
             segments,
             sequence,
+            going: BTreeSet::new(),
             log_bytes: log.log_bytes(),
             covered_bytes: if is_covered { log.log_bytes() } else { 0 },
         }
@@ -66,7 +70,7 @@ impl Checkpoints {
         log.log_bytes().saturating_sub(self.covered_bytes)
     }
 
-    /// What was wanting at the last attempt, if there was no room.
+    /// What was wanting at the last attempt, if it has failed.
     pub(crate) fn wanting(&self) -> Option<&JournalError> {
         self.retry.as_ref().map(|(_, why)| why)
     }
@@ -133,7 +137,8 @@ impl Checkpoints {
         };
         if let Err(error) = std::thread::Builder::new().name("journal-flush".to_owned()).spawn(work) {
             let failed = StoreError::io("start a thread for", folder.path())(error);
-            shared.queue().flushed = Some(Err(failed));
+            // Another limit of the process, and like that one it passes.
+            self.put_off(&failed, JournalError::OutOfFiles, shared);
         }
     }
 
@@ -150,10 +155,7 @@ impl Checkpoints {
         let done = match outcome {
             Ok(done) => done,
             Err(error) if error.is_full() => {
-                self.asked.drain(..).for_each(|tell| tell(Err(error.clone())));
-                warn!(%error, "cannot move messages to segments; trying again");
-                std::mem::take(&mut self.fresh).give_back(&mut shared.write());
-                self.retry = Some((Instant::now() + AGAIN, error.into()));
+                self.put_off(&error, error.clone().into(), shared);
                 return self.save_room(log, folder);
             }
             Err(error) => return Err(error),
@@ -164,11 +166,20 @@ impl Checkpoints {
         let dropped = log.drop_covered(done.sequence).map_err(log_failed)?;
         self.covered_bytes = log.log_bytes().saturating_sub(since);
         log.set_thrifty(false).map_err(log_failed)?;
-        self.remove_old(&done, shared, folder)?;
+        self.let_go(&done, shared, folder);
         (self.ids, self.segments, self.sequence) = (done.ids, done.segments, done.sequence);
         self.asked.drain(..).for_each(|tell| tell(Ok(())));
         debug!(sequence = self.sequence, segments = self.segments.len(), dropped, "checkpoint");
         Ok(())
+    }
+
+    /// It could not be made, and is tried again in a moment.
+    fn put_off(&mut self, error: &StoreError, wanting: JournalError, shared: &Shared) {
+        self.running = false;
+        self.asked.drain(..).for_each(|tell| tell(Err(error.clone())));
+        warn!(%error, "cannot move messages to segments; trying again");
+        std::mem::take(&mut self.fresh).give_back(&mut shared.write());
+        self.retry = Some((Instant::now() + AGAIN, wanting));
     }
 
     /// Leaves all room to the next checkpoint. Else the log, which every moved position makes longer, would take it for its
@@ -177,32 +188,32 @@ impl Checkpoints {
         log.set_thrifty(true).map_err(|source| StoreError::Log { path: folder.log(), source })
     }
 
-    fn remove_old(&self, done: &Done, shared: &Shared, folder: &Folder) -> Result<(), StoreError> {
+    /// Removes what is not needed any more. What cannot be removed takes room, and nothing else: it has its turn again with
+    /// the next checkpoint.
+    fn let_go(&mut self, done: &Done, shared: &Shared, folder: &Folder) {
         for name in self.segments.difference(&done.segments) {
-            shared.files.remove(*name)?;
+            shared.files.close(*name);
+            self.going.insert(name.path(&folder.segments()));
         }
-        let remove = |path: &std::path::Path| match std::fs::remove_file(path) {
+        let ids = self.ids.iter().filter(|old| !done.ids.contains(old));
+        self.going.extend(ids.map(|(sequence, _)| folder.ids(*sequence)));
+        match folder.numbered("snapshot-") {
+            Ok(snapshots) => {
+                let old = snapshots.into_iter().filter(|(sequence, _)| *sequence < done.sequence);
+                self.going.extend(old.map(|(_, path)| path));
+            }
+            Err(error) => warn!(%error, "cannot look for old snapshots"),
+        }
+        if shared.files.is_held() {
+            return;
+        }
+        self.going.retain(|path| match std::fs::remove_file(path) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                Err(StoreError::io("remove", path)(error))
+                warn!(%error, path = %path.display(), "cannot remove a file that is not needed any more");
+                true
             }
-            _ => Ok(()),
-        };
-        for (sequence, _) in self.ids.iter().filter(|old| !done.ids.contains(old)) {
-            remove(&folder.ids(*sequence))?;
-        }
-        let snapshots = match folder.numbered("snapshot-") {
-            Ok(snapshots) => snapshots,
-            // The next checkpoint removes them.
-            Err(error) if error.is_full() => {
-                warn!(%error, "cannot look for old snapshots");
-                return Ok(());
-            }
-            Err(error) => return Err(error),
-        };
-        for (_, path) in snapshots.iter().filter(|(sequence, _)| *sequence < done.sequence) {
-            remove(path)?;
-        }
-        Ok(())
+            _ => false,
+        });
     }
 }
 
@@ -221,6 +232,8 @@ pub(crate) fn make_durable(
     if !image.fresh.ids.is_empty() {
         snapshot::write(&folder.ids(image.sequence), snapshot::IDS, &image.fresh.ids)?;
         image.ids.push((image.sequence, image.fresh.ids_until));
+        // What the snapshot names must be there when the snapshot is.
+        folder.sync()?;
     }
     snapshot::write(&folder.snapshot(image.sequence), snapshot::SNAPSHOT, &image.encode())?;
     folder.sync()?;
@@ -288,5 +301,31 @@ fn install(state: &mut State, flushed: &Flushed) {
                 segment.live += 1;
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::bench::Bench;
+    use crate::core::decide::Wish;
+    use crate::topic::{Topic, TopicConfig};
+
+    #[test]
+    fn what_cannot_be_removed_is_tried_again_and_ends_nothing() {
+        let mut bench = Bench::new(16 << 20);
+        bench.append(3, 10, None);
+        bench.checkpoint();
+        let segment = bench.log_loop.folder.segments().join("00000001-00000000");
+        // Nobody, not even the superuser, can remove a folder as a file.
+        std::fs::remove_file(&segment).unwrap();
+        std::fs::create_dir(&segment).unwrap();
+        bench.wish(Wish::Delete { topic: Topic::new("mail").unwrap() });
+        bench.checkpoint();
+        assert!(segment.exists());
+        std::fs::remove_dir(&segment).unwrap();
+        std::fs::write(&segment, "").unwrap();
+        bench.wish(Wish::Create { topic: Topic::new("mail").unwrap(), config: TopicConfig::default() });
+        bench.checkpoint();
+        assert!(!segment.exists());
     }
 }

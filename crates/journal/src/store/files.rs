@@ -1,7 +1,7 @@
 //! Open segments and blocks that were read lately.
 
 use std::collections::{HashMap, VecDeque};
-use std::fs::{self, File};
+use std::fs::File;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -22,6 +22,8 @@ const CACHED_BYTES_MAX: usize = 1 << 20;
 #[derive(Debug)]
 pub(crate) struct Files {
     folder: PathBuf,
+    /// Shared with those who need files that may be removed.
+    held: Arc<()>,
     open: Mutex<HashMap<Name, Arc<File>>>,
     cache: Mutex<Cache>,
 }
@@ -36,7 +38,16 @@ struct Cache {
 
 impl Files {
     pub(crate) fn new(folder: PathBuf) -> Self {
-        Self { folder, open: Mutex::default(), cache: Mutex::default() }
+        Self { folder, held: Arc::default(), open: Mutex::default(), cache: Mutex::default() }
+    }
+
+    /// As long as this is there, no checkpoint removes anything.
+    pub(crate) fn hold(&self) -> Arc<()> {
+        self.held.clone()
+    }
+
+    pub(crate) fn is_held(&self) -> bool {
+        Arc::strong_count(&self.held) > 1
     }
 
     /// The contents of a block.
@@ -60,7 +71,7 @@ impl Files {
         self.cache.lock().unwrap_or_else(PoisonError::into_inner).blocks.contains_key(&key)
     }
 
-    pub(crate) fn open(&self, name: Name) -> Result<Arc<File>, StoreError> {
+    fn open(&self, name: Name) -> Result<Arc<File>, StoreError> {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(file) = open.get(&name) {
             return Ok(file.clone());
@@ -74,16 +85,9 @@ impl Files {
         Ok(file)
     }
 
-    /// Removes a segment. Who reads it goes on.
-    pub(crate) fn remove(&self, name: Name) -> Result<(), StoreError> {
+    /// A segment will be removed. Who reads it goes on.
+    pub(crate) fn close(&self, name: Name) {
         self.open.lock().unwrap_or_else(PoisonError::into_inner).remove(&name);
-        let path = name.path(&self.folder);
-        match fs::remove_file(&path) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                Err(StoreError::io("remove", &path)(error))
-            }
-            _ => Ok(()),
-        }
     }
 }
 

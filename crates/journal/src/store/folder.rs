@@ -19,6 +19,8 @@ const UNFINISHED: &str = "new";
 #[derive(Debug)]
 pub(crate) struct Folder {
     path: PathBuf,
+    /// Open, so that names can be made durable also when no more files can be opened.
+    dir: File,
     /// Holds the lock as long as it is open.
     _lock: File,
 }
@@ -69,7 +71,8 @@ impl Folder {
         // Also one that somebody made before us: messages and the token are nobody else's business.
         fs::set_permissions(path, Permissions::from_mode(0o700))
             .map_err(StoreError::io("close to others", path))?;
-        Ok(Self { path: path.to_owned(), _lock: lock(path)? })
+        let dir = File::open(path).map_err(StoreError::io("open", path))?;
+        Ok(Self { path: path.to_owned(), dir, _lock: lock(path)? })
     }
 
     /// Makes the folders within.
@@ -132,7 +135,7 @@ impl Folder {
 
     /// Makes names in the folder durable.
     pub(crate) fn sync(&self) -> Result<(), StoreError> {
-        sync_dir(&self.path)
+        self.dir.sync_all().map_err(StoreError::io("synchronise", &self.path))
     }
 
     fn check_format(&self) -> Result<(), StoreError> {
@@ -164,8 +167,16 @@ impl Folder {
     }
 }
 
+/// Makes a folder and those above it, durably: what is in it will be, and must be found.
 fn make(path: &Path) -> Result<(), StoreError> {
-    DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(StoreError::io("create", path))
+    let is_above = |above: &&Path| !above.as_os_str().is_empty();
+    let missing: Vec<&Path> = path.ancestors().filter(is_above).take_while(|above| !above.exists()).collect();
+    DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(StoreError::io("create", path))?;
+    for made in missing {
+        let above = made.parent().filter(is_above).unwrap_or(Path::new("."));
+        sync_dir(above)?;
+    }
+    Ok(())
 }
 
 /// Makes names in a folder durable.

@@ -16,12 +16,13 @@ use super::group::Group;
 use super::maturing::Maturing;
 use super::shared::{Shared, Tell, Waiting};
 use super::space::Space;
-use crate::core::clock::{Jump, Watch};
+use crate::core::clock::{Belief, Watch};
 use crate::core::decide::{Answer, Facts, Limits, Verdict, Wish};
 use crate::core::pending::Pending;
 use crate::core::retention;
 use crate::core::state::{Spot, State};
 use crate::error::JournalError;
+use crate::id::Ticks;
 
 /// A group is made durable when it has this many bytes, even if more waits: a bound for its buffer.
 const GROUP_BYTES: usize = 8 << 20;
@@ -39,9 +40,10 @@ pub(crate) struct LogLoop {
     pub(super) space: Space,
     pub(super) stranded: Option<Stranded>,
     pub(super) maturing: Maturing,
-    watch: Watch,
-    started: Instant,
-    ticked: Instant,
+    pub(super) watch: Watch,
+    pub(super) belief: Belief,
+    pub(super) started: Instant,
+    pub(super) ticked: Instant,
 }
 
 /// Why the loop ends.
@@ -73,7 +75,8 @@ impl Drop for Closing {
 impl LogLoop {
     pub(crate) fn new(shared: Arc<Shared>, folder: Arc<Folder>, log: Wal, checkpoints: Checkpoints) -> Self {
         let started = Instant::now();
-        let ahead = crate::id::Ticks(shared.read().newest).since(shared.config.clock.now());
+        let newest = Ticks(shared.read().newest);
+        let ahead = newest.since(shared.config.clock.now());
         if ahead > AHEAD {
             warn!(
                 seconds = ahead.as_secs(),
@@ -81,11 +84,11 @@ impl LogLoop {
             );
         }
         let space = Space::new(folder.path().to_owned(), shared.config.reserve_bytes);
-        let (watch, ticked) = (Watch::default(), started);
+        let (watch, belief, ticked) = (Watch::default(), Belief::new(newest), started);
         let (stranded, mut maturing) = (None, Maturing::default());
         // A topic may have been deleted just before the end.
         maturing.look_for_orphans();
-        Self { shared, folder, log, checkpoints, space, stranded, maturing, watch, started, ticked }
+        Self { shared, folder, log, checkpoints, space, stranded, maturing, watch, belief, started, ticked }
     }
 
     /// Runs until the journal stops and everything accepted is durable, or until the disk fails: then nobody knows what is
@@ -176,11 +179,7 @@ impl LogLoop {
 
     /// Makes as many wishes as can stand together durable, and returns those that must wait for the next group.
     fn group(&mut self, wishes: Vec<Waiting>) -> Result<Vec<Waiting>, StoreError> {
-        let now = self.shared.config.clock.now();
-        if let Some(jump) = self.watch.observe(now, self.started.elapsed()) {
-            report(jump);
-        }
-        self.maturing.observe(now);
+        let now = self.look_at_clock();
         let mut group = Group::default();
         self.space.look();
         let left = self.decide(wishes, now.0, &mut group);
@@ -288,10 +287,11 @@ impl LogLoop {
         if self.ticked.elapsed() < TICK {
             return Ok(());
         }
-        let now = self.shared.config.clock.now();
+        self.look_at_clock();
         self.ticked = Instant::now();
         self.space.look();
-        let drops = retention::drops(&self.shared.read(), now.0);
+        let hour = self.hour();
+        let drops = retention::drops(&self.shared.read(), hour.sure);
         if !drops.is_empty() {
             info!(partitions = drops.len(), "retention drops old messages");
             let dropped = self.alone(Wish::Drop(drops))?;
@@ -305,7 +305,7 @@ impl LogLoop {
         }
         for topic in self.shared.write().topics.values_mut() {
             let window = topic.dedup_ticks();
-            topic.dedup.age(now.0, window);
+            topic.dedup.age(hour.sure, window);
         }
         self.measure();
         Ok(())
@@ -340,8 +340,11 @@ impl LogLoop {
         shared.metrics.messages.set(messages as i64);
         shared.metrics.delayed.set(state.delayed.len() as i64);
         shared.metrics.disk_bytes.set(self.used(&state) as i64);
-        let ahead = crate::id::Ticks(state.newest).since(shared.config.clock.now());
+        let ahead = Ticks(state.newest).since(shared.config.clock.now());
         shared.metrics.clock_ahead_seconds.set(ahead.as_secs() as i64);
+        let hour = self.hour();
+        let doubted = Ticks(hour.now).since(Ticks(hour.sure));
+        shared.metrics.clock_doubted_seconds.set(doubted.as_secs() as i64);
     }
 
     /// Lets a checkpoint that runs come to its end.
@@ -370,18 +373,4 @@ impl LogLoop {
 
 fn is_stuffed(state: &State, config: &Config) -> bool {
     state.fresh_bytes >= 2 * config.flush_bytes
-}
-
-fn report(jump: Jump) {
-    match jump {
-        Jump::Ahead(by) => {
-            warn!(
-                seconds = by.as_secs(),
-                "the clock has jumped ahead: ids follow it, and stay there if it was wrong"
-            );
-        }
-        Jump::Back(by) => {
-            warn!(seconds = by.as_secs(), "the clock has jumped back: ids go on rising from the newest one");
-        }
-    }
 }

@@ -37,8 +37,13 @@ impl Maturing {
     /// be due before what was passed over.
     pub(super) fn observe(&mut self, now: Ticks) {
         if now.0 < self.passed.0 || self.reread_at.is_some_and(|at| at <= Instant::now()) {
-            (self.passed, self.reread_at) = (Waits::default(), None);
+            self.look_again();
         }
+    }
+
+    /// Nothing is passed over any more.
+    pub(super) fn look_again(&mut self) {
+        (self.passed, self.reread_at) = (Waits::default(), None);
     }
 }
 
@@ -57,9 +62,14 @@ impl LogLoop {
         if let Some(at) = self.maturing.retry_at {
             return at.saturating_duration_since(Instant::now()).min(TICK);
         }
-        let behind = (Bound::Excluded(self.maturing.passed), Bound::Unbounded);
-        let next = self.shared.read().delayed.range(behind).next().map(|((due, _), _)| Ticks(*due));
-        next.map_or(TICK, |due| due.since(self.shared.config.clock.now()).min(TICK))
+        let (hour, passed, state) = (self.hour(), self.maturing.passed, self.shared.read());
+        if state.due(hour, passed).next().is_some() {
+            return Duration::ZERO;
+        }
+        // While the clock is doubted there may be others between: they are looked at from time to time.
+        let behind = (Bound::Excluded(passed.max((hour.now, u64::MAX))), Bound::Unbounded);
+        let next = state.delayed.range(behind).next().map(|((due, _), _)| Ticks(*due));
+        next.map_or(TICK, |due| due.since(Ticks(hour.now)).min(TICK))
     }
 
     /// Lets some of what waits for deleted topics go.
@@ -76,12 +86,12 @@ impl LogLoop {
 
     /// Makes some of what is due visible. The rest has its turn when others have had theirs.
     pub(super) fn mature(&mut self) -> Result<(), StoreError> {
-        self.maturing.observe(self.shared.config.clock.now());
+        self.look_at_clock();
         if !self.until_due().is_zero() {
             return Ok(());
         }
         let failed_before = self.maturing.retry_at.take().is_some();
-        match self.alone(Wish::Mature { after: self.maturing.passed })? {
+        match self.alone(Wish::Mature { after: self.maturing.passed, hour: self.hour() })? {
             Some(Ok(Answer::Matured(Some(passed)))) => {
                 warn!(
                     count = passed.count,
@@ -108,75 +118,11 @@ impl LogLoop {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-    use std::sync::atomic::{AtomicU64, Ordering};
+    use std::sync::atomic::Ordering;
 
-    use prometheus_client::registry::Registry;
-    use tempfile::TempDir;
-
-    use super::super::{Clock, Config, Metrics, Store};
+    use super::super::bench::Bench;
     use super::*;
-    use crate::commit::{Append, Commit, NewMessage};
     use crate::core::mature::MATURE_MAX;
-    use crate::topic::{PartitionId, Topic, TopicConfig};
-
-    /// A log loop that does nothing by itself, and its clock.
-    struct Bench {
-        log_loop: LogLoop,
-        clock: Arc<AtomicU64>,
-        _folder: TempDir,
-    }
-
-    impl Bench {
-        fn new(flush_bytes: u64) -> Self {
-            let folder = tempfile::tempdir().unwrap();
-            let clock = Arc::new(AtomicU64::new(1_000_000));
-            let ticks = clock.clone();
-            let config = Config {
-                reserve_bytes: 0,
-                flush_bytes,
-                clock: Clock::new(move || Ticks(ticks.load(Ordering::SeqCst))),
-                ..Config::new(folder.path().join("journal"))
-            };
-            let log_loop = Store::prepare(config, Metrics::new(&mut Registry::default())).unwrap();
-            let mut bench = Self { log_loop, clock, _folder: folder };
-            let topic = Topic::new("mail").unwrap();
-            bench.wish(Wish::Create { topic, config: TopicConfig::default() });
-            bench
-        }
-
-        fn wish(&mut self, wish: Wish) {
-            self.log_loop.shared.enqueue(wish, 0, Box::new(|answer| assert!(answer.is_ok(), "{answer:?}")));
-            while !self.log_loop.shared.queue().wishes.is_empty() {
-                assert!(self.log_loop.turn().unwrap().is_none());
-            }
-        }
-
-        fn append(&mut self, count: usize, body: usize, due: Option<u64>) {
-            let partition = PartitionId::new(Topic::new("mail").unwrap(), 1);
-            let message = NewMessage { due: due.map(Ticks), ..NewMessage::new(vec![b'x'; body]) };
-            let appends = vec![Append { partition, message }; count];
-            self.wish(Wish::Commit(Commit { appends, ..Commit::default() }));
-        }
-
-        fn checkpoint(&mut self) {
-            self.log_loop.shared.queue().checkpoints.push(Box::new(|done| done.unwrap()));
-            let is_busy = |log_loop: &LogLoop| {
-                log_loop.checkpoints.running || !log_loop.shared.queue().checkpoints.is_empty()
-            };
-            while is_busy(&self.log_loop) {
-                assert!(self.log_loop.turn().unwrap().is_none());
-            }
-        }
-
-        fn visible(&self) -> u64 {
-            self.log_loop.shared.read().partition((1, 1)).unwrap().messages
-        }
-
-        fn waiting(&self) -> usize {
-            self.log_loop.shared.read().delayed.len()
-        }
-    }
 
     #[test]
     fn what_is_due_together_leaves_others_their_turns() {

@@ -21,6 +21,7 @@ pub struct Metrics {
     pub(crate) messages: Gauge,
     pub(crate) delayed: Gauge,
     pub(crate) clock_ahead_seconds: Gauge,
+    pub(crate) clock_doubted_seconds: Gauge,
     pub(crate) connections: Gauge,
     pub(crate) protocol_errors: Counter,
 }
@@ -43,6 +44,7 @@ impl Metrics {
             messages: Gauge::default(),
             delayed: Gauge::default(),
             clock_ahead_seconds: Gauge::default(),
+            clock_doubted_seconds: Gauge::default(),
             connections: Gauge::default(),
             protocol_errors: Counter::default(),
         };
@@ -79,6 +81,12 @@ impl Metrics {
             "How far the newest id is ahead of the clock",
             Unit::Seconds,
             m.clock_ahead_seconds.clone(),
+        );
+        registry.register_with_unit(
+            "clock_doubted",
+            "How far the clock is ahead of what is believed",
+            Unit::Seconds,
+            m.clock_doubted_seconds.clone(),
         );
         registry.register("connections", "Clients connected", m.connections.clone());
         registry.register(

@@ -2,7 +2,8 @@
 //!
 //! # Layout
 //! - [`Store`]: the journal as its callers use it. [`config`]: what the operator chooses. [`shared`]: what the loops share.
-//! - [`log_loop`]: takes wishes, decides, applies groups; [`durable`] writes them; [`maturing`]: what is due becomes visible.
+//! - [`log_loop`]: takes wishes, decides, applies groups; [`durable`] writes them; [`maturing`]: what is due becomes visible;
+//!   [`timing`]: whether the clock is believed.
 //!   [`checkpoint`], [`flush`]: from memory and log to segments. [`reader`]: reads; [`delayed`] those of what is not due yet.
 //!   [`group`]: what becomes durable together. [`space`]: room on the disk.
 //! - [`segment`], [`snapshot`]: what the bytes mean. [`image`]: a state to be written. [`files`]: open segments.
@@ -13,6 +14,8 @@
 //! the log only.
 
 pub mod backup;
+#[cfg(test)]
+mod bench;
 mod checkpoint;
 pub mod config;
 mod delayed;
@@ -32,6 +35,7 @@ mod segment;
 mod shared;
 mod snapshot;
 mod space;
+mod timing;
 pub mod verify;
 
 use std::sync::Arc;
@@ -194,7 +198,9 @@ impl Store {
             let _ = tell.send(answer);
         });
         self.submit(wish, tell).await;
-        told.await.unwrap_or(Err(JournalError::Closed))
+        // Dropped by a log loop that has failed: perhaps it was written before.
+        let lost = || JournalError::Unknown("the journal has failed before it answered".to_owned());
+        told.await.unwrap_or_else(|_| Err(lost()))
     }
 
     /// A read whose messages are left as bytes, with the room that they take.
@@ -351,5 +357,28 @@ impl Journal for Store {
                 _ => Err(mixed_up()),
             }
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use menagerie_testkit::eventually_async;
+
+    use super::bench::Bench;
+    use super::*;
+    use crate::commit::NewMessage;
+
+    /// As after a failed sync: the log loop ends, with what it has taken.
+    #[tokio::test]
+    async fn what_a_failing_journal_has_taken_has_an_unknown_outcome() {
+        let LogLoop { shared, folder, .. } = Bench::new(16 << 20).log_loop;
+        let ended = Arc::new(Ended { thread: std::sync::Mutex::default(), shared: shared.clone() });
+        let store = Store { shared: shared.clone(), folder, ended };
+        let spot = PartitionId::new(Topic::new("mail").unwrap(), 1);
+        let asked =
+            tokio::spawn(async move { store.commit(Commit::append(spot, NewMessage::new("x"))).await });
+        eventually_async("the wish", async || shared.queue().wishes.pop_front().map(drop)).await;
+        let told = asked.await.unwrap();
+        assert!(matches!(told, Err(JournalError::Unknown(_))), "{told:?}");
     }
 }

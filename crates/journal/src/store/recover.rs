@@ -259,22 +259,27 @@ fn remove_leftovers(
     ids: &[(u64, u64)],
     segments: &BTreeSet<Name>,
 ) -> Result<(), StoreError> {
-    let remove = |path: &Path| std::fs::remove_file(path).map_err(StoreError::io("remove", path));
+    // What stays takes room, and nothing else.
+    let remove = |path: &Path| {
+        if let Err(error) = std::fs::remove_file(path) {
+            warn!(%error, path = %path.display(), "cannot remove what a crash has left");
+        }
+    };
     for (_, path) in folder.numbered("snapshot-")?.iter().filter(|(sequence, _)| *sequence != covered) {
-        remove(path)?;
+        remove(path);
     }
     for (_, path) in folder.numbered("ids-")?.iter().filter(|(at, _)| !ids.iter().any(|(id, _)| id == at)) {
-        remove(path)?;
+        remove(path);
     }
     for path in folder.unfinished()? {
-        remove(&path)?;
+        remove(&path);
     }
     let dir = folder.segments();
     for entry in std::fs::read_dir(&dir).map_err(StoreError::io("list", &dir))? {
         let entry = entry.map_err(StoreError::io("list", &dir))?;
         let name = entry.file_name().to_str().and_then(Name::parse);
         if name.is_some_and(|name| !segments.contains(&name)) {
-            remove(&entry.path())?;
+            remove(&entry.path());
         }
     }
     Ok(())

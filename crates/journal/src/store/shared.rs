@@ -146,10 +146,13 @@ impl Shared {
         }
     }
 
-    /// Wakes everybody: topics are gone, or the journal is.
+    /// Wakes everybody: topics are gone, or the journal is. Where nobody waits, no place to wait is kept.
     pub(crate) fn notify_all(&self) {
-        let waiters = self.waiters.lock().unwrap_or_else(PoisonError::into_inner);
-        waiters.values().for_each(|waiter| waiter.notify_waiters());
+        let mut waiters = self.waiters.lock().unwrap_or_else(PoisonError::into_inner);
+        waiters.retain(|_, waiter| {
+            waiter.notify_waiters();
+            Arc::strong_count(waiter) > 1
+        });
     }
 }
 
@@ -171,4 +174,23 @@ pub(crate) fn size(wish: &Wish) -> usize {
         Wish::Mature { .. } | Wish::Forget { .. } | Wish::Drop(_) => 0,
     };
     (bytes + WISH_BYTES).min(QUEUE_BYTES)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::bench::Bench;
+    use super::*;
+    use crate::topic::Topic;
+
+    #[test]
+    fn where_to_wait_for_a_deleted_topic_is_forgotten() {
+        let mut bench = Bench::new(16 << 20);
+        let shared = bench.log_loop.shared.clone();
+        let waits = shared.waiter((1, 1));
+        (2..100).for_each(|number| drop(shared.waiter((1, number))));
+        bench.wish(Wish::Delete { topic: Topic::new("mail").unwrap() });
+        let kept: Vec<Spot> = shared.waiters.lock().unwrap().keys().copied().collect();
+        assert_eq!(kept, [(1, 1)], "somebody waits there");
+        drop(waits);
+    }
 }

@@ -10,9 +10,6 @@ use super::segment::{self, Name};
 use super::snapshot;
 use crate::core::topic::Segment;
 
-/// Larger records than any journal has been told to take.
-const RECORD_BYTES_MAX: u32 = u32::MAX / 2;
-
 /// What was found.
 #[derive(Debug, Default)]
 pub struct Report {
@@ -54,7 +51,7 @@ pub(crate) fn verify_folder(folder: &Folder) -> Result<Report, StoreError> {
             report.damaged.push(error);
         }
     }
-    match menagerie_wal::verify(&folder.log(), RECORD_BYTES_MAX, image.sequence) {
+    match menagerie_wal::verify(&folder.log(), image.sequence) {
         Ok(log) => {
             report.records = log.records;
             report.bytes += log.bytes;

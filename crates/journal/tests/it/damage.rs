@@ -226,3 +226,13 @@ fn what_a_crash_has_left_half_written_is_removed() {
         assert!(!rig.config.data.join(name).exists(), "{name} is left");
     }
 }
+
+#[test]
+fn what_a_crash_has_left_and_cannot_be_removed_is_in_nobodys_way() {
+    let rig = Rig::small();
+    runtime().block_on(async { fill(&rig.open()).await });
+    // Nobody can remove a folder as a file.
+    let left = ["segments/00000099-00000000", "ids-0000000000000000", "format.new"];
+    left.iter().for_each(|name| fs::create_dir(rig.config.data.join(name)).unwrap());
+    rig.open().close().unwrap();
+}

@@ -7,7 +7,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use menagerie_journal::client::Address;
 use menagerie_journal::commit::COMMIT_PARTS_MAX;
-use menagerie_journal::server::{Listen, Token};
+use menagerie_journal::server::Listen;
+use menagerie_journal::token::Token;
 use menagerie_journal::{
     Append, Appended, Client, Commit, Consumer, Created, DelayedId, Edit, Edited, Fence, Journal,
     JournalError, MessageId, Move, NewMessage, Read, Remedy, Server, StateWrite, Store, TopicConfig,

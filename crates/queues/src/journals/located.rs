@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
 use menagerie_journal::client::Address;
-use menagerie_journal::server::Token;
+use menagerie_journal::token::Token;
 use menagerie_journal::{
     Batch, Client, Commit, Committed, Consumer, Created, Fence, Journal, JournalError, MessageId, Opened,
     PartitionId, PartitionStats, Read, Reply, Ticks, Topic, TopicConfig, TopicView, Usage,

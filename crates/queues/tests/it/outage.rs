@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use menagerie_journal::NewMessage;
 use menagerie_journal::client::{Address, Client};
-use menagerie_journal::server::{Listen, Server, Token};
+use menagerie_journal::server::{Listen, Server};
+use menagerie_journal::token::Token;
 use menagerie_queues::Journals;
 use menagerie_queues::admin;
 use menagerie_queues::core::ledger::Ack;

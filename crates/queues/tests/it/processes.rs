@@ -8,7 +8,8 @@ use std::time::Duration;
 use std::{env, fs};
 
 use menagerie_journal::client::{Address, Client};
-use menagerie_journal::server::{Listen, Server, Token};
+use menagerie_journal::server::{Listen, Server};
+use menagerie_journal::token::Token;
 use menagerie_kernel::{Config, Session};
 use menagerie_queues::Journals;
 use menagerie_queues::metrics::Metrics;

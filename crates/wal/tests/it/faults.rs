@@ -250,6 +250,26 @@ fn a_log_on_a_full_disk_opens_and_can_be_relieved_by_a_snapshot() {
     assert_eq!(open(&disk, SMALL, LAST).unwrap().records, expected(LAST + 1..=LAST + 1));
 }
 
+/// Some file systems need room to remove or rename something.
+#[test]
+fn a_covered_segment_that_cannot_go_does_not_end_the_log_and_goes_with_the_next_one() {
+    for (thrifty, operation) in [(true, Operation::Remove), (false, Operation::Rename)] {
+        let disk = SimDisk::new();
+        let mut wal = small_log(&disk);
+        wal.set_thrifty(thrifty).unwrap();
+        let before = segments(&disk.files());
+        disk.fail(operation, 0, ErrorKind::StorageFull);
+        assert!(wal.drop_covered(LAST).unwrap() > 1);
+        let left = segments(&disk.files());
+        assert!(before.ends_with(&left), "a gap: {left:?} of {before:?}");
+        commit(&mut wal, LAST + 1..=LAST + 30);
+        wal.drop_covered(LAST + 30).unwrap();
+        assert_eq!(segments(&disk.files()).len(), wal.segments());
+        drop(wal);
+        assert_eq!(open(&disk, SMALL, LAST + 30).unwrap().records, []);
+    }
+}
+
 #[test]
 fn an_error_while_preparing_a_spare_counts_like_any_other() {
     let disk = SimDisk::new();

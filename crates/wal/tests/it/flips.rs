@@ -37,7 +37,7 @@ fn assert_refused(disk: &SimDisk, what: &str) {
     let before = disk.files();
     let error = open(disk, SMALL, 0).map(|opened| opened.records.len()).expect_err(what);
     assert!(is_refusal(&error), "{what}: {error}");
-    let error = verify_on(Arc::new(disk.clone()), SMALL.record_bytes_max, 0).expect_err(what);
+    let error = verify_on(Arc::new(disk.clone()), 0).expect_err(what);
     assert!(is_refusal(&error), "{what}: {error}");
     assert_eq!(disk.files(), before, "{what}: a refusal changes nothing");
 }
@@ -108,7 +108,7 @@ fn after_a_crash_only_what_nobody_was_told_about_is_cut() {
 
 /// Opens to everything before `lost`, says so, and goes on from there.
 fn assert_cut(disk: &SimDisk, lost: u64, what: &str) {
-    let report = verify_on(Arc::new(disk.clone()), SMALL.record_bytes_max, 0).expect(what);
+    let report = verify_on(Arc::new(disk.clone()), 0).expect(what);
     let Opened { mut wal, recovery, records } = open(disk, SMALL, 0).expect(what);
     assert_eq!(records, expected(1..lost), "{what}");
     let Some(Torn { sequence, segment, offset, bytes }) = recovery.torn else {

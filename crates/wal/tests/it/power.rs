@@ -121,7 +121,7 @@ impl Owner {
     /// Opens the log and compares; afterwards what was found is what was committed, and durable. True if a torn
     /// tail was cut.
     fn open(&mut self) -> Result<bool, Error> {
-        let verified = verify_on(Arc::new(self.disk.clone()), self.options.record_bytes_max, self.covered)?;
+        let verified = verify_on(Arc::new(self.disk.clone()), self.covered)?;
         let Opened { wal, recovery, records } = open(&self.disk, self.options, self.covered)?;
         assert_eq!((verified.last_sequence, verified.torn), (recovery.last_sequence, recovery.torn));
         let torn = recovery.torn.is_some();

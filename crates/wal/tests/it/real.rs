@@ -39,7 +39,7 @@ fn a_log_rolls_recycles_and_comes_back() {
     wal.drop_covered(1500).unwrap();
     commit_each(&mut wal, 2001..=3000);
     wal.close().unwrap();
-    let report = verify(dir.path(), OPTIONS.record_bytes_max, 1500).unwrap();
+    let report = verify(dir.path(), 1500).unwrap();
     assert!(report.clean && report.last_sequence == 3000);
     let (mut wal, recovery, records) = open(dir.path(), 1500).unwrap();
     assert_eq!((recovery.torn, records), (None, expected(1501..=3000)));

@@ -216,15 +216,15 @@ fn verifying_reports_and_changes_nothing() {
     let wal = small_log(&disk);
     let bytes = wal.log_bytes();
     let files = disk.files();
-    let report = verify_on(Arc::new(disk.clone()), SMALL.record_bytes_max, 5).unwrap();
+    let report = verify_on(Arc::new(disk.clone()), 5).unwrap();
     assert_eq!((report.clean, report.first_sequence, report.last_sequence), (false, 1, LAST));
     assert_eq!((report.records, report.bytes, report.segments), (LAST, bytes, wal.segments()));
     assert_eq!(disk.files(), files);
     wal.close().unwrap();
-    assert!(verify_on(Arc::new(disk.clone()), SMALL.record_bytes_max, 0).unwrap().clean);
-    let behind = verify_on(Arc::new(disk), SMALL.record_bytes_max, LAST + 1);
+    assert!(verify_on(Arc::new(disk.clone()), 0).unwrap().clean);
+    let behind = verify_on(Arc::new(disk), LAST + 1);
     assert!(matches!(behind, Err(Error::Behind { last: LAST, .. })));
-    let empty = verify_on(Arc::new(SimDisk::new()), SMALL.record_bytes_max, 0).unwrap();
+    let empty = verify_on(Arc::new(SimDisk::new()), 0).unwrap();
     assert_eq!((empty.segments, empty.last_sequence), (0, 0));
 }
 
@@ -241,7 +241,7 @@ fn a_power_cut_while_segments_are_dropped_leaves_a_run_without_gaps() {
         let _ = wal.drop_covered(LAST + 18);
         drop(wal);
         let left = disk.power_cut(&mut Chance::new(seed << 8 | operations));
-        let report = verify_on(Arc::new(left), SMALL.record_bytes_max, LAST + 18).unwrap();
+        let report = verify_on(Arc::new(left), LAST + 18).unwrap();
         assert_eq!(report.last_sequence, LAST + 18);
     }
 }

@@ -1,7 +1,7 @@
 //! Torn tails: what may be cut, and what must not come back.
 
 use menagerie_wal::sim::SimDisk;
-use menagerie_wal::{Damage, Error};
+use menagerie_wal::{Damage, Error, Options};
 
 use crate::harness::*;
 
@@ -128,4 +128,21 @@ fn a_record_image_in_a_payload_is_not_taken_for_a_record() {
         open(&believed, SMALL, 0),
         Err(Error::Damaged { damage: Damage::LaterRecord { .. }, .. })
     ));
+}
+
+#[test]
+fn what_was_acknowledged_under_a_greater_limit_is_read_under_a_smaller_one() {
+    for length in [2048, 300] {
+        let disk = SimDisk::new();
+        let mut wal = open(&disk, SMALL, 0).unwrap().wal;
+        let long = vec![7; length];
+        wal.append(&[&long]).unwrap();
+        wal.commit().unwrap();
+        // As after a kill: nothing but the record itself says that it was durable.
+        drop(wal);
+        let smaller = Options { record_bytes_max: 200, ..SMALL };
+        let Opened { mut wal, recovery, records } = open(&disk, smaller, 0).unwrap();
+        assert!(recovery.torn.is_none() && records == [(1, long.clone())]);
+        assert!(matches!(wal.append(&[&long]), Err(Error::TooLarge { .. })), "the limit is for what comes");
+    }
 }

@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use menagerie_journal::client::Address;
-use menagerie_journal::server::Token;
+use menagerie_journal::token::Token;
 use menagerie_journal::{Client, PartitionId, Topic};
 use menagerie_testkit::{Process, binary, free_port};
 use tempfile::TempDir;

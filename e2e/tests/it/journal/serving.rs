@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::process::{Command, Stdio};
 
 use menagerie_journal::client::Address;
-use menagerie_journal::server::Token;
+use menagerie_journal::token::Token;
 use menagerie_journal::{Client, Commit, Journal, JournalError, MessageId, NewMessage, Read, TopicConfig};
 use menagerie_testkit::{Authority, Process, binary, eventually, free_port};
 use rustix::process::Signal;

@@ -3,6 +3,8 @@
 use std::time::{Duration, Instant};
 
 use menagerie_journal::{Commit, Journal, JournalError, MessageId, NewMessage, Read, TopicConfig};
+use menagerie_testkit::eventually;
+use rustix::process::Signal;
 
 use super::{Served, runtime, spot, topic};
 
@@ -69,5 +71,41 @@ fn want_of_room_within_a_segment_refuses_commits_and_ends_nothing() {
         let batch = client.read(Read::after(spot(1), MessageId::ZERO)).await.expect("it can be read");
         let found: Vec<_> = batch.messages.iter().map(|message| message.body.clone()).collect();
         assert_eq!(found, acknowledged, "also after a crash");
+    });
+}
+
+/// A power cut keeps any of the names that are not durable: a snapshot must not come before the dedup ids that it names, and
+/// the folder itself must be found.
+#[test]
+fn names_are_durable_before_what_rests_on_them() {
+    let traced = tempfile::NamedTempFile::new().expect("a temporary file");
+    let to = traced.path().to_str().expect("its name is text");
+    let calls = "trace=rename,renameat,renameat2,fsync";
+    let mut served = Served::start_under(&["strace", "-D", "-f", "-y", "-qq", "-o", to, "-e", calls], &[]);
+    let client = served.client();
+    runtime().block_on(async {
+        client.create_topic(&topic(), TopicConfig::default()).await.expect("a topic");
+        let message = NewMessage { dedup: Some("once".into()), ..NewMessage::new("x") };
+        client.commit(Commit::append(spot(1), message)).await.expect("a commit");
+    });
+    served.process.signal(Signal::TERM);
+    served.process.wait_for_end();
+    let data = served.data().canonicalize().expect("it is there");
+    let synced = |folder: &std::path::Path| format!("<{}>", folder.display());
+    eventually("the last checkpoint in the trace", || {
+        let trace = std::fs::read_to_string(traced.path()).expect("it can be read");
+        let lines: Vec<&str> = trace.lines().collect();
+        let find = |what: &[&str], from: usize| {
+            let found = lines[from..].iter().position(|line| what.iter().all(|word| line.contains(word)));
+            found.map(|at| from + at)
+        };
+        let folder = synced(&data.join("journal"));
+        let snapshot = find(&["rename", "/snapshot-"], 0)?;
+        find(&["fsync(", &folder], snapshot)?;
+        let ids = find(&["rename", "/ids-"], 0).expect("there is one");
+        let between = find(&["fsync(", &folder], ids).expect("the ids are durable");
+        assert!(ids < snapshot && between < snapshot, "{trace}");
+        find(&["fsync(", &synced(&data)], 0).expect("the folder itself is durable");
+        Some(())
     });
 }

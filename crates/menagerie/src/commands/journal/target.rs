@@ -5,8 +5,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use menagerie_journal::client::Address;
-use menagerie_journal::server::Token;
-use menagerie_journal::server::token::TOKEN_FILE;
+use menagerie_journal::token::{TOKEN_FILE, Token};
 use menagerie_journal::{Client, JournalError};
 
 use crate::client;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use menagerie_journal::client::Address;
-use menagerie_journal::server::Token;
+use menagerie_journal::token::Token;
 use menagerie_journal::{Client, NewMessage};
 use menagerie_queues::Journals;
 use menagerie_queues::admin::{Place, Putter};
