@@ -1,10 +1,10 @@
-//! Taking a queue away, or what is in it.
+//! Taking a queue away.
 
 use menagerie_kernel::{CallError, Session, Term, retry};
 use menagerie_znodes::queues::{self, QueueName};
 
 use super::{found, named};
-use crate::coordination::claim::{partition_id, topic};
+use crate::coordination::claim::topic;
 use crate::error::QueueError;
 use crate::journals::Journals;
 
@@ -60,18 +60,4 @@ async fn clear(term: &Term, dir: &str) -> Result<(), CallError> {
             Err(error) => return Err(error),
         }
     }
-}
-
-/// Forgets every message of a queue, handled or not; how many there were. Some that a worker has read ahead may still be
-/// handled; those that are not due yet stay.
-pub async fn purge(session: &Session, journals: &Journals, queue: &QueueName) -> Result<u64, QueueError> {
-    let settings = found(&session.term(), queue).await?;
-    let store = named(journals, queue, &settings.journal)?;
-    let mut messages = 0;
-    for stats in store.stats(&topic(queue)?).await? {
-        let Ok(number) = u16::try_from(stats.partition) else { continue };
-        store.trim(&partition_id(&queue.partition(number))?, stats.last).await?;
-        messages += stats.messages;
-    }
-    Ok(messages)
 }

@@ -5,7 +5,7 @@
 //!
 //! - this file: what an operator chooses, and the life of a worker. `looping`: the loop. `advance`: how a partition goes on.
 //!   `react`: what the loop is told. `lane`: one partition. `effects`: what is begun and ends later. `records`: what is
-//!   being recorded. `report`: what journals are told. `view`: what it shows.
+//!   being recorded. `report`: what journals are told. `trim`: what they may drop. `view`: what it shows.
 
 mod advance;
 mod effects;
@@ -14,6 +14,7 @@ mod looping;
 mod react;
 mod records;
 mod report;
+mod trim;
 mod view;
 
 use std::num::NonZeroU32;

@@ -1,6 +1,7 @@
 //! What every test needs: a root of its own, a journal, queues, workers, and a record of what they did.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -33,7 +34,7 @@ pub const JOURNAL: &str = "local";
 pub struct World {
     path: String,
     pub store: Store,
-    _folder: tempfile::TempDir,
+    folder: tempfile::TempDir,
 }
 
 impl World {
@@ -41,7 +42,12 @@ impl World {
         let folder = tempfile::tempdir().unwrap();
         let metrics = Metrics::new(&mut Registry::default());
         let store = Store::open(StoreConfig::new(folder.path().join("journal")), metrics).unwrap();
-        Self { path: ensemble().fresh_path(name), store, _folder: folder }
+        Self { path: ensemble().fresh_path(name), store, folder }
+    }
+
+    /// Where the journal has its files.
+    pub fn folder(&self) -> PathBuf {
+        self.folder.path().join("journal")
     }
 
     pub fn config(&self, timeout: Duration) -> Config {
