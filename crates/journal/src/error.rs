@@ -189,9 +189,13 @@ impl JournalError {
             Self::NoMessage { .. } => "somebody else was faster; nothing was changed",
             Self::TooLarge { .. } => "send less at once, or raise the limit of the journal",
             Self::Invalid(_) => "correct the setting; nothing was changed",
-            Self::Quota { .. } => "raise --quota, shorten the retention of topics, or trim them",
+            Self::Quota { .. } => {
+                "`menagerie queue purge NAME --handled` drops what was handled, `menagerie queue alter NAME --keep TIME` \
+                 keeps it for less long; or raise --quota"
+            }
             Self::DiskFull => {
-                "free space on the journal's file system; nothing that was acknowledged is lost"
+                "free space on the journal's file system, or drop what was handled with `menagerie queue purge NAME \
+                 --handled`; nothing that was acknowledged is lost"
             }
             Self::OutOfFiles => {
                 "raise the journal's limit of open files (ulimit -n), or see who has them open; nothing that was \

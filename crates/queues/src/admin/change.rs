@@ -2,7 +2,7 @@
 
 use menagerie_kernel::{CallError, Session, retry};
 use menagerie_znodes::Payload as _;
-use menagerie_znodes::queues::{self, Consistency, QueueName, Settings, Visibility};
+use menagerie_znodes::queues::{self, Consistency, Keep, QueueName, Settings, Visibility};
 
 use super::create::{create_cursors, create_topics};
 use super::named;
@@ -21,6 +21,8 @@ pub struct Change {
     pub consistency: Option<Consistency>,
     /// Who may read and delete.
     pub principles: Option<Vec<String>>,
+    /// For how long messages stay that were handled. Workers hear of it at once.
+    pub keep: Option<Keep>,
 }
 
 /// What came of it.
@@ -40,6 +42,7 @@ impl Change {
         next.partitions = self.partitions.unwrap_or(next.partitions);
         next.visibility = self.visibility.unwrap_or(next.visibility);
         next.consistency = self.consistency.unwrap_or(next.consistency);
+        next.keep = self.keep.unwrap_or(next.keep);
         if let Some(principles) = &self.principles {
             next.principles = principles.clone();
         }

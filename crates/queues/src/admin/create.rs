@@ -5,7 +5,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use menagerie_journal::{Created as TopicCreated, Journal, TopicConfig};
 use menagerie_kernel::session::IfLate;
 use menagerie_kernel::{CallError, Session, Term, retry};
-use menagerie_znodes::queues::{self, Consistency, Cursor, PARTITIONS_MAX, QueueName, Settings, Visibility};
+use menagerie_znodes::queues::{
+    self, Consistency, Cursor, Keep, PARTITIONS_MAX, QueueName, Settings, Visibility,
+};
 use menagerie_znodes::{Kind, Payload as _};
 
 use super::named;
@@ -46,6 +48,7 @@ pub fn plain(partitions: u16, journal: &str) -> Settings {
         visibility: Visibility::default(),
         consistency: Consistency::default(),
         principles: Vec::new(),
+        keep: Keep::default(),
         created_ms: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64),
     }
 }

@@ -1,4 +1,4 @@
-//! Taking a queue away, or what is in it.
+//! Taking a queue away, or what stands in its way.
 
 use menagerie_journal::{JournalError, MessageId};
 use menagerie_kernel::{CallError, Session, Term, retry};
@@ -87,18 +87,4 @@ pub async fn skip(
         return Err(JournalError::Ahead { id: through }.into());
     }
     Ok(store.trim(&partition_id(partition)?, through).await?)
-}
-
-/// Forgets every message of a queue, handled or not; how many there were. Some that a worker has read ahead may still be
-/// handled; those that are not due yet stay.
-pub async fn purge(session: &Session, journals: &Journals, queue: &QueueName) -> Result<u64, QueueError> {
-    let settings = found(&session.term(), queue).await?;
-    let store = named(journals, queue, &settings.journal)?;
-    let mut messages = 0;
-    for stats in store.stats(&topic(queue)?).await? {
-        let Ok(number) = u16::try_from(stats.partition) else { continue };
-        store.trim(&partition_id(&queue.partition(number))?, stats.last).await?;
-        messages += stats.messages;
-    }
-    Ok(messages)
 }

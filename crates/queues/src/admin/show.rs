@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use menagerie_journal::{MessageId, Read, Ticks};
 use menagerie_kernel::{CallError, Session, Term};
-use menagerie_znodes::queues::{self, PartitionName, Pause, QueueName, Worker};
+use menagerie_znodes::queues::{self, Keep, PartitionName, Pause, QueueName, Worker};
 use menagerie_znodes::quote::unquote;
 use menagerie_znodes::{Name, Payload as _};
 use serde::Serialize;
@@ -57,6 +57,9 @@ pub struct QueueView {
     pub queue: QueueName,
     /// The journal that its messages are in.
     pub journal: String,
+    /// For how long messages stay that were handled.
+    #[serde(rename = "keep_ms")]
+    pub keep: Keep,
     /// Why it is paused, if it is.
     pub paused: Option<Pause>,
     /// Messages that were given up.
@@ -185,6 +188,7 @@ pub async fn show(
     Ok(QueueView {
         queue: queue.clone(),
         journal: settings.journal,
+        keep: settings.keep,
         paused: paused(&term, queue).await?,
         failed: failed.iter().map(|stats| stats.messages).sum(),
         partitions,

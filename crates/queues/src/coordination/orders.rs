@@ -1,10 +1,10 @@
-//! What a worker is to do: its partitions, and what is paused.
+//! What a worker is to do: its partitions, what is paused, and for how long queues keep what was handled.
 
 use std::collections::BTreeSet;
 
 use menagerie_kernel::Session;
 use menagerie_kernel::recipes::tree_cache::{TreeCache, TreeCacheError};
-use menagerie_znodes::queues::{self, Assignment, PartitionName, QueueName};
+use menagerie_znodes::queues::{self, Assignment, Keep, PartitionName, QueueName, Settings};
 use menagerie_znodes::{Name, Payload as _, PayloadError};
 use tokio::sync::watch;
 
@@ -23,6 +23,7 @@ pub struct Orders {
     worker: Name,
     assignment: TreeCache,
     pauses: TreeCache,
+    settings: TreeCache,
 }
 
 impl Orders {
@@ -30,9 +31,11 @@ impl Orders {
     pub async fn follow(session: &Session, worker: &Name) -> Result<Self, TreeCacheError> {
         let assignment = TreeCache::start(session, &queues::assignment());
         let pauses = TreeCache::start(session, &queues::pauses());
-        assignment.ready().await?;
-        pauses.ready().await?;
-        Ok(Self { worker: worker.clone(), assignment, pauses })
+        let settings = TreeCache::start(session, &queues::all_settings());
+        for cache in [&assignment, &pauses, &settings] {
+            cache.ready().await?;
+        }
+        Ok(Self { worker: worker.clone(), assignment, pauses, settings })
     }
 
     /// What the worker is to handle; nothing, if nobody says so.
@@ -54,6 +57,12 @@ impl Orders {
     /// Whether this worker is to take none at all.
     pub fn worker_paused(&self) -> bool {
         self.pauses.get(queues::pause_of_worker(&self.worker).path()).is_some()
+    }
+
+    /// For how long a queue keeps what was handled; nothing, if nobody says or it cannot be read.
+    pub fn keep(&self, queue: &QueueName) -> Option<Keep> {
+        let (data, _) = self.settings.get(queues::settings(queue).path())?;
+        Settings::decode(&data).ok().map(|settings| settings.keep)
     }
 
     /// Rises whenever the assignment changes.

@@ -2,6 +2,7 @@
 
 pub mod assignment;
 pub mod failure;
+pub mod keeping;
 pub mod ledger;
 pub mod partitioning;
 pub mod rebalance;

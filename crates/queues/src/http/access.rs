@@ -97,6 +97,7 @@ mod tests {
             visibility,
             consistency: Consistency::default(),
             principles: principles.iter().map(|&one| one.to_owned()).collect(),
+            keep: menagerie_znodes::queues::Keep::default(),
             created_ms: 0,
         }
     }

@@ -181,6 +181,7 @@ fn change_of(form: &QueueForm) -> Change {
         visibility: form.visibility,
         consistency: form.consistency,
         principles: form.principles.as_deref().and_then(|text| principles(text).ok()),
+        keep: None,
     }
 }
 

@@ -255,6 +255,7 @@ mod tests {
             visibility: Visibility::User,
             consistency: Consistency::Strong,
             principles: Vec::new(),
+            keep: menagerie_znodes::queues::Keep::default(),
             created_ms: 1_500,
         }
     }

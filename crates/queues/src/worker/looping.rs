@@ -8,7 +8,7 @@ use futures_util::FutureExt as _;
 use menagerie_kernel::recipes::presence::Presence;
 use menagerie_kernel::session::State;
 use menagerie_kernel::{CallError, Session};
-use menagerie_znodes::queues::{self, PartitionName};
+use menagerie_znodes::queues::{self, PartitionName, QueueName};
 use tokio::sync::{mpsc, watch};
 use tokio::task::{JoinError, JoinSet};
 use tracing::{info, warn};
@@ -240,7 +240,8 @@ impl Loop {
         self.touched.extend(self.lanes.keys().cloned());
     }
 
-    /// Tells the journals how far we have come, and asks what waits: for partitions that have come further, or for all.
+    /// Tells the journals how far we have come, and asks what waits: for partitions that have come further, or for all; then what
+    /// was kept for long enough goes, too.
     fn report(&mut self, all: bool) {
         if std::mem::replace(&mut self.reporting, true) {
             return;
@@ -248,13 +249,17 @@ impl Loop {
         self.unreported = false;
         let at = |lane: &Lane| {
             let position = lane.ledger.confirmed();
+            // What was recorded before it began may still run.
+            let handled = position.min(lane.ledger.done());
             let (partition, books) = (lane.partition.clone(), lane.books.clone());
-            Position { partition, books, position, told: lane.reported >= position }
+            Position { partition, books, position, handled, told: lane.reported >= position }
         };
         let lanes = self.lanes.values().filter(|lane| !lane.lost);
         let positions = lanes.map(at).filter(|at| all || !at.told).collect();
-        let metrics = self.metrics.clone();
-        self.events.spawn(async move { Event::Reported(report::report(positions, &metrics).await) });
+        // While ZooKeeper is away, somebody may have said that it is to be kept for longer.
+        let (metrics, orders, drops) = (self.metrics.clone(), self.orders.clone(), all && self.connected);
+        let keep = move |queue: &QueueName| orders.keep(queue).filter(|_| drops);
+        self.events.spawn(async move { Event::Reported(report::report(positions, keep, &metrics).await) });
     }
 
     /// Journals know so much. What they did not take is said again, unless they know another owner.

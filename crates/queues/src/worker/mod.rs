@@ -4,8 +4,8 @@
 //! touched go on as far as it can: record, read ahead, release. Whose message is next is [`Turn`]'s to say.
 //!
 //! - this file: what an operator chooses, and the life of a worker. `looping`: the loop. `advance`: how a partition goes on.
-//!   `react`: what the loop is told. `lane`: one partition. `ahead`: how much of it is read. `effects`: what is begun and ends later. `records`: what is
-//!   being recorded. `report`: what journals are told. `view`: what it shows.
+//!   `react`: what the loop is told. `lane`: one partition. `ahead`: how much of it is read. `effects`: what is begun and ends
+//!   later. `records`: what is being recorded. `report`: what journals are told. `trim`: what they may drop. `view`: what it shows.
 
 mod advance;
 mod ahead;
@@ -15,6 +15,7 @@ mod looping;
 mod react;
 mod records;
 mod report;
+mod trim;
 mod view;
 
 use std::num::NonZeroU32;

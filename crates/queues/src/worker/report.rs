@@ -1,17 +1,19 @@
 //! Journals are told how far partitions have come, and asked how many messages wait there. It is for who looks: the cursor is
-//! the truth, and what a journal does not take is told the next time.
+//! the truth, and what a journal does not take is told the next time. What was kept for long enough is dropped by the way.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
-use menagerie_journal::{Commit, Fence, Journal, JournalError, MessageId, Move, Remedy, Topic};
-use menagerie_znodes::queues::{PartitionName, QueueName};
+use menagerie_journal::{Commit, Fence, Journal, JournalError, MessageId, Move, Remedy, Ticks, Topic};
+use menagerie_znodes::queues::{Keep, PartitionName, QueueName};
 use tokio::time::timeout;
 use tracing::debug;
 
+use super::trim::{Trim, trim};
 use crate::coordination::claim::{self, Books};
+use crate::core::keeping::outlived;
 use crate::metrics::Metrics;
 
 /// A journal that takes longer is left out: the others wait for it no longer.
@@ -22,6 +24,8 @@ pub struct Position {
     pub partition: PartitionName,
     pub books: Books,
     pub position: MessageId,
+    /// All up to here is done, too.
+    pub handled: MessageId,
     pub told: bool,
 }
 
@@ -52,14 +56,19 @@ struct Account {
     journal: Arc<dyn Journal>,
     moves: Moves,
     queues: BTreeMap<QueueName, Topic>,
-    partitions: BTreeSet<PartitionName>,
+    /// With what is handled in each.
+    partitions: BTreeMap<PartitionName, MessageId>,
 }
 
-/// Tells and asks all journals at once.
-pub async fn report(positions: Vec<Position>, metrics: &Metrics) -> Report {
+/// Tells and asks all journals at once. For how long a queue keeps messages, `keep` says; nothing goes where it says nothing.
+pub async fn report(
+    positions: Vec<Position>,
+    keep: impl Fn(&QueueName) -> Option<Keep>,
+    metrics: &Metrics,
+) -> Report {
     let mut report = Report::default();
     let mut accounts: Vec<Account> = Vec::new();
-    for Position { partition, books, position, told } in positions {
+    for Position { partition, books, position, handled, told } in positions {
         let found = accounts.iter().position(|account| Arc::ptr_eq(&account.journal, &books.journal));
         let place = found.unwrap_or(accounts.len());
         if found.is_none() {
@@ -67,30 +76,36 @@ pub async fn report(positions: Vec<Position>, metrics: &Metrics) -> Report {
         }
         let account = &mut accounts[place];
         account.queues.insert(partition.queue().clone(), books.partition.topic.clone());
-        account.partitions.insert(partition.clone());
+        account.partitions.insert(partition.clone(), handled);
         match books.position(position).filter(|_| !told) {
             Some(moved) => account.moves.push((partition, moved)),
             None => report.known.push((partition, position)),
         }
     }
-    let settled = accounts.into_iter().map(|account| timeout(PATIENCE, account.settle(metrics)));
+    let settled = accounts.into_iter().map(|account| timeout(PATIENCE, account.settle(&keep, metrics)));
     join_all(settled).await.into_iter().flatten().for_each(|settled| report.add(settled));
     report
 }
 
 impl Account {
     fn of(journal: Arc<dyn Journal>) -> Self {
-        Self { journal, moves: Vec::new(), queues: BTreeMap::new(), partitions: BTreeSet::new() }
+        Self { journal, moves: Vec::new(), queues: BTreeMap::new(), partitions: BTreeMap::new() }
     }
 
-    async fn settle(self, metrics: &Metrics) -> Report {
+    async fn settle(self, keep: impl Fn(&QueueName) -> Option<Keep>, metrics: &Metrics) -> Report {
         let mut report = tell(&*self.journal, self.moves, metrics).await;
+        let mut trims = Vec::new();
         for (queue, topic) in self.queues {
-            let stats = self.journal.stats(&topic).await.unwrap_or_default();
-            let lag = |stats| (queue.partition(number(&stats)), claim::behind(&stats));
-            let lags = stats.into_iter().map(lag);
-            report.lags.extend(lags.filter(|(partition, _)| self.partitions.contains(partition)));
+            let (keep, now) = (keep(&queue), Ticks::now());
+            for stats in self.journal.stats(&topic).await.unwrap_or_default() {
+                let partition = queue.partition(number(&stats));
+                let Some(handled) = self.partitions.get(&partition) else { continue };
+                let through = keep.and_then(|keep| outlived(&stats, *handled, keep, now));
+                trims.extend(through.map(|through| Trim::of(&topic, &stats, through)));
+                report.lags.push((partition, claim::behind(&stats)));
+            }
         }
+        trim(&*self.journal, trims).await;
         report
     }
 }

@@ -224,7 +224,7 @@ async fn damaged_messages_hold_their_partition_until_they_are_skipped() {
     world.put_to(&session, "mail-1", &["lost", "lost too"]).await;
     let damaged = world.messages("mail", 1).await.last().unwrap().id;
     world.store.checkpoint().unwrap();
-    for segment in fs::read_dir(world.folder.path().join("journal/segments")).unwrap() {
+    for segment in fs::read_dir(world.folder().join("segments")).unwrap() {
         let path = segment.unwrap().path();
         let mut bytes = fs::read(&path).unwrap();
         *bytes.last_mut().unwrap() ^= 1;

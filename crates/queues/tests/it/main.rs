@@ -7,6 +7,7 @@ mod coordination;
 mod failures;
 mod handling;
 mod http;
+mod keeping;
 mod loss;
 mod outage;
 mod processes;

@@ -1,6 +1,7 @@
 //! What every test needs: a root of its own, a journal, queues, workers, and a record of what they did.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -33,7 +34,7 @@ pub const JOURNAL: &str = "local";
 pub struct World {
     path: String,
     pub store: Store,
-    pub folder: tempfile::TempDir,
+    folder: tempfile::TempDir,
 }
 
 impl World {
@@ -42,6 +43,11 @@ impl World {
         let metrics = Metrics::new(&mut Registry::default());
         let store = Store::open(StoreConfig::new(folder.path().join("journal")), metrics).unwrap();
         Self { path: ensemble().fresh_path(name), store, folder }
+    }
+
+    /// Where the journal has its files.
+    pub fn folder(&self) -> PathBuf {
+        self.folder.path().join("journal")
     }
 
     pub fn config(&self, timeout: Duration) -> Config {

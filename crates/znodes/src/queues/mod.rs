@@ -1,6 +1,7 @@
 //! Queues and their workers (seeds 000 and 001).
 
 mod cursor;
+mod keep;
 mod keys;
 mod names;
 
@@ -14,6 +15,7 @@ use crate::payload::Json;
 use crate::znode::{Dir, Znode};
 
 pub use cursor::{Cursor, TICKS_PER_SECOND};
+pub use keep::Keep;
 pub use keys::{ApplicationKey, KEY_ID_CHARS, KeyId, KeyIdError, Scope};
 pub use names::{
     PARTITIONS_MAX, PartitionName, PartitionNameError, QUEUE_NAME_CHARS_MAX, QueueName, QueueNameError,
@@ -56,8 +58,8 @@ const SETTINGS_DIR: Entry = folder("/queue-settings", "none: they were in Queuey
 const SETTINGS: Entry = Entry {
     pattern: "/queue-settings/<queue>",
     kind: Kind::Persistent,
-    payload: "JSON: number of partitions, journal, type, principles, when it was created",
-    written_by: "`queue create`, the HTTP API",
+    payload: "JSON: number of partitions, journal, how long handled messages stay, type, principles, when it was created",
+    written_by: "`queue create`, `queue alter`, the HTTP API",
     guarded_by: "its version",
     deleted_by: "`queue delete`, last of all that belongs to the queue",
     seed: "none: they were in Queuey's store",
@@ -169,6 +171,9 @@ pub struct Settings {
     /// Who may read and delete messages, if not its application.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub principles: Vec<String>,
+    /// For how long messages stay that were handled.
+    #[serde(default, rename = "keep_ms")]
+    pub keep: Keep,
     /// When it was created, in ms since 1970.
     pub created_ms: u64,
 }

@@ -9,6 +9,7 @@ mod first;
 #[cfg(feature = "strace")]
 mod full;
 mod import;
+mod keeping;
 #[cfg(feature = "strace")]
 mod name;
 mod rebalance;

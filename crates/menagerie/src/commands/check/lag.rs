@@ -156,7 +156,14 @@ mod tests {
 
     fn queue(partitions: Vec<PartitionView>, failed: u64) -> QueueView {
         let queue = "mail".parse().unwrap();
-        QueueView { queue, journal: "main".to_owned(), paused: None, failed, partitions }
+        QueueView {
+            queue,
+            journal: "main".to_owned(),
+            keep: menagerie_znodes::queues::Keep::default(),
+            paused: None,
+            failed,
+            partitions,
+        }
     }
 
     fn limits() -> Limits {

@@ -1,16 +1,17 @@
-//! `menagerie queue create NAME --partitions N`
+//! `menagerie queue create NAME --partitions N [--keep TIME]`
 
 use clap::Args;
 use menagerie_queues::admin;
-use menagerie_znodes::queues::{PARTITIONS_MAX, QueueName};
+use menagerie_znodes::queues::{Keep, PARTITIONS_MAX, QueueName, Settings};
 use serde_json::json;
 
 use super::desk::{Desk, DeskArgs, PATIENCE};
-use super::failed;
+use super::{failed, keep};
 use crate::exit::CliError;
 use crate::output::{FormatArg, count};
 
-/// Make a queue. Making it again with the same number of partitions is fine; with another one it is a conflict.
+/// Make a queue. Making it again with the same number of partitions is fine; with another one, or another --keep, it is a
+/// conflict.
 #[derive(Debug, Args)]
 pub struct Create {
     /// Its name; APP:NAME for another application than `default`.
@@ -19,6 +20,10 @@ pub struct Create {
     /// How many workers can share it: each partition is handled by one, in order.
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = partitions)]
     partitions: u16,
+    /// For how long messages stay that were handled, counted from when they were put: a time such as 7d, or `forever`. Those
+    /// that wait stay as long as they do [default: 7d].
+    #[arg(long, value_name = "TIME", value_parser = keep::parse)]
+    keep: Option<Keep>,
     #[command(flatten)]
     journal: JournalArg,
     #[command(flatten)]
@@ -49,10 +54,15 @@ impl Create {
         }
         desk.change(async |desk| {
             let journal = self.journal.name(desk).await?;
-            let created =
-                admin::create(&desk.session, &desk.journals, &self.queue, self.partitions, &journal)
-                    .await
-                    .map_err(failed(format!("make queue {}", self.queue)))?;
+            let doing = || failed(format!("make queue {}", self.queue));
+            let plain = admin::plain(self.partitions, &journal);
+            let settings = Settings { keep: self.keep.unwrap_or_default(), ..plain };
+            let created = admin::create_as(&desk.session, &desk.journals, &self.queue, &settings).await;
+            let created = created.map_err(doing())?;
+            if created == admin::Created::Existed {
+                let there = admin::settings(&desk.session, &self.queue).await.map_err(doing())?;
+                self.agree(there.keep)?;
+            }
             let was = match created {
                 admin::Created::Fresh => "has",
                 admin::Created::Existed => "was there already, with",
@@ -68,6 +78,27 @@ impl Create {
                 }),
             )
         })
+    }
+}
+
+impl Create {
+    /// A queue that was there keeps messages as long as is said now, if anything is.
+    fn agree(&self, there: Keep) -> Result<(), CliError> {
+        match self.keep {
+            Some(wanted) if wanted != there => Err(CliError::Refused {
+                what: format!(
+                    "queue {} exists already, and keeps handled messages {}",
+                    self.queue,
+                    keep::kept(there)
+                ),
+                help: format!(
+                    "to change it: `menagerie queue alter {} --keep {}`",
+                    self.queue,
+                    keep::show(wanted)
+                ),
+            }),
+            Some(_) | None => Ok(()),
+        }
     }
 }
 

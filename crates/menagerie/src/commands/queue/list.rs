@@ -3,7 +3,7 @@
 use clap::Args;
 use menagerie_queues::QueueError;
 use menagerie_queues::admin::show::{self, QueueView};
-use menagerie_znodes::queues::QueueName;
+use menagerie_znodes::queues::{Keep, QueueName};
 use serde::Serialize;
 
 use super::desk::DeskArgs;
@@ -30,6 +30,8 @@ struct QueueRow {
     delayed: Option<u64>,
     failed: Option<u64>,
     journal: Option<String>,
+    #[serde(rename = "keep_ms")]
+    keep: Option<Keep>,
     state: &'static str,
 }
 
@@ -44,6 +46,7 @@ impl QueueRow {
             delayed: Some(view.delayed()),
             failed: Some(view.failed),
             journal: Some(view.journal.clone()),
+            keep: Some(view.keep),
             state: state(view),
         }
     }
@@ -58,6 +61,7 @@ impl QueueRow {
             delayed: None,
             failed: None,
             journal: None,
+            keep: None,
             state: "journal away",
         }
     }

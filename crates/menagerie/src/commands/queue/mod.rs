@@ -1,7 +1,9 @@
 //! `menagerie queue`: messages, and how queues are doing.
 //!
-//! One file per verb. `desk.rs`: a session and the journals, for all of them; `message.rs`: messages as they are shown.
+//! One file per verb. `desk.rs`: a session and the journals, for all of them; `message.rs`: messages as they are shown;
+//! `keep.rs`: how long they stay.
 
+mod alter;
 mod cancel;
 mod create;
 mod delayed;
@@ -12,6 +14,7 @@ mod forget;
 mod get;
 mod import_qdo;
 mod input;
+mod keep;
 mod key;
 mod list;
 mod message;
@@ -47,6 +50,7 @@ pub struct Queue {
 #[derive(Debug, Subcommand)]
 enum Verb {
     Create(create::Create),
+    Alter(alter::Alter),
     Put(put::Put),
     Peek(peek::Peek),
     Get(get::Get),
@@ -75,6 +79,7 @@ impl Queue {
         let desk = self.desk;
         match self.verb {
             Verb::Create(verb) => verb.run(desk),
+            Verb::Alter(verb) => verb.run(desk),
             Verb::Put(verb) => verb.run(desk),
             Verb::Peek(verb) => verb.run(desk),
             Verb::Get(verb) => verb.run(desk),

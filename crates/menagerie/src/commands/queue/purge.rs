@@ -1,7 +1,7 @@
-//! `menagerie queue purge NAME`
+//! `menagerie queue purge NAME [--delayed|--handled]`
 
 use clap::Args;
-use menagerie_queues::admin;
+use menagerie_queues::admin::{self, Purged};
 use menagerie_znodes::queues::QueueName;
 use serde_json::json;
 
@@ -20,6 +20,9 @@ pub struct Purge {
     /// Those that are not due yet, too: as `queue cancel NAME --all` takes them back.
     #[arg(long)]
     delayed: bool,
+    /// Only those that were handled: to make room, without waiting for their time (`queue alter --keep`).
+    #[arg(long, conflicts_with = "delayed")]
+    handled: bool,
     #[command(flatten)]
     format: FormatArg,
 }
@@ -28,6 +31,11 @@ impl Purge {
     /// Forgets them.
     pub fn run(self, desk: DeskArgs) -> Result<(), CliError> {
         desk.change(async |desk| {
+            let doing = failed(format!("purge queue {}", self.queue));
+            if self.handled {
+                let purged = admin::purge_handled(&desk.session, &desk.journals, &self.queue).await;
+                return self.tell(purged.map_err(doing)?);
+            }
             // First: one that becomes due meanwhile is a message then, and goes with the others.
             let cancelled = match self.delayed {
                 true => {
@@ -40,7 +48,7 @@ impl Purge {
                 false => None,
             };
             let purged = admin::purge(&desk.session, &desk.journals, &self.queue).await;
-            let messages = purged.map_err(failed(format!("purge queue {}", self.queue)))?;
+            let messages = purged.map_err(doing)?;
             let text = format!("{} of queue {} forgotten", count(messages, "message"), self.queue);
             match cancelled {
                 None => self.format.tell(&text, &json!({ "queue": self.queue, "forgotten": messages })),
@@ -50,5 +58,19 @@ impl Purge {
                 ),
             }
         })
+    }
+
+    /// What room there is now.
+    fn tell(&self, Purged { partitions, messages, bytes }: Purged) -> Result<(), CliError> {
+        let (queue, what) = (&self.queue, count(messages, "handled message"));
+        let text = match messages {
+            0 => format!("no message of queue {queue} was handled and still there"),
+            _ => format!(
+                "{what} of {} of queue {queue} forgotten, {bytes} bytes",
+                count(partitions, "partition")
+            ),
+        };
+        let told = json!({ "queue": queue, "forgotten": messages, "partitions": partitions, "bytes": bytes });
+        self.format.tell(&text, &told)
     }
 }

@@ -4,11 +4,12 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use menagerie_queues::admin::show::{self, PartitionView, QueueView, Rate};
-use menagerie_znodes::queues::{Pause, QueueName};
+use menagerie_znodes::queues::{Keep, Pause, QueueName};
 use serde::Serialize;
 
 use super::desk::{Desk, DeskArgs};
 use super::failed;
+use super::keep::kept;
 use crate::durations;
 use crate::exit::CliError;
 use crate::output::{self, OutputArgs, Table, count, told};
@@ -32,6 +33,8 @@ pub struct Show {
 struct View {
     queue: QueueName,
     journal: String,
+    #[serde(rename = "keep_ms")]
+    keep: Keep,
     state: &'static str,
     paused: Option<Pause>,
     messages: u64,
@@ -88,6 +91,7 @@ fn compose(view: &QueueView, before: Option<(&QueueView, Duration)>) -> View {
     View {
         queue: view.queue.clone(),
         journal: view.journal.clone(),
+        keep: view.keep,
         state: state(view),
         paused: view.paused.clone(),
         messages: view.messages(),
@@ -167,6 +171,7 @@ impl output::Show for View {
         if self.failed > 0 {
             text += &format!(", {} failed", self.failed);
         }
+        text += &format!("\nhandled messages are kept {}", kept(self.keep));
         if let Some(pause) = &self.paused {
             text += &format!("\npaused by {}: {}", told(Some(&pause.by)), told(pause.reason.as_deref()));
         }
