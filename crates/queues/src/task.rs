@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::pin::Pin;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use menagerie_journal::Message;
 use menagerie_kernel::Fence;
@@ -57,6 +57,16 @@ impl Lease {
     /// Whether it has run out: another may handle the same messages by now, and nothing may begin.
     pub fn is_over(&self) -> bool {
         *self.valid_until.borrow() <= Instant::now()
+    }
+
+    /// Waits until it lasts for longer than this. Not, if the task is to stop before that.
+    pub async fn lasts(&self, time: Duration) -> bool {
+        let mut valid_until = self.valid_until.clone();
+        tokio::select! {
+            biased;
+            () = self.stopped() => false,
+            until = valid_until.wait_for(|until| *until > Instant::now() + time) => until.is_ok(),
+        }
     }
 
     /// Waits until the task is to stop, because the partition is another's or the worker is told to end. It is then to

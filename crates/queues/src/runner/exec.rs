@@ -32,6 +32,9 @@ impl Exec {
     }
 
     async fn one(&self, work: &Work, message: &Message, attempt: u32) -> Outcome {
+        if !self.program.may_begin(work).await {
+            return Outcome::Stopped;
+        }
         let start = || self.start(work, message, attempt);
         let too_late = |error: &GuardError| matches!(error, GuardError::TooLate { .. });
         let Some(mut guarded) = started(work, start, too_late).await else { return Outcome::Stopped };
@@ -55,7 +58,8 @@ impl Exec {
             self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(guard);
         }
         match ended {
-            (_, Some(Cut::Stopped)) | (Ending::Expired, None) => Outcome::Stopped,
+            // Also if its time was over by then: it may have stood still with us.
+            (_, Some(Cut::Stopped)) | (Ending::Expired, _) => Outcome::Stopped,
             (_, Some(Cut::TimeLimit)) => failed("it took longer than its time limit", output, true),
             (Ending::Exited(0), None) => Outcome::Done,
             (Ending::Exited(EXIT_FAILED), None) => {
@@ -103,6 +107,8 @@ impl Exec {
     async fn watch(&self, work: &Work, guarded: &mut Guarded) -> (Ending, Option<Cut>) {
         let control = guarded.control().clone();
         let cut = tokio::select! {
+            // After a pause of ours the time limit may be over, too.
+            biased;
             ending = guarded.wait() => return (ending, None),
             cut = self.program.limits.cut(&work.lease, work.lease.valid_until(), &control) => cut,
         };

@@ -96,6 +96,12 @@ impl Program {
         self.command.first().map_or(String::new(), |program| program.to_string_lossy().into_owned())
     }
 
+    /// Waits until what begins is not told to end at once: its guard would do so, one grace before the lease is over, and a
+    /// lease that nobody could prolong for a while is short until ZooKeeper has answered twice. Not, if it is to stop.
+    async fn may_begin(&self, work: &Work) -> bool {
+        work.lease.lasts(self.lease_grace).await
+    }
+
     /// As the guard is told of it.
     fn command(&self) -> Command {
         let nothing = OsString::new();

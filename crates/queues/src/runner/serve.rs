@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use futures_util::FutureExt as _;
-use menagerie_kernel::guard::{Deadline, GuardError, Guarded, Stream, spawn};
+use menagerie_kernel::guard::{Deadline, GuardError, Guarded, Outcome as Ending, Stream, spawn};
 use thiserror::Error;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::unix::pipe;
@@ -114,27 +114,15 @@ impl Serve {
     }
 
     async fn handle(&self, work: Work) -> Vec<Outcome> {
-        let waiting = lock(&self.idle).take(&self.program);
-        let running = match waiting {
-            Some(running) => Some(running),
-            // It may take its time until it is ready, and was told nothing yet.
-            None => tokio::select! {
-                running = started(&work, || self.start(), |_| false) => running,
-                () = work.lease.stopped() => None,
-            },
-        };
-        let Some(mut running) = running else { return Vec::new() };
-        // What is asked cannot be taken back, and its guard would hear of the end only a moment later.
-        if work.lease.is_over() {
-            self.rest(running);
-            return Vec::new();
-        }
+        let Some(mut running) = self.ready(&work).await else { return Vec::new() };
         let control = running.guarded.control().clone();
         let mut valid_until = work.lease.valid_until();
         running.prolong(*valid_until.borrow_and_update());
         running.log.clear();
         let mut told = false;
         let asked = tokio::select! {
+            // After a pause of ours the time limit may be over, too.
+            biased;
             answer = running.ask(&work, self.shape, &mut told) => answer.map_err(Silence::Broken),
             cut = self.program.limits.cut(&work.lease, valid_until, &control) => Err(Silence::Cut(cut)),
         };
@@ -148,15 +136,18 @@ impl Serve {
                     failed.output = running.log.tail().await;
                 }
                 // Half a line is in its pipe: what is asked next would be taken for the rest of it.
-                match told {
-                    true => self.rest(running),
-                    false => self.end(&mut running).await,
+                if told {
+                    self.rest(running);
+                } else {
+                    self.end(&mut running).await;
                 }
                 outcomes
             }
             Err(silence) => {
-                self.end(&mut running).await;
+                let ended = self.end(&mut running).await;
                 let error = match silence {
+                    // Its lease was over, or about to be: that is not the message's fault.
+                    _ if ended == Ending::Expired => return Vec::new(),
                     Silence::Cut(Cut::Stopped) => return Vec::new(),
                     Silence::Cut(Cut::TimeLimit) => "it took longer than its time limit".to_owned(),
                     Silence::Broken(why) => why,
@@ -167,10 +158,33 @@ impl Serve {
         }
     }
 
-    async fn end(&self, running: &mut Running) {
+    /// Ends it, and tells how that was.
+    async fn end(&self, running: &mut Running) -> Ending {
         running.guarded.control().stop(self.program.grace);
         let ended = running.guarded.wait().await;
         debug!(?ended, "the program was ended");
+        ended
+    }
+
+    /// A program that can be asked now. None, if it is to stop before there is one.
+    async fn ready(&self, work: &Work) -> Option<Running> {
+        if !self.program.may_begin(work).await {
+            return None;
+        }
+        let waiting = lock(&self.idle).take(&self.program);
+        if waiting.is_some() {
+            return waiting;
+        }
+        // It may take its time until it is ready, and was told nothing yet.
+        let running = tokio::select! {
+            running = started(work, || self.start(), |_| false) => running?,
+            () = work.lease.stopped() => return None,
+        };
+        if !self.program.may_begin(work).await {
+            self.rest(running);
+            return None;
+        }
+        Some(running)
     }
 
     /// Lets it wait for its next message; that may take longer than any lease.
@@ -347,47 +361,4 @@ impl Task for Serve {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::ffi::OsString;
-    use std::path::Path;
-
-    use menagerie_journal::{Message, MessageId};
-    use tokio::sync::watch;
-
-    use super::*;
-    use crate::runner::Limits;
-    use crate::task::Lease;
-
-    /// Writes down what it is told.
-    fn writes(folder: &Path) -> Program {
-        let text = r#"while read -r line; do echo "$line" >> "$1/told"; echo "$line" | sed 's/,.*/,"ok":true}/'; done"#;
-        let command: Vec<OsString> = vec!["sh".into(), "-c".into(), text.into(), "sh".into(), folder.into()];
-        let (grace, guard) = (Duration::from_millis(300), menagerie_testkit::binary().to_owned());
-        Program { command, guard, grace, lease_grace: grace, limits: Limits::default(), user: None }
-    }
-
-    #[tokio::test]
-    async fn who_has_no_lease_any_more_asks_nothing() {
-        let folder = tempfile::tempdir().unwrap();
-        let serve = Serve::new(writes(folder.path()), Shape::One, Greeting::None);
-        serve.warm_up().await.unwrap();
-        let hour = Duration::from_secs(3_600);
-        let (clock, valid_until) = watch::channel(Instant::now());
-        let (_stop, stopped) = watch::channel(false);
-        let body = bytes::Bytes::from_static(b"hello");
-        let message = Message { id: MessageId::ZERO, meta: bytes::Bytes::new(), body, expires: None };
-        let work = Work {
-            partition: "mail-1".parse().unwrap(),
-            messages: vec![message],
-            attempt: 1,
-            repeats: 0,
-            fence: "1-1".parse().unwrap(),
-            lease: Lease::new(valid_until, stopped),
-        };
-        assert_eq!(serve.run(work.clone()).await, []);
-        clock.send_replace(Instant::now() + hour);
-        assert_eq!(serve.run(work).await, [Outcome::Done]);
-        let told = std::fs::read_to_string(folder.path().join("told")).unwrap();
-        assert_eq!(told.lines().count(), 1, "{told}");
-    }
-}
+mod tests;

@@ -391,3 +391,38 @@ async fn an_abort_ends_the_program_and_the_message_stays() {
     worker.finish().await;
     assert_eq!(log.handled()[0].attempt, 2, "it has run before");
 }
+
+/// A lease that is short for a while, as ZooKeeper or we stand still, is nobody's failure: neither of what runs, nor of
+/// what would begin before ZooKeeper has answered twice.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_pause_that_the_session_survives_costs_no_attempt() {
+    let world = world("pause");
+    let session = world.session().await;
+    world.create(&session, "mail", 1).await;
+    world.put_to(&session, "mail-1", &["one", "slow", "two", "three", "four", "five"]).await;
+    let folder = tempfile::tempdir().unwrap();
+    let text = format!(
+        r#"told() {{ echo told > "$1/told"; exit 0; }}
+           trap 'told "$1"' TERM
+           wait_for_it() {{ echo slow > "$1/slow"; while [ ! -e "$1/told" ]; do sleep 0.1; done; }}
+           {}"#,
+        SERVER.replace(
+            "case \"$line\" in",
+            "case \"$line\" in *'\"body\":\"slow\"'*) wait_for_it \"$1\" ;; esac; case \"$line\" in"
+        ),
+    );
+    let mut program = script(&text, folder.path());
+    program.lease_grace = LONG / 4;
+    let (paused, proxy) = world.troubled(LONG).await;
+    let serve = Serve::new(program, Shape::One, Greeting::None);
+    let worker = world.start(&paused, attempts("w1", "mail", 1), serve);
+    let file = |name: &str| fs::read_to_string(folder.path().join(name)).ok();
+    eventually_async("the program has the message", async || file("slow")).await;
+    proxy.hold_requests();
+    eventually_async("the program is told to end", async || file("told")).await;
+    proxy.heal();
+    world.drained(&session, "mail", 1).await;
+    worker.finish().await;
+    let failed = stories(&world, "mail.failed").await;
+    assert!(failed.is_empty(), "{failed:?}");
+}
