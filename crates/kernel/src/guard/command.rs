@@ -1,7 +1,9 @@
 //! What is to be run.
 
 use std::ffi::{OsStr, OsString};
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::Deadline;
@@ -33,6 +35,8 @@ pub struct Command {
     pub(super) env: Vec<EnvChange>,
     pub(super) directory: Option<PathBuf>,
     pub(super) streams: [Stream; 3],
+    /// What it reads instead of the first of them.
+    pub(super) input: Option<Arc<OwnedFd>>,
     pub(super) deadline: Deadline,
     pub(super) grace: Duration,
     pub(super) takes_terminal: bool,
@@ -49,6 +53,7 @@ impl Command {
             env: Vec::new(),
             directory: None,
             streams: [Stream::Inherit; 3],
+            input: None,
             deadline: Deadline::NEVER,
             grace,
             takes_terminal: false,
@@ -95,6 +100,12 @@ impl Command {
     /// Where its standard input comes from.
     pub fn stdin(mut self, stream: Stream) -> Self {
         self.streams[0] = stream;
+        self
+    }
+
+    /// Its standard input is this file, from where it stands.
+    pub fn stdin_from(mut self, file: impl Into<OwnedFd>) -> Self {
+        self.input = Some(Arc::new(file.into()));
         self
     }
 

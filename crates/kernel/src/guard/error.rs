@@ -26,6 +26,14 @@ pub enum GuardError {
         /// What the operating system said.
         source: io::Error,
     },
+    /// What it is to read cannot be given to it.
+    #[error("cannot give {program} its input")]
+    NoInput {
+        /// As it was given.
+        program: String,
+        /// What the operating system said.
+        source: io::Error,
+    },
     /// Its deadline came first.
     #[error("the deadline for {program} had passed before it was started")]
     TooLate {
@@ -50,7 +58,7 @@ pub enum GuardError {
 
 impl GuardError {
     /// The exit code for a wrapper that passes on how its command ended: a shell's 127 for a program that is not there and
-    /// 126 for one that cannot be executed, 73 for a deadline, 1 for a guard that failed.
+    /// 126 for one that cannot be executed, 73 for a deadline, 1 for a guard or an input that failed.
     pub fn exit_code(&self) -> u8 {
         match self {
             Self::NoProgram { source, .. } => match Errno::from_io_error(source) {
@@ -59,7 +67,7 @@ impl GuardError {
             },
             Self::NoDirectory { .. } => 126,
             Self::TooLate { .. } => 73,
-            Self::NoGuard { .. } | Self::GuardDied { .. } => 1,
+            Self::NoInput { .. } | Self::NoGuard { .. } | Self::GuardDied { .. } => 1,
         }
     }
 }

@@ -81,7 +81,7 @@ pub(super) fn prepare_with(
     }
     set_child_subreaper(Some(getpid())).map_err(|error| no_guard(error.into()))?;
     let marker = unique::hex();
-    let streams = Streams::open(command.streams).map_err(no_guard)?;
+    let streams = Streams::open(command).map_err(no_guard)?;
     let (ours, theirs) = UnixStream::pair().map_err(no_guard)?;
     let (head, body) = start.encode();
     send_head(&ours, &head, streams.theirs.each_ref().map(OwnedFd::as_fd)).map_err(no_guard)?;
@@ -190,12 +190,14 @@ pub(super) struct Streams {
 }
 
 impl Streams {
-    pub(super) fn open([stdin, stdout, stderr]: [Stream; STREAMS]) -> io::Result<Self> {
+    pub(super) fn open(command: &Command) -> io::Result<Self> {
+        let [stdin, stdout, stderr] = command.streams;
         let mut ours = Pipes::default();
-        let stdin = match stdin {
-            Stream::Inherit => io::stdin().as_fd().try_clone_to_owned()?,
-            Stream::Null => File::open("/dev/null")?.into(),
-            Stream::Piped => {
+        let stdin = match (&command.input, stdin) {
+            (Some(input), _) => input.try_clone()?,
+            (None, Stream::Inherit) => io::stdin().as_fd().try_clone_to_owned()?,
+            (None, Stream::Null) => File::open("/dev/null")?.into(),
+            (None, Stream::Piped) => {
                 let (reader, writer) = io::pipe()?;
                 ours.stdin = Some(pipe::Sender::from_owned_fd(writer.into())?);
                 reader.into()

@@ -53,7 +53,7 @@ impl Standing {
             return Err(GuardError::NoProgram { program, source });
         }
         let no_guard = |source| GuardError::NoGuard { program: program.clone(), source };
-        let streams = Streams::open(command.streams).map_err(no_guard)?;
+        let streams = Streams::open(command).map_err(no_guard)?;
         let channel = self.seat.control.channel.clone();
         let (head, body) = start.encode();
         // So few bytes always fit: the guard has read all that it was sent before.

@@ -1,13 +1,15 @@
-//! A process for each message: its body on standard input, and what it exits with is the outcome.
+//! A process for each message: its body is standard input, and what it exits with is the outcome.
 //!
 //! 0 is done, 65 failed for good, anything else failed and is tried again. A guard is started for each message that is
 //! handled at once, and not for each message: it stays, and starts one process after the other.
 
+use std::os::fd::OwnedFd;
 use std::sync::{Mutex, PoisonError};
 
 use menagerie_journal::Message;
 use menagerie_kernel::guard::{GuardError, Guarded, Outcome as Ending, Standing, Stream};
-use tokio::io::AsyncWriteExt as _;
+use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
+use rustix::io::{Errno, pwrite};
 
 use super::limits::{Cut, deadline};
 use super::output::{To, pass_on};
@@ -39,16 +41,9 @@ impl Exec {
         let too_late = |error: &GuardError| matches!(error, GuardError::TooLate { .. });
         let Some(mut guarded) = started(work, start, too_late).await else { return Outcome::Stopped };
         self.program.limits.apply(guarded.command());
-        let (stdin, stdout, stderr) = (guarded.stdin.take(), guarded.stdout.take(), guarded.stderr.take());
-        let feed = async {
-            if let Some(mut stdin) = stdin {
-                // A program need not read all of it, or any.
-                let _ = stdin.write_all(&message.body).await;
-            }
-        };
-        let (ended, (), printed, mut complained) = tokio::join!(
+        let (stdout, stderr) = (guarded.stdout.take(), guarded.stderr.take());
+        let (ended, printed, mut complained) = tokio::join!(
             self.watch(work, &mut guarded),
-            feed,
             pass_on(stdout, To::Stdout),
             pass_on(stderr, To::Stderr),
         );
@@ -74,6 +69,8 @@ impl Exec {
     }
 
     async fn start(&self, work: &Work, message: &Message, attempt: u32) -> Result<Guarded, GuardError> {
+        let no_input =
+            |errno: Errno| GuardError::NoInput { program: self.program.name(), source: errno.into() };
         let command = self
             .program
             .command()
@@ -82,7 +79,7 @@ impl Exec {
             .env("MENAGERIE_MESSAGE_ID", message.id.to_string())
             .env("MENAGERIE_ATTEMPT", attempt.to_string())
             .env("MENAGERIE_FENCE", work.fence.to_string())
-            .stdin(Stream::Piped)
+            .stdin_from(input(&message.body).map_err(no_input)?)
             .stdout(Stream::Piped)
             .stderr(Stream::Piped)
             .deadline(deadline(*work.lease.valid_until().borrow()));
@@ -115,6 +112,18 @@ impl Exec {
         control.stop(self.program.grace);
         (guarded.wait().await, Some(cut))
     }
+}
+
+/// A body, to be read. All of it is there before anybody reads: of a pipe, a program whose worker is killed would see the end
+/// a moment before it is killed itself, and take what it has for all.
+fn input(body: &[u8]) -> rustix::io::Result<OwnedFd> {
+    let file = memfd_create("message", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
+    let mut written = 0;
+    while written < body.len() {
+        written += pwrite(&file, &body[written..], written as u64)?;
+    }
+    fcntl_add_seals(&file, SealFlags::WRITE | SealFlags::GROW | SealFlags::SHRINK | SealFlags::SEAL)?;
+    Ok(file)
 }
 
 fn failed(error: &str, output: Vec<u8>, retry: bool) -> Outcome {

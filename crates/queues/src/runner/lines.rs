@@ -117,3 +117,41 @@ fn shorten(text: &str) -> String {
         None => text.to_owned(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Instant;
+
+    use menagerie_journal::{MessageId, Ticks};
+    use tokio::sync::watch;
+
+    use super::*;
+    use crate::task::Lease;
+
+    fn work(bodies: &[&'static [u8]]) -> Work {
+        let message = |(number, body): (u64, &&'static [u8])| Message {
+            id: MessageId(Ticks(number)),
+            meta: bytes::Bytes::new(),
+            body: bytes::Bytes::from_static(body),
+            expires: None,
+        };
+        Work {
+            partition: "mail-1".parse().unwrap(),
+            messages: (1..).zip(bodies).map(message).collect(),
+            attempt: 1,
+            repeats: 0,
+            fence: "1-1".parse().unwrap(),
+            lease: Lease::new(watch::channel(Instant::now()).1, watch::channel(false).1),
+        }
+    }
+
+    #[test]
+    fn half_a_question_is_no_json() {
+        for shape in [Shape::One, Shape::List] {
+            let line = question(&work(&[b"{}", b"1"]), shape);
+            let whole = line.len() - 1;
+            let reads = |end: usize| serde_json::from_slice::<serde_json::Value>(&line[..end]).is_ok();
+            assert_eq!((0..=whole).filter(|end| reads(*end)).collect::<Vec<_>>(), [whole]);
+        }
+    }
+}

@@ -145,6 +145,28 @@ async fn a_program_need_not_read_and_may_be_missing() {
     assert!(world.messages("missing.failed", 1).await.is_empty());
 }
 
+/// Who reads a pipe takes its end for the end of the message, also when it ends because the worker was killed.
+#[tokio::test]
+async fn all_of_a_body_is_there_before_its_program_begins_and_stays_as_it_is() {
+    let world = world("whole");
+    let session = world.session().await;
+    world.create(&session, "mail", 1).await;
+    for body in [vec![b'x'; 5 << 20], Vec::new()] {
+        let message = menagerie_journal::NewMessage::new(body);
+        let mut putter = world.putter(&session, "mail").await;
+        putter.put(vec![(menagerie_queues::admin::Place::Any, message)]).await.unwrap();
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let text = r#"size=$(stat -Lc %s /dev/stdin)
+                  { printf y >&0; } 2>/dev/null && exit 65
+                  { printf y > /dev/stdin; } 2>/dev/null && exit 65
+                  echo "$size $(wc -c)" >> "$1/sizes""#;
+    let worker = world.start(&session, attempts("w1", "mail", 1), Exec::new(script(text, folder.path())));
+    world.drained(&session, "mail", 1).await;
+    worker.finish().await;
+    assert_eq!(fs::read_to_string(folder.path().join("sizes")).unwrap(), "5242880 5242880\n0 0\n");
+}
+
 #[tokio::test]
 async fn a_program_that_dies_while_it_is_idle_costs_no_attempt() {
     let world = world("idle-death");
