@@ -6,6 +6,7 @@ output; both are out of the function's reach: it reads nothing, and whatever it 
 """
 import base64
 import importlib
+import inspect
 import json
 import os
 import signal
@@ -54,7 +55,33 @@ def load(name):
     found = importlib.import_module(module)
     for part in function.split("."):
         found = getattr(found, part)
+    if not callable(found):
+        raise TypeError("%s is no function" % name)
+    # Of an object, what is called is its method.
+    for called in (found, getattr(found, "__call__", None)):
+        if any(is_later(called) for is_later in LATER_FUNCTIONS):
+            raise TypeError("%s is no plain function but %s" % (name, LATER))
     return found
+
+
+# To call these runs nothing of them.
+LATER = "a coroutine or a generator: call it in a function, by asyncio.run() or in a loop"
+LATER_FUNCTIONS = (inspect.iscoroutinefunction, inspect.isgeneratorfunction, inspect.isasyncgenfunction)
+LATER_VALUES = (inspect.isawaitable, inspect.isgenerator, inspect.isasyncgen)
+
+
+class NotRun(TypeError):
+    """What was returned would have to be run, and nobody does."""
+
+    retry = False
+
+
+def call(function, *arguments):
+    """What the function returns, which has to be the end of its work."""
+    returned = function(*arguments)
+    if any(is_later(returned) for is_later in LATER_VALUES):
+        raise NotRun("it returned %s" % LATER)
+    return returned
 
 
 def say(channel, what):
@@ -91,11 +118,11 @@ def handle(function, after_fork, context, messages, batch):
     """In the child."""
     try:
         if after_fork is not None:
-            after_fork(context)
+            call(after_fork, context)
         if not batch:
-            function(messages[0], context)
+            call(function, messages[0], context)
             return [outcome(messages[0])]
-        answers = function(messages, context)
+        answers = call(function, messages, context)
         if answers is None:
             return [outcome(message) for message in messages]
         # For each message: nothing or True if it is done, else False or what is wrong.

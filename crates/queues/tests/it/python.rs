@@ -58,6 +58,22 @@ def handle_all(messages, context):
 def hook(context):
     note(context, "forked")
 
+async def later(message, context):
+    note(context, "never")
+
+def one_by_one(message, context):
+    yield note(context, "never")
+
+class Later:
+    async def __call__(self, message, context):
+        note(context, "never")
+
+later_object = Later()
+no_function = 3
+
+def returns_later(message, context):
+    return later(message, context) if message.text == "awaited" else one_by_one(message, context)
+
 def with_threads():
     threading.Thread(target=time.sleep, args=(1000,), daemon=True, name="of the task").start()
 "#;
@@ -119,6 +135,35 @@ async fn a_function_is_called_in_a_fork_for_each_message_with_what_was_made_at_t
     );
 }
 
+/// What is kept of messages that a function cannot handle, in three attempts.
+async fn failures(name: &str, function: &str, bodies: &[&str]) -> Vec<Story> {
+    binary();
+    let world = World::new(name);
+    let session = world.session().await;
+    world.create(&session, "mail", 1).await;
+    world.put_to(&session, "mail-1", bodies).await;
+    let folder = tempfile::tempdir().unwrap();
+    let task = task(folder.path(), function, "startup", None, Shape::One);
+    let mut options = options("w1", &["mail"]);
+    options.failure.attempts = 3.try_into().unwrap();
+    let worker = world.start(&session, options, task);
+    world.drained(&session, "mail", 1).await;
+    worker.finish().await;
+    assert!(!folder.path().join("log").exists(), "nothing was done");
+    let failed = world.messages("mail.failed", 1).await;
+    failed.iter().map(|message| serde_json::from_slice(&message.meta).unwrap()).collect()
+}
+
+#[tokio::test]
+async fn what_returns_before_its_work_is_done_has_failed_for_good() {
+    let failed = failures("python-later", "returns_later", &["awaited", "generated"]).await;
+    assert_eq!(failed.len(), 2, "{failed:?}");
+    for story in failed {
+        assert!(story.error.starts_with("NotRun: it returned a coroutine or a generator"), "{story:?}");
+        assert_eq!(story.attempts, 1, "{story:?}");
+    }
+}
+
 #[tokio::test]
 async fn a_fork_reads_no_messages_and_leaves_no_processes() {
     binary();
@@ -164,6 +209,11 @@ async fn what_cannot_work_is_refused_with_the_reason() {
         ("handle", "with_threads", "threads run before the fork: of the task"),
         ("missing", "startup", "AttributeError"),
         ("handle", "missing", "AttributeError"),
+        ("later", "startup", "tasks_of_a_test:later is no plain function but a coroutine or a generator"),
+        ("one_by_one", "startup", "is no plain function but"),
+        ("later_object", "startup", "is no plain function but"),
+        ("no_function", "startup", "is no function"),
+        ("handle", "later", "is no plain function but"),
     ] {
         let refused = task(folder.path(), function, startup, None, Shape::One).warm_up().await.unwrap_err();
         assert!(refused.to_string().contains(why), "{refused}");
