@@ -1,9 +1,12 @@
 //! What the worker says to a program that it feeds, and what it is answered: a line of JSON each.
 
+use std::fmt;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use menagerie_journal::Message;
-use serde::{Deserialize, Serialize};
+use serde::de::Visitor;
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::task::{Failed, Outcome, Work};
 
@@ -28,9 +31,31 @@ struct Answer {
     id: String,
     ok: bool,
     #[serde(default)]
-    error: Option<String>,
+    error: Option<Text>,
     #[serde(default)]
     retry: Option<bool>,
+}
+
+/// What somebody says. Half a character (`\udce9` without its other half), which languages write whose text is UTF-16 or may
+/// hold bytes that are none, is no reason to refuse all of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Text(String);
+
+impl<'de> Deserialize<'de> for Text {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        struct Lossy;
+        impl Visitor<'_> for Lossy {
+            type Value = Text;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("text")
+            }
+            fn visit_bytes<E>(self, bytes: &[u8]) -> Result<Text, E> {
+                Ok(Text(String::from_utf8_lossy(bytes).into_owned()))
+            }
+        }
+        // As bytes, text is not looked into.
+        from.deserialize_bytes(Lossy)
+    }
 }
 
 /// Whether a program is given one message at a time, or lists of them.
@@ -84,7 +109,8 @@ pub fn answer(line: &str, work: &Work, shape: Shape) -> Result<Vec<Outcome>, Str
         Ok(match answer {
             Answer { ok: true, .. } => Outcome::Done,
             Answer { error, retry, .. } => Outcome::Failed(Failed {
-                error: error.unwrap_or_else(|| "it said no more than that it failed".to_owned()),
+                error: error
+                    .map_or_else(|| "it said no more than that it failed".to_owned(), |Text(error)| error),
                 output: Vec::new(),
                 retry: retry.unwrap_or(true),
             }),
@@ -98,14 +124,16 @@ pub fn answer(line: &str, work: &Work, shape: Shape) -> Result<Vec<Outcome>, Str
 struct Greeting {
     ready: bool,
     #[serde(default)]
-    error: Option<String>,
+    error: Option<Text>,
 }
 
 /// Whether it can be asked; an error says why not.
 pub fn greeting(line: &str) -> Result<(), String> {
     match serde_json::from_str(line) {
         Ok(Greeting { ready: true, .. }) => Ok(()),
-        Ok(Greeting { error, .. }) => Err(error.unwrap_or_else(|| "it does not say why".to_owned())),
+        Ok(Greeting { error, .. }) => {
+            Err(error.map_or_else(|| "it does not say why".to_owned(), |Text(why)| why))
+        }
         Err(_) => Err(format!("it greeted with {}", shorten(line))),
     }
 }
@@ -143,6 +171,24 @@ mod tests {
             fence: "1-1".parse().unwrap(),
             lease: Lease::new(watch::channel(Instant::now()).1, watch::channel(false).1),
         }
+    }
+
+    fn error(line: &str) -> String {
+        match answer(line, &work(&[b""]), Shape::One).unwrap().remove(0) {
+            Outcome::Failed(failed) => failed.error,
+            Outcome::Done | Outcome::Stopped => panic!("{line} is a failure"),
+        }
+    }
+
+    #[test]
+    fn half_a_character_does_not_spoil_an_answer() {
+        let line = |more: &str| format!(r#"{{"id":"{}","ok":false{more}}}"#, work(&[b""]).messages[0].id);
+        let half = error(&line(r#","error":"caf\udce9!\ud83d","more":"\udce9""#));
+        assert!(half.starts_with("caf\u{fffd}") && half.contains('!'), "{half}");
+        assert_eq!(error(&line(r#","error":"caf\u00e9 \ud83d\ude00 \n""#)), "café \u{1f600} \n");
+        assert_eq!(error(&line(r#","error":null"#)), "it said no more than that it failed");
+        assert!(answer(&line(r#","error":3"#), &work(&[b""]), Shape::One).is_err());
+        assert_eq!(greeting(r#"{"ready":false,"error":"a\udce9"}"#).unwrap_err().chars().next(), Some('a'));
     }
 
     #[test]

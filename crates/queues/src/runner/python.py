@@ -84,8 +84,13 @@ def call(function, *arguments):
     return returned
 
 
+def encode(what):
+    """As JSON. Half a character, which a file name that is no text has in Python, is written as a question mark."""
+    return json.dumps(what, ensure_ascii=False).encode("utf-8", "replace")
+
+
 def say(channel, what):
-    channel.write(json.dumps(what).encode() + b"\n")
+    channel.write(encode(what) + b"\n")
     channel.flush()
 
 
@@ -178,7 +183,7 @@ def be_child(protocol, answer, work):
         lead(0)
         for ours in protocol:
             os.close(ours.fileno())
-        answer.write(json.dumps(work()).encode())
+        answer.write(encode(work()))
         answer.flush()
         status = 0
     finally:

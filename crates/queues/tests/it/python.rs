@@ -23,6 +23,27 @@ def note(context, text):
     with open(context["folder"] + "/log", "a") as log:
         log.write(text + "\n")
 
+class Halt(BaseException):
+    retry = False
+
+class Silent(Exception):
+    def __str__(self):
+        raise ValueError("it cannot even say so")
+
+def odd(message, context):
+    raise {
+        "half a character": Hopeless(os.fsdecode(b"caf\xe9")),
+        "interrupted": KeyboardInterrupt(),
+        "halted": Halt("at once"),
+        "silent": Silent(),
+    }[message.text]
+
+def odd_startup():
+    raise ValueError(os.fsdecode(b"caf\xe9"))
+
+def ends_at_startup():
+    sys.exit("no database")
+
 class Hopeless(Exception):
     retry = False
 
@@ -165,6 +186,12 @@ async fn what_returns_before_its_work_is_done_has_failed_for_good() {
 }
 
 #[tokio::test]
+async fn half_a_character_does_not_spoil_an_answer() {
+    let failed = failures("python-half", "odd", &["half a character"]).await;
+    assert_eq!((failed[0].error.as_str(), failed[0].attempts), ("Hopeless: caf?", 1));
+}
+
+#[tokio::test]
 async fn a_fork_reads_no_messages_and_leaves_no_processes() {
     binary();
     let world = World::new("python-children");
@@ -213,6 +240,7 @@ async fn what_cannot_work_is_refused_with_the_reason() {
         ("one_by_one", "startup", "is no plain function but"),
         ("later_object", "startup", "is no plain function but"),
         ("no_function", "startup", "is no function"),
+        ("handle", "odd_startup", "ValueError: caf?"),
         ("handle", "later", "is no plain function but"),
     ] {
         let refused = task(folder.path(), function, startup, None, Shape::One).warm_up().await.unwrap_err();
