@@ -115,8 +115,17 @@ def outcome(message, error=None, retry=True):
 
 
 def complain(error):
+    """What went wrong, and whether another attempt may succeed."""
     traceback.print_exc()
-    return "%s: %s" % (type(error).__name__, error), getattr(error, "retry", True)
+    retry = getattr(error, "retry", None)
+    return describe(error), retry is None or bool(retry)
+
+
+def describe(error):
+    try:
+        return ": ".join(filter(None, (type(error).__name__, str(error))))
+    except Exception:
+        return type(error).__name__
 
 
 def handle(function, after_fork, context, messages, batch):
@@ -138,7 +147,8 @@ def handle(function, after_fork, context, messages, batch):
         if len(told) != len(messages):
             raise ValueError("%d answers for %d messages" % (len(told), len(messages)))
         return told
-    except (Exception, SystemExit) as error:
+    # Whatever it is: nobody else would say what it was.
+    except BaseException as error:
         if isinstance(error, SystemExit) and error.code in (None, 0):
             return [outcome(message) for message in messages]
         why, retry = complain(error)
@@ -216,9 +226,9 @@ def main(name, on_startup, after_fork, shape):
         function = load(name)
         hook = load(after_fork) if after_fork else None
         context = load(on_startup)() if on_startup else None
-    except Exception as error:
+    except BaseException as error:
         traceback.print_exc()
-        say(channel, {"ready": False, "error": "%s: %s" % (type(error).__name__, error)})
+        say(channel, {"ready": False, "error": describe(error)})
         return 1
     unsafe = threads()
     if unsafe:

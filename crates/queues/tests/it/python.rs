@@ -192,6 +192,14 @@ async fn half_a_character_does_not_spoil_an_answer() {
 }
 
 #[tokio::test]
+async fn whatever_is_raised_is_the_error_with_its_traceback() {
+    let failed = failures("python-raised", "odd", &["interrupted", "halted", "silent"]).await;
+    let told: Vec<_> = failed.iter().map(|story| (story.error.as_str(), story.attempts)).collect();
+    assert_eq!(told, [("KeyboardInterrupt", 3), ("Halt: at once", 1), ("Silent", 3)]);
+    assert!(failed.iter().all(|story| story.output.contains("Traceback")), "{failed:?}");
+}
+
+#[tokio::test]
 async fn a_fork_reads_no_messages_and_leaves_no_processes() {
     binary();
     let world = World::new("python-children");
@@ -241,6 +249,7 @@ async fn what_cannot_work_is_refused_with_the_reason() {
         ("later_object", "startup", "is no plain function but"),
         ("no_function", "startup", "is no function"),
         ("handle", "odd_startup", "ValueError: caf?"),
+        ("handle", "ends_at_startup", "SystemExit: no database"),
         ("handle", "later", "is no plain function but"),
     ] {
         let refused = task(folder.path(), function, startup, None, Shape::One).warm_up().await.unwrap_err();
