@@ -29,10 +29,14 @@ fn unknown_queue_is_an_error_with_a_tip() {
     fleet.user.fails(&["queue", "put", "mail", "x", "--whole"], 2, &["--whole", "cannot be used with"]);
     fleet.user.fails(&["queue", "put", "mail", "x", "--dedup", ""], 2, &["1 to 251 bytes"]);
     fleet.user.fails(&["worker", "mail", "spam", "mail", "--", "true"], 2, &["queue mail is named twice"]);
-    fleet.user.fails(&["worker", "mail"], 2, &["nothing is said about what to do", "--python"]);
+    let nothing_to_do = &["nothing is said about what to do", "--python"];
+    fleet.user.fails(&["worker", "mail", "--grace", "500ms"], 2, nothing_to_do);
+    fleet.user.fails(&["worker", "mail", "--python", "tasks"], 2, &["MODULE:FUNCTION"]);
+    let startup = ["worker", "mail", "--python", "tasks:handle", "--on-startup", "exit 3"];
+    fleet.user.fails(&startup, 2, &["--on-startup", "MODULE:FUNCTION"]);
     fleet.user.fails(&["worker", "mail", "--batch", "2", "--", "true"], 2, &["--serve"]);
     for flag in ["--after-fork", "--interpreter"] {
-        fleet.user.fails(&["worker", "mail", flag, "x", "--", "true"], 2, &[flag, "without --python"]);
+        fleet.user.fails(&["worker", "mail", flag, "x:y", "--", "true"], 2, &[flag, "without --python"]);
     }
     fleet.user.fails(&["worker", "mail", "--", "no-such-program"], 127, &["cannot run no-such-program"]);
     fleet.user.fails(&["worker", "mail", "--", "/"], 126, &["cannot run /", "can be executed"]);

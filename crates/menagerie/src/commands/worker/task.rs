@@ -24,7 +24,7 @@ pub struct TaskArgs {
     #[arg(long, conflicts_with = "python")]
     serve: bool,
     /// Call this Python function: `f(message, context)`.
-    #[arg(long, value_name = "MODULE:FUNCTION", conflicts_with = "command")]
+    #[arg(long, value_name = "MODULE:FUNCTION", value_parser = function, conflicts_with = "command")]
     python: Option<String>,
     /// Python, if not the one in the PATH [default: python3].
     #[arg(long, value_name = "PROGRAM")]
@@ -34,7 +34,7 @@ pub struct TaskArgs {
     #[arg(long, value_name = "CMD|MODULE:FUNCTION")]
     on_startup: Option<OsString>,
     /// Call this Python function with the context in each fork, before the message is handled.
-    #[arg(long, value_name = "MODULE:FUNCTION")]
+    #[arg(long, value_name = "MODULE:FUNCTION", value_parser = function)]
     after_fork: Option<String>,
     /// A message may take so long: SIGTERM then, SIGKILL after --grace, and it has failed.
     #[arg(long, value_name = "DURATION", value_parser = limit)]
@@ -47,7 +47,7 @@ pub struct TaskArgs {
     user: Option<String>,
     /// Between SIGTERM and SIGKILL, whenever a task has to end; at most a quarter of the session time-out when the
     /// partition is lost.
-    #[arg(long, value_name = "DURATION", value_parser = durations::parse, default_value = "10s")]
+    #[arg(long, value_name = "DURATION", value_parser = durations::parse_fine, default_value = "10s")]
     grace: Duration,
     /// The command and its arguments, behind `--`.
     #[arg(last = true, value_name = "COMMAND")]
@@ -58,6 +58,14 @@ fn limit(text: &str) -> Result<Duration, String> {
     match durations::parse_fine(text)? {
         Duration::ZERO => Err("no message can be handled in no time".to_owned()),
         limit => Ok(limit),
+    }
+}
+
+/// What `--python` and its like take.
+fn function(text: &str) -> Result<String, String> {
+    match text.split_once(':') {
+        Some((module, function)) if !module.is_empty() && !function.is_empty() => Ok(text.to_owned()),
+        _ => Err(format!("{text:?} names no function: write MODULE:FUNCTION, as in tasks:handle")),
     }
 }
 
@@ -93,6 +101,12 @@ impl TaskArgs {
                     help: format!("leave out {flag}, or name a function with --python MODULE:FUNCTION"),
                 });
             }
+        }
+        if let Some(startup) = self.on_startup.as_ref().filter(|_| self.python.is_some()) {
+            function(&startup.to_string_lossy()).map_err(|what| CliError::Usage {
+                what: format!("--on-startup: {what}"),
+                help: "with --python it is a function, too, and what it returns is the context".to_owned(),
+            })?;
         }
         if options.batch > 1 && self.python.is_none() && !self.serve {
             return Err(CliError::Usage {
@@ -159,6 +173,16 @@ fn not_ready(name: &str, error: ServeError) -> CliError {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn functions_are_named_with_their_module() {
+        for text in ["tasks:handle", "a.b:C.d"] {
+            assert_eq!(function(text).as_deref(), Ok(text));
+        }
+        for text in ["", "tasks", "tasks:", ":handle"] {
+            assert!(function(text).is_err_and(|why| why.contains("MODULE:FUNCTION")), "{text}");
+        }
+    }
 
     #[test]
     fn sizes_have_units() {
