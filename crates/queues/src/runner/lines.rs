@@ -1,5 +1,6 @@
 //! What the worker says to a program that it feeds, and what it is answered: a line of JSON each.
 
+use std::collections::HashMap;
 use std::fmt;
 
 use base64::Engine as _;
@@ -93,7 +94,7 @@ pub fn question(work: &Work, shape: Shape) -> Vec<u8> {
 
 /// What an answer means for these messages; an error says what is wrong with it.
 pub fn answer(line: &str, work: &Work, shape: Shape) -> Result<Vec<Outcome>, String> {
-    let answers: Vec<Answer> = match shape {
+    let mut answers: Vec<Answer> = match shape {
         Shape::One => serde_json::from_str(line).map(|answer| vec![answer]),
         Shape::List => serde_json::from_str(line),
     }
@@ -101,9 +102,12 @@ pub fn answer(line: &str, work: &Work, shape: Shape) -> Result<Vec<Outcome>, Str
     if answers.len() != work.messages.len() {
         return Err(format!("it gave {} answers to {} messages", answers.len(), work.messages.len()));
     }
-    let outcome = |(answer, message): (Answer, &Message)| {
-        let id = message.id.to_string();
-        if answer.id != id {
+    // They may come in any order; what was not asked about comes first then.
+    let ids: Vec<String> = work.messages.iter().map(|message| message.id.to_string()).collect();
+    let places: HashMap<&str, usize> = ids.iter().map(String::as_str).zip(0..).collect();
+    answers.sort_by_key(|answer| places.get(answer.id.as_str()));
+    let outcome = |(answer, id): (Answer, &String)| {
+        if answer.id != *id {
             return Err(format!("it answered {} when it was asked {id}", shorten(&answer.id)));
         }
         Ok(match answer {
@@ -116,7 +120,7 @@ pub fn answer(line: &str, work: &Work, shape: Shape) -> Result<Vec<Outcome>, Str
             }),
         })
     };
-    answers.into_iter().zip(&work.messages).map(outcome).collect()
+    answers.into_iter().zip(&ids).map(outcome).collect()
 }
 
 /// What a program says first, if it says so.
@@ -177,6 +181,25 @@ mod tests {
         match answer(line, &work(&[b""]), Shape::One).unwrap().remove(0) {
             Outcome::Failed(failed) => failed.error,
             Outcome::Done | Outcome::Stopped => panic!("{line} is a failure"),
+        }
+    }
+
+    #[test]
+    fn answers_may_come_in_any_order_but_one_for_each() {
+        let work = work(&[b"a", b"b", b"c"]);
+        let ids: Vec<String> = work.messages.iter().map(|message| message.id.to_string()).collect();
+        let told = |places: [usize; 3]| {
+            let one = |place: usize| {
+                let id = ids.get(place).map_or("another", String::as_str);
+                format!(r#"{{"id":"{id}","ok":{}}}"#, place != 1)
+            };
+            answer(&format!("[{}]", places.map(one).join(",")), &work, Shape::List)
+        };
+        let [first, second, third] = told([2, 0, 1]).unwrap().try_into().unwrap();
+        assert_eq!((first, third), (Outcome::Done, Outcome::Done));
+        assert!(matches!(second, Outcome::Failed(_)));
+        for wrong in [[0, 0, 1], [0, 1, 1], [2, 2, 2], [0, 1, 3]] {
+            assert!(told(wrong).is_err_and(|why| why.contains("when it was asked")), "{wrong:?}");
         }
     }
 
