@@ -123,6 +123,9 @@ pub fn queues_help(error: &QueueError) -> String {
                 "`menagerie queue show {queue}` shows it; keys would go elsewhere if their number changed"
             )
         }
+        QueueError::Narrow { queue, wide, .. } => format!(
+            "create it with --partitions {wide}; if nobody wants these messages, `menagerie queue delete {queue} --force` afterwards"
+        ),
         QueueError::Reserved { .. } => "choose a name that does not end in .failed".to_owned(),
         QueueError::NoWorker { .. } => "`menagerie queue workers` shows those that there are".to_owned(),
         QueueError::NoPartition { .. } => "partitions count from 1".to_owned(),

@@ -27,6 +27,20 @@ pub enum QueueError {
         /// How many it has.
         partitions: u16,
     },
+    /// The journal has more partitions of it than it is to have: what waits in the others would never be handled.
+    #[error(
+        "journal {journal:?} has messages of queue {queue} in {wide} partitions, and {partitions} would hide some"
+    )]
+    Narrow {
+        /// Which one.
+        queue: QueueName,
+        /// Where they are.
+        journal: String,
+        /// How many were asked for.
+        partitions: u16,
+        /// How many the journal has.
+        wide: u32,
+    },
     /// The name is that of a queue's failed messages.
     #[error("{queue} cannot be the name of a queue: the messages of {} that failed are there", of(queue))]
     Reserved {
@@ -105,6 +119,7 @@ impl QueueError {
         match self {
             Self::NoQueue { .. }
             | Self::Exists { .. }
+            | Self::Narrow { .. }
             | Self::Reserved { .. }
             | Self::NoWorker { .. }
             | Self::NoPartition { .. }
