@@ -145,6 +145,19 @@ fn lines_and_objects_are_put_as_they_say() {
     assert!(done.stderr.contains("line 2 of - is no message"), "{}", done.stderr);
     assert!(done.stderr.contains("1 message put into queue mail before this"), "{}", done.stderr);
     assert_eq!(fleet.lag("mail"), 4);
+    // So it is with one that would be a message if it could be put.
+    for (refused, why) in
+        [(r#"{"body":"x","partition":99}"#.to_owned(), "mail-99 does not exist"), (large(), "maximum")]
+    {
+        let before = fleet.lag("mail");
+        let lines = format!("{{\"body\":1}}\n\n{{\"body\":2}}\n{refused}\n{{\"body\":3}}\n");
+        let done = user.run_with(&["queue", "put", "mail", "--file", "-", "--jsonl"], lines.as_bytes());
+        assert_ne!(done.code, Some(0));
+        assert!(done.stderr.contains("cannot put line 4 of - into queue mail"), "{}", done.stderr);
+        assert!(done.stderr.contains(why), "{}", done.stderr);
+        assert!(done.stderr.contains("2 messages put into queue mail before this"), "{}", done.stderr);
+        assert_eq!(fleet.lag("mail"), before + 2);
+    }
     // Those that are put at once have one id, if they are in different partitions.
     let both = b"{\"body\":\"one\",\"partition\":1}\n{\"body\":\"two\",\"partition\":2}\n";
     let done = user.run_with(&["queue", "put", "mail", "--file", "-", "--jsonl", "-o", "json"], both);
@@ -154,6 +167,23 @@ fn lines_and_objects_are_put_as_they_say() {
     user.fails(&["queue", "get", "mail", id], 1, &["mail-1, mail-2", "--partition"]);
     assert_eq!(user.ok(&["queue", "get", "mail", id, "-p", "2"]), "two");
     assert_eq!(user.ok(&["queue", "get", "mail", id, "-o", "json"]).lines().count(), 2);
+}
+
+/// A line with a message that is longer than a journal takes.
+fn large() -> String {
+    format!(r#"{{"body":"{}"}}"#, "x".repeat((16 << 20) + 1))
+}
+
+#[test]
+fn a_duplicate_is_shown_where_the_first_one_is() {
+    let fleet = Fleet::with_queue("duplicate", "mail", 4);
+    let put = |body: &str| fleet.user.json(&["queue", "put", "mail", body, "--dedup", "once"]);
+    let first = put("one");
+    for body in ["one", "one", "another", "one", "one"] {
+        let again = put(body);
+        assert_eq!(again["duplicate"], true);
+        assert_eq!((&again["id"], &again["partition"]), (&first["id"], &first["partition"]));
+    }
 }
 
 #[test]
