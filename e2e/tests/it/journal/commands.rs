@@ -46,6 +46,13 @@ fn a_journal_is_listed_read_backed_up_verified_and_restored() {
     assert!(tail.ends_with("message 4\n"));
     assert!(text(&menagerie(&["journal", "stat", "mail", "--data", data])).contains("CONSUMER"));
     assert!(text(&menagerie(&["journal", "stat", "--data", data])).contains("MESSAGES"));
+    // What one command shows another one takes, and no number is beyond what programs read exactly.
+    let stat = text(&menagerie(&["journal", "stat", "mail", "--data", data, "-o", "json"]));
+    let stat: serde_json::Value = serde_json::from_str(&stat).expect("it is JSON");
+    let newest = text(&menagerie(&["journal", "tail", "mail", "-n", "1", "--data", data, "-o", "json"]));
+    let newest: serde_json::Value = serde_json::from_str(&newest).expect("it is JSON");
+    assert_eq!(stat[0]["last"], newest["id"], "{stat}");
+    assert_eq!((&stat[0]["messages"], &stat[1]["last"]), (&5.into(), &serde_json::Value::Null), "{stat}");
     let missing = menagerie(&["journal", "cat", "nothing", "--data", data]);
     assert!(String::from_utf8_lossy(&missing.stderr).contains("there is no topic nothing"));
     let busy = menagerie(&["journal", "verify", "--data", data]);
