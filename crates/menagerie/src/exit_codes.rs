@@ -45,6 +45,7 @@ pub fn queues_code(error: &QueueError) -> u8 {
         E::Call(error) => call_code(error),
         E::Exists { .. }
         | E::Narrow { .. }
+        | E::Ahead { .. }
         | E::NoJournal { .. }
         | E::Transaction(_)
         | E::Lock(_)

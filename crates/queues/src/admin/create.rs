@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use menagerie_journal::{Created as TopicCreated, Journal, TopicConfig};
+use menagerie_journal::{Created as TopicCreated, Journal, Ticks, TopicConfig};
 use menagerie_kernel::session::IfLate;
 use menagerie_kernel::{CallError, Session, Term, retry};
 use menagerie_znodes::queues::{
@@ -13,6 +13,7 @@ use menagerie_znodes::{Kind, Payload as _};
 use super::named;
 use crate::coordination::catalogue;
 use crate::coordination::claim::topic;
+use crate::coordination::cursor::{CursorAt, ahead};
 use crate::error::QueueError;
 use crate::journals::Journals;
 
@@ -82,10 +83,32 @@ pub async fn create_as(
         let (queue, journal) = (queue.clone(), journal.to_owned());
         return Err(QueueError::Narrow { queue, journal, partitions, wide });
     }
+    if before.is_none() {
+        require_past(&term, &*store, queue, partitions).await?;
+    }
     create_failed_topic(&*store, queue).await?;
     let created = write_settings(&term, queue, settings).await?;
     create_cursors(&term, queue, partitions).await?;
     Ok(created)
+}
+
+/// Cursors that are there already, of qdo, say, must not lie in the future.
+async fn require_past(
+    term: &Term,
+    store: &dyn Journal,
+    queue: &QueueName,
+    partitions: u16,
+) -> Result<(), QueueError> {
+    let stats = store.stats(&topic(queue)?).await?;
+    for number in 1..=partitions {
+        let partition = queue.partition(number);
+        let Some(cursor) = CursorAt::read(term, &partition).await? else { continue };
+        let last = stats.iter().find(|stats| stats.partition == u32::from(number)).map(|stats| stats.last);
+        if let Some(ahead) = ahead(cursor.position(), last.unwrap_or_default(), Ticks::now()) {
+            return Err(QueueError::Ahead { partition, ahead });
+        }
+    }
+    Ok(())
 }
 
 /// Each partition can be handled from now on.
