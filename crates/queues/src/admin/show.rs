@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use menagerie_journal::{MessageId, Read, Ticks};
+use menagerie_journal::{JournalError, MessageId, Read, Ticks};
 use menagerie_kernel::{CallError, Session, Term};
 use menagerie_znodes::queues::{self, Keep, PartitionName, Pause, QueueName, Worker};
 use menagerie_znodes::quote::unquote;
@@ -12,6 +12,7 @@ use menagerie_znodes::{Name, Payload as _};
 use serde::Serialize;
 
 use super::{named, readable};
+use crate::coordination::catalogue;
 use crate::coordination::claim::{behind, partition_id, topic};
 use crate::coordination::cursor::{CursorAt, ahead};
 use crate::error::QueueError;
@@ -135,14 +136,33 @@ pub async fn list(session: &Session) -> Result<BTreeSet<QueueName>, QueueError> 
     Ok(names.iter().filter_map(|name| unquote(name)?.parse().ok()).collect())
 }
 
-/// All queues, by name, with how each of them is or why that is not known. They are looked at all at once: a journal that does
-/// not answer is waited for once, not once for each of its queues.
+/// All queues, by name, with how each of them is or why that is not known. A journal that does not answer is waited for once,
+/// not once for each of its queues.
 pub async fn all(
     session: &Session,
     journals: &Journals,
 ) -> Result<Vec<(QueueName, Result<QueueView, QueueError>)>, QueueError> {
     let queues = list(session).await?;
-    let views = join_all(queues.iter().map(|queue| show(session, journals, queue))).await;
+    let places = catalogue::journals(&session.term(), &queues).await?;
+    let names: BTreeSet<&String> = places.values().collect();
+    let answers = names.into_iter().map(|name| async move {
+        let away = match journals.get(name) {
+            Some(store) => store.usage().await.err(),
+            None => None,
+        };
+        (name, away)
+    });
+    let away: BTreeMap<&String, Option<JournalError>> = join_all(answers).await.into_iter().collect();
+    let views = queues.iter().map(|queue| {
+        let away = places.get(queue).and_then(|journal| away.get(journal)).cloned().flatten();
+        async move {
+            match away {
+                Some(error) => Err(error.into()),
+                None => show(session, journals, queue).await,
+            }
+        }
+    });
+    let views = join_all(views).await;
     Ok(queues.into_iter().zip(views).collect())
 }
 
