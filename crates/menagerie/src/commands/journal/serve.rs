@@ -12,7 +12,7 @@ use menagerie_znodes::Name;
 use prometheus_client::registry::Registry;
 
 use super::register::{self, Entry, Registration};
-use super::target::ADDRESS_FILE;
+use super::target::{ADDRESS_FILE, TLS};
 use crate::client::{self, ClientArgs};
 use crate::commands::data::DataArgs;
 use crate::exit::CliError;
@@ -98,7 +98,8 @@ impl Running {
             other => other.into(),
         })?;
         admin::serve(store.clone()).map_err(CliError::io("open the administration socket"))?;
-        fs::write(&address_file, format!("{}\n", server.address()))
+        let tls = if listen.tls.is_some() { format!("{TLS}\n") } else { String::new() };
+        fs::write(&address_file, format!("{}\n{tls}", server.address()))
             .map_err(CliError::io(format!("write {}", address_file.display())))?;
         Ok(Self { store, server, address_file })
     }
