@@ -1,6 +1,30 @@
 //! Why a call did not do what was asked.
 
+use std::error::Error as StdError;
+use std::fmt;
+
 use thiserror::Error;
+
+/// An error with all its reasons, on one line: for logs, where nobody asks on. To be shown as it is: `error = %whole(&error)`.
+pub fn whole(error: &dyn StdError) -> Whole<'_> {
+    Whole(error)
+}
+
+/// See [`whole`].
+#[derive(Debug)]
+pub struct Whole<'a>(&'a dyn StdError);
+
+impl fmt::Display for Whole<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0)?;
+        let mut reason = self.0.source();
+        while let Some(error) = reason {
+            write!(f, ": {error}")?;
+            reason = error.source();
+        }
+        Ok(())
+    }
+}
 
 /// What the caller may do about an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -146,6 +170,14 @@ impl CallError {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_log_line_has_all_reasons() {
+        let call = CallError::Suspended;
+        assert_eq!(whole(&call).to_string(), "not connected to ZooKeeper");
+        let error = crate::recipes::membership::MembershipError::Call { path: "/a".to_owned(), source: call };
+        assert_eq!(whole(&error).to_string(), "cannot use the registry at /a: not connected to ZooKeeper");
+    }
 
     #[test]
     fn request_by_a_connection_that_was_left_has_not_happened_and_costs_no_session() {

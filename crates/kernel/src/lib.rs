@@ -27,7 +27,7 @@ pub mod transfer;
 pub mod unique;
 pub mod words;
 
-pub use error::{CallError, Remedy};
+pub use error::{CallError, Remedy, whole};
 pub use fence::Fence;
 pub use session::{Config, ConnectError, Session, State, Term};
 pub use transaction::{Committed, Transaction, TransactionError};

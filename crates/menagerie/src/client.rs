@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::Args;
 use menagerie_kernel::recipes::membership::Member;
 use menagerie_kernel::session::{Auth as KernelAuth, Role, Tls};
-use menagerie_kernel::{Config, Session, State, Term};
+use menagerie_kernel::{Config, Session, State, Term, whole};
 use menagerie_slots::identity;
 use menagerie_znodes::Name;
 use menagerie_znodes::components::{Component, ComponentState};
@@ -196,7 +196,7 @@ pub async fn listed(session: &Session, kind: &str) -> Option<Member> {
     match Member::join(session, &kind, component).await {
         Ok(member) => Some(member),
         Err(error) => {
-            warn!(%error, "cannot register");
+            warn!(error = %whole(&error), "cannot register");
             None
         }
     }

@@ -44,6 +44,8 @@ pub fn queues_code(error: &QueueError) -> u8 {
         E::Journal(error) => journal_code(error),
         E::Call(error) => call_code(error),
         E::Exists { .. }
+        | E::Narrow { .. }
+        | E::Ahead { .. }
         | E::NoJournal { .. }
         | E::Transaction(_)
         | E::Lock(_)

@@ -123,6 +123,14 @@ pub fn queues_help(error: &QueueError) -> String {
                 "`menagerie queue show {queue}` shows it; keys would go elsewhere if their number changed"
             )
         }
+        QueueError::Narrow { queue, wide, .. } => format!(
+            "create it with --partitions {wide}; if nobody wants these messages, `menagerie queue delete {queue} --force` afterwards"
+        ),
+        QueueError::Ahead { partition, .. } => format!(
+            "take it away with `menagerie zk rm` ({} in the namespace), and the queue begins with all that is there; or write to it \
+             how far it was handled, in seconds since 1970",
+            menagerie_znodes::queues::cursor(partition).path()
+        ),
         QueueError::Reserved { .. } => "choose a name that does not end in .failed".to_owned(),
         QueueError::NoWorker { .. } => "`menagerie queue workers` shows those that there are".to_owned(),
         QueueError::NoPartition { .. } => "partitions count from 1".to_owned(),

@@ -1,5 +1,7 @@
 //! Why queues did not do what was asked.
 
+use std::time::Duration;
+
 use menagerie_journal::{JournalError, NameError};
 use menagerie_kernel::recipes::lock::LockError;
 use menagerie_kernel::recipes::presence::PresenceError;
@@ -26,6 +28,28 @@ pub enum QueueError {
         queue: QueueName,
         /// How many it has.
         partitions: u16,
+    },
+    /// The journal has more partitions of it than it is to have: what waits in the others would never be handled.
+    #[error(
+        "journal {journal:?} has messages of queue {queue} in {wide} partitions, and {partitions} would hide some"
+    )]
+    Narrow {
+        /// Which one.
+        queue: QueueName,
+        /// Where they are.
+        journal: String,
+        /// How many were asked for.
+        partitions: u16,
+        /// How many the journal has.
+        wide: u32,
+    },
+    /// A cursor that was there lies in the future: nothing would be handled before then.
+    #[error("the cursor of {partition} is there already, and lies {} s in the future", ahead.as_secs())]
+    Ahead {
+        /// Whose.
+        partition: PartitionName,
+        /// By how much.
+        ahead: Duration,
     },
     /// The name is that of a queue's failed messages.
     #[error("{queue} cannot be the name of a queue: the messages of {} that failed are there", of(queue))]
@@ -105,6 +129,8 @@ impl QueueError {
         match self {
             Self::NoQueue { .. }
             | Self::Exists { .. }
+            | Self::Narrow { .. }
+            | Self::Ahead { .. }
             | Self::Reserved { .. }
             | Self::NoWorker { .. }
             | Self::NoPartition { .. }

@@ -34,6 +34,22 @@ impl Folder {
         Ok(folder)
     }
 
+    /// Locks a folder that has data, and checks its format; changes nothing, so that it may be on a disk that cannot be written.
+    pub(crate) fn look(path: &Path) -> Result<Self, StoreError> {
+        let name = path.join("lock");
+        let file = match File::open(&name) {
+            // A copy may have none. Nobody has a folder without it.
+            Err(error) if error.kind() == ErrorKind::NotFound => File::open(path),
+            opened => opened,
+        };
+        let mut file = file.map_err(StoreError::io("open", &name))?;
+        hold(&mut file, path)?;
+        let dir = File::open(path).map_err(StoreError::io("open", path))?;
+        let folder = Self { path: path.to_owned(), dir, _lock: file };
+        folder.check_format()?;
+        Ok(folder)
+    }
+
     /// Makes and locks a folder for data that is yet to come, and refuses one that holds any. Until [`Folder::seal`] nobody
     /// opens it.
     pub(crate) fn prepare(path: &Path) -> Result<Self, StoreError> {
@@ -209,14 +225,19 @@ pub(crate) fn replace(path: &Path, bytes: &[u8]) -> Result<(), StoreError> {
 fn lock(folder: &Path) -> Result<File, StoreError> {
     let path = folder.join("lock");
     let mut file = open_private(&path).map_err(StoreError::io("open", &path))?;
-    if flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
-        let mut owner = String::new();
-        // Only to name the culprit; without it the message is still right.
-        let _ = file.read_to_string(&mut owner);
-        return Err(StoreError::InUse { path: folder.to_owned(), owner: owner.trim().parse().ok() });
-    }
+    hold(&mut file, folder)?;
     file.set_len(0)
         .and_then(|()| writeln!(file, "{}", std::process::id()))
         .map_err(StoreError::io("write", &path))?;
     Ok(file)
+}
+
+fn hold(lock: &mut File, folder: &Path) -> Result<(), StoreError> {
+    if flock(&*lock, FlockOperation::NonBlockingLockExclusive).is_ok() {
+        return Ok(());
+    }
+    let mut owner = String::new();
+    // Only to name the culprit; without it the message is still right.
+    let _ = lock.read_to_string(&mut owner);
+    Err(StoreError::InUse { path: folder.to_owned(), owner: owner.trim().parse().ok() })
 }

@@ -30,7 +30,7 @@ pub fn verify(path: &Path) -> Result<Report, StoreError> {
     if !path.join("format").exists() {
         return Err(missing(path));
     }
-    verify_folder(&Folder::open(path)?)
+    verify_folder(&Folder::look(path)?)
 }
 
 /// Data without its format is damaged; without anything, the folder is the wrong one.

@@ -14,6 +14,7 @@ use super::lease::LeaseClock;
 use super::term::{Inner, State, Term};
 use super::watch::Budget;
 use super::{ConnectError, namespace};
+use crate::error::whole;
 
 /// Between two attempts to begin a new term.
 const BACKOFF: Duration = Duration::from_millis(200);
@@ -148,7 +149,7 @@ async fn next_term(config: &Config, number: u64, background: &Arc<Background>) -
     loop {
         match begin(config, number, background).await {
             Ok(begun) => return begun,
-            Err(error) => warn!(%error, "cannot open a session yet"),
+            Err(error) => warn!(error = %whole(&error), "cannot open a session yet"),
         }
         tokio::time::sleep(backoff).await;
         backoff = (backoff * 2).min(BACKOFF_MAX);

@@ -4,7 +4,7 @@ use menagerie_kernel::{CallError, Session, retry};
 use menagerie_znodes::Payload as _;
 use menagerie_znodes::queues::{self, Consistency, Keep, QueueName, Settings, Visibility};
 
-use super::create::{create_cursors, create_topics};
+use super::create::{create_cursors, create_topic};
 use super::named;
 use crate::coordination::catalogue;
 use crate::error::QueueError;
@@ -69,7 +69,7 @@ pub async fn change(
         }
         if change.partitions.is_some() {
             let store = named(journals, queue, &settings.journal)?;
-            create_topics(&*store, queue, next.partitions).await?;
+            create_topic(&*store, queue, next.partitions).await?;
         }
         if next != settings {
             match retry::set(&term, znode.path(), &next.encode(), version).await {

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use menagerie_journal::{Created as TopicCreated, Journal, TopicConfig};
+use menagerie_journal::{Created as TopicCreated, Journal, Ticks, TopicConfig};
 use menagerie_kernel::session::IfLate;
 use menagerie_kernel::{CallError, Session, Term, retry};
 use menagerie_znodes::queues::{
@@ -13,6 +13,7 @@ use menagerie_znodes::{Kind, Payload as _};
 use super::named;
 use crate::coordination::catalogue;
 use crate::coordination::claim::topic;
+use crate::coordination::cursor::{CursorAt, ahead};
 use crate::error::QueueError;
 use crate::journals::Journals;
 
@@ -69,16 +70,45 @@ pub async fn create_as(
     }
     let term = session.term();
     let store = named(journals, queue, journal)?;
-    if let Some((found, _)) = catalogue::settings(&term, queue).await?
+    let before = catalogue::settings(&term, queue).await?.map(|(settings, _)| settings);
+    if let Some(found) = &before
         && (found.partitions, found.journal.as_str()) != (partitions, journal)
     {
         return Err(QueueError::Exists { queue: queue.clone(), partitions: found.partitions });
     }
     // Messages first: whoever sees the queue can use it.
-    create_topics(&*store, queue, partitions).await?;
+    let wide = create_topic(&*store, queue, partitions).await?;
+    // A queue that is there may be half way to more; in one that is made anew, nobody would ever see what waits in the rest.
+    if before.is_none() && wide > u32::from(partitions) {
+        let (queue, journal) = (queue.clone(), journal.to_owned());
+        return Err(QueueError::Narrow { queue, journal, partitions, wide });
+    }
+    if before.is_none() {
+        require_past(&term, &*store, queue, partitions).await?;
+    }
+    create_failed_topic(&*store, queue).await?;
     let created = write_settings(&term, queue, settings).await?;
     create_cursors(&term, queue, partitions).await?;
     Ok(created)
+}
+
+/// Cursors that are there already, of qdo, say, must not lie in the future.
+async fn require_past(
+    term: &Term,
+    store: &dyn Journal,
+    queue: &QueueName,
+    partitions: u16,
+) -> Result<(), QueueError> {
+    let stats = store.stats(&topic(queue)?).await?;
+    for number in 1..=partitions {
+        let partition = queue.partition(number);
+        let Some(cursor) = CursorAt::read(term, &partition).await? else { continue };
+        let last = stats.iter().find(|stats| stats.partition == u32::from(number)).map(|stats| stats.last);
+        if let Some(ahead) = ahead(cursor.position(), last.unwrap_or_default(), Ticks::now()) {
+            return Err(QueueError::Ahead { partition, ahead });
+        }
+    }
+    Ok(())
 }
 
 /// Each partition can be handled from now on.
@@ -94,18 +124,25 @@ pub(super) async fn create_cursors(
     Ok(())
 }
 
-pub(super) async fn create_topics(
+/// Room for messages in at least so many partitions; how many there are now, which is more if there were more before.
+pub(super) async fn create_topic(
     store: &dyn Journal,
     queue: &QueueName,
     partitions: u16,
-) -> Result<(), QueueError> {
-    let config = TopicConfig::partitions(u32::from(partitions));
-    if let TopicCreated::Existed(found) = store.create_topic(&topic(queue)?, config).await?
-        && found.partitions < u32::from(partitions)
-    {
-        let wider = TopicConfig { partitions: u32::from(partitions), ..found };
-        store.alter_topic(&topic(queue)?, wider).await?;
-    }
+) -> Result<u32, QueueError> {
+    let wanted = u32::from(partitions);
+    Ok(match store.create_topic(&topic(queue)?, TopicConfig::partitions(wanted)).await? {
+        TopicCreated::Existed(found) if found.partitions < wanted => {
+            let wider = TopicConfig { partitions: wanted, ..found };
+            store.alter_topic(&topic(queue)?, wider).await?;
+            wanted
+        }
+        TopicCreated::Existed(found) => found.partitions,
+        TopicCreated::Fresh => wanted,
+    })
+}
+
+async fn create_failed_topic(store: &dyn Journal, queue: &QueueName) -> Result<(), QueueError> {
     if let Some(failed) = queue.failed() {
         let config = TopicConfig { dedup_window: FAILED_DEDUP_WINDOW, ..TopicConfig::partitions(1) };
         store.create_topic(&topic(&failed)?, config).await?;

@@ -8,6 +8,7 @@ use menagerie_znodes::Payload as _;
 use menagerie_znodes::queues::{self, Cursor, PARTITIONS_MAX, PartitionName, QueueName};
 use serde::Serialize;
 
+use super::change::{Change, change};
 use super::create;
 use crate::coordination::cursor::to_message;
 use crate::error::QueueError;
@@ -39,6 +40,9 @@ fn plan(old: &[OldCursor], now: MessageId) -> Vec<Result<(&PartitionName, Cursor
         plan.push(match (&old.partition, old.cursor) {
             (None, _) => Err("its name is no partition's"),
             (Some(partition), _) if OWN.contains(&partition.queue().name()) => Err("qdo keeps it for itself"),
+            (Some(partition), _) if partition.queue().failures_of().is_some() => {
+                Err("a queue of that name cannot be made: the messages of another that failed are there")
+            }
             (Some(_), None) => Err("what it says is no cursor"),
             // Nothing would be handled before that time has come.
             (Some(_), Some(cursor)) if to_message(cursor) > now => Err("it lies in the future"),
@@ -85,19 +89,53 @@ pub async fn find(term: &Term, root: &str) -> Result<Vec<OldCursor>, CallError> 
 
 fn read(znode: String, name: &str, data: &[u8]) -> OldCursor {
     let text = String::from_utf8_lossy(data).trim().to_owned();
-    let partition = PartitionName::of_znode(name);
+    // qdo wrote names as they are; ours are quoted.
+    let partition = PartitionName::of_znode(name).or_else(|| name.parse().ok());
     // What qdo had made and never written to is at its beginning.
     let cursor = if text.is_empty() { Some(Cursor::default()) } else { Cursor::of_double(&text) };
     OldCursor { znode, partition, text, cursor }
 }
 
 /// What would become of them.
-pub fn preview(old: &[OldCursor]) -> Vec<Imported> {
-    let one = |(old, planned): (&OldCursor, Result<(_, Cursor), _>)| match planned {
-        Ok((_, cursor)) => outcome(old, Some(cursor), "to be imported".to_owned()),
-        Err(why) => passed_over(old, why),
-    };
-    old.iter().zip(plan(old, now())).map(one).collect()
+pub async fn preview(session: &Session, old: &[OldCursor]) -> Result<Vec<Imported>, QueueError> {
+    let term = session.term();
+    let mut shown = Vec::with_capacity(old.len());
+    for (old, planned) in old.iter().zip(plan(old, now())) {
+        shown.push(match planned {
+            Ok((partition, cursor)) => {
+                let there = there(&term, partition).await?.map(|(stored, _)| stored);
+                match found(there, cursor) {
+                    Found::Free => outcome(old, Some(cursor), "to be imported".to_owned()),
+                    Found::Other(stored, what) => outcome(old, Some(stored), what.to_owned()),
+                }
+            }
+            Err(why) => passed_over(old, why),
+        });
+    }
+    Ok(shown)
+}
+
+/// What is in the way of a cursor.
+enum Found {
+    Free,
+    Other(Cursor, &'static str),
+}
+
+fn found(there: Option<Cursor>, cursor: Cursor) -> Found {
+    match there {
+        Some(stored) if stored == cursor => Found::Other(stored, "was there already"),
+        Some(stored) if stored != Cursor::default() => Found::Other(stored, "left alone: it has moved since"),
+        Some(_) | None => Found::Free,
+    }
+}
+
+/// What stands there now, and in which version.
+async fn there(term: &Term, partition: &PartitionName) -> Result<Option<(Cursor, i32)>, CallError> {
+    match term.get(queues::cursor(partition).path()).await {
+        Ok((data, stat)) => Ok(Some((Cursor::decode(&data).unwrap_or_default(), stat.version))),
+        Err(CallError::NoZnode { .. }) => Ok(None),
+        Err(error) => Err(error),
+    }
 }
 
 fn now() -> MessageId {
@@ -134,13 +172,33 @@ pub async fn import(
         done.push(outcome(old, Some(stored), what.to_owned()));
     }
     for (queue, partitions) in highest {
-        match create::create(session, journals, queue, partitions.min(PARTITIONS_MAX), journal).await {
-            // It was made by hand, with as many as somebody wanted.
-            Ok(_) | Err(QueueError::Exists { .. }) => {}
-            Err(error) => return Err(error),
-        }
+        make(session, journals, queue, partitions, journal).await?;
     }
     Ok(done)
+}
+
+/// Makes a queue with at least so many partitions; one that is there gets those that it does not have yet.
+async fn make(
+    session: &Session,
+    journals: &Journals,
+    queue: &QueueName,
+    partitions: u16,
+    journal: &str,
+) -> Result<(), QueueError> {
+    match create::create(session, journals, queue, partitions, journal).await {
+        Err(QueueError::Exists { partitions: found, .. }) if found < partitions => {
+            let wider = Change { partitions: Some(partitions), ..Change::default() };
+            change(session, journals, queue, &wider).await.map(drop)
+        }
+        // It was made by hand, with as many as somebody wanted, or in another journal.
+        Err(QueueError::Exists { .. }) => Ok(()),
+        // Nothing that the journal has is hidden.
+        Err(QueueError::Narrow { wide, .. }) => {
+            let wide = u16::try_from(wide).unwrap_or(PARTITIONS_MAX);
+            create::create(session, journals, queue, wide, journal).await.map(drop)
+        }
+        created => created.map(drop),
+    }
 }
 
 async fn set(
@@ -151,18 +209,19 @@ async fn set(
     let znode = queues::cursor(partition);
     let fresh = term.stat(znode.path()).await?.is_none();
     retry::ensure(term, znode.path(), &cursor.encode()).await?;
-    let (data, stat) = term.get(znode.path()).await?;
-    let stored = Cursor::decode(&data).unwrap_or_default();
-    if stored == cursor {
-        return Ok((stored, if fresh { "imported" } else { "was there already" }));
-    }
-    if stored != Cursor::default() {
-        return Ok((stored, "left alone: it has moved since"));
-    }
-    match term.set(znode.path(), &cursor.encode(), Some(stat.version)).await {
-        Ok(_) => Ok((cursor, "imported")),
-        Err(CallError::BadVersion { .. }) => Ok((stored, "left alone: it has moved since")),
-        Err(error) => Err(error.into()),
+    let there = there(term, partition).await?;
+    match (found(there.map(|(stored, _)| stored), cursor), there) {
+        (Found::Other(stored, _), _) if fresh && stored == cursor => Ok((stored, "imported")),
+        (Found::Other(stored, what), _) => Ok((stored, what)),
+        (Found::Free, Some((stored, version))) => {
+            match term.set(znode.path(), &cursor.encode(), Some(version)).await {
+                Ok(_) => Ok((cursor, "imported")),
+                Err(CallError::BadVersion { .. }) => Ok((stored, "left alone: it has moved since")),
+                Err(error) => Err(error.into()),
+            }
+        }
+        // Somebody takes the queue away right now.
+        (Found::Free, None) => Err(CallError::NoZnode { path: znode.path().to_owned() }.into()),
     }
 }
 
@@ -196,6 +255,8 @@ mod tests {
             ("a-1", "4102444800"),
             ("a-1", "1"),
             ("a-1", "2"),
+            ("a.failed-1", "1"),
+            ("größe-1", "1"),
         ];
         let found = found.map(|(name, text)| read(String::new(), name, text.as_bytes()));
         let why: Vec<_> = plan(&found, now()).into_iter().map(Result::err).collect();
@@ -206,6 +267,8 @@ mod tests {
             "it lies in the future",
         ];
         assert_eq!(why[..4], all.map(Some));
-        assert_eq!(why[4..], [None, Some("qdo has this partition twice")]);
+        assert_eq!(why[4..6], [None, Some("qdo has this partition twice")]);
+        assert!(why[6].is_some_and(|why| why.contains("failed")), "{why:?}");
+        assert_eq!(why[7], None);
     }
 }

@@ -1,6 +1,6 @@
 //! Nobody takes messages of a queue, or a worker none, until somebody says so. Nothing moves: locks and membership stay.
 
-use menagerie_kernel::{CallError, Session, retry};
+use menagerie_kernel::{CallError, Session, Term, retry};
 use menagerie_znodes::queues::{self, Pause, QueueName};
 use menagerie_znodes::{Name, Payload as _, Znode};
 
@@ -28,16 +28,7 @@ impl Scope {
 /// Pauses it. What is paused already stays so, with what was said then, unless there is something new to say.
 pub async fn pause(session: &Session, scope: &Scope, pause: &Pause) -> Result<(), QueueError> {
     let term = session.term();
-    match scope {
-        Scope::Queue(queue) => drop(found(&term, queue).await?),
-        Scope::Worker(worker) => {
-            let listed = queues::worker(worker);
-            term.sync(listed.path()).await?;
-            if term.stat(listed.path()).await?.is_none() {
-                return Err(QueueError::NoWorker { worker: worker.clone() });
-            }
-        }
-    }
+    require(&term, scope).await?;
     let (znode, said) = (scope.znode(), pause.encode());
     retry::ensure(&term, znode.path(), &said).await?;
     if pause.reason.is_none() {
@@ -58,10 +49,30 @@ pub async fn pause(session: &Session, scope: &Scope, pause: &Pause) -> Result<()
     }
 }
 
-/// Lets it go on. False if it was not paused.
+/// Lets it go on. False if it was not paused; what is not there is an error, unless it was paused: a worker may be away.
 pub async fn resume(session: &Session, scope: &Scope) -> Result<bool, QueueError> {
-    match retry::remove(&session.term(), scope.znode().path()).await {
-        Err(CallError::NoZnode { .. }) => Ok(false),
-        outcome => Ok(outcome?),
+    let term = session.term();
+    let resumed = match retry::remove(&term, scope.znode().path()).await {
+        Err(CallError::NoZnode { .. }) => false,
+        outcome => outcome?,
+    };
+    if !resumed {
+        require(&term, scope).await?;
     }
+    Ok(resumed)
+}
+
+/// Whether it is there.
+async fn require(term: &Term, scope: &Scope) -> Result<(), QueueError> {
+    match scope {
+        Scope::Queue(queue) => drop(found(term, queue).await?),
+        Scope::Worker(worker) => {
+            let listed = queues::worker(worker);
+            term.sync(listed.path()).await?;
+            if term.stat(listed.path()).await?.is_none() {
+                return Err(QueueError::NoWorker { worker: worker.clone() });
+            }
+        }
+    }
+    Ok(())
 }

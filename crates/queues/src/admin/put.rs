@@ -3,7 +3,7 @@
 use std::num::NonZeroU16;
 use std::sync::Arc;
 
-use menagerie_journal::{Append, Appended, Commit, Journal, NewMessage};
+use menagerie_journal::{Append, Appended, Commit, Journal, MessageId, NewMessage, Read};
 use menagerie_kernel::Session;
 use menagerie_znodes::queues::{PartitionName, QueueName};
 
@@ -64,6 +64,28 @@ impl Putter {
             }
         };
         Ok(self.queue.partition(number))
+    }
+
+    /// Where the message lies that a duplicate stands for: a dedup id counts for the whole queue, and the first one may have gone
+    /// elsewhere. Messages that were put together may have one id, so the body counts, too. If it is nowhere any more, where the
+    /// duplicate would have gone.
+    pub async fn holding(
+        &self,
+        likely: &PartitionName,
+        id: MessageId,
+        body: &[u8],
+    ) -> Result<PartitionName, QueueError> {
+        let mut found = None;
+        let others = (1..=self.partitions.get()).map(|number| self.queue.partition(number));
+        for partition in std::iter::once(likely.clone()).chain(others) {
+            let messages = self.store.read(Read::one(partition_id(&partition)?, id)).await?.messages;
+            match messages.first() {
+                Some(message) if message.body == body => return Ok(partition),
+                Some(_) => drop(found.get_or_insert(partition)),
+                None => {}
+            }
+        }
+        Ok(found.unwrap_or_else(|| likely.clone()))
     }
 
     /// Puts these, all or none, in this order.

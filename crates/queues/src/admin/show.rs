@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use menagerie_journal::{MessageId, Read, Ticks};
+use futures_util::future::join_all;
+use menagerie_journal::{JournalError, MessageId, Read, Ticks};
 use menagerie_kernel::{CallError, Session, Term};
 use menagerie_znodes::queues::{self, Keep, PartitionName, Pause, QueueName, Worker};
 use menagerie_znodes::quote::unquote;
@@ -11,8 +12,9 @@ use menagerie_znodes::{Name, Payload as _};
 use serde::Serialize;
 
 use super::{named, readable};
+use crate::coordination::catalogue;
 use crate::coordination::claim::{behind, partition_id, topic};
-use crate::coordination::cursor::CursorAt;
+use crate::coordination::cursor::{CursorAt, ahead};
 use crate::error::QueueError;
 use crate::journals::Journals;
 
@@ -40,6 +42,8 @@ pub struct PartitionView {
     pub owner_paused: bool,
     /// How far it was processed.
     pub cursor: String,
+    /// How far that is ahead of the clock, if it is: nothing is handled before then.
+    pub ahead_ms: Option<u64>,
     /// Messages in it, handled ones too.
     pub messages: u64,
     /// Messages that wait.
@@ -77,6 +81,13 @@ impl QueueView {
     /// How long the oldest message has waited.
     pub fn oldest_ms(&self) -> Option<u64> {
         self.partitions.iter().filter_map(|partition| partition.oldest_ms).max()
+    }
+
+    /// The partition whose cursor is ahead of the clock, and by how much; the farthest if there are several.
+    pub fn ahead(&self) -> Option<(&PartitionName, Duration)> {
+        let ahead = |at: &PartitionView| at.ahead_ms;
+        let farthest = self.partitions.iter().filter(|at| ahead(at).is_some()).max_by_key(|at| ahead(at))?;
+        Some((&farthest.partition, Duration::from_millis(farthest.ahead_ms?)))
     }
 
     /// Messages that are not due yet.
@@ -123,6 +134,36 @@ impl Rate {
 pub async fn list(session: &Session) -> Result<BTreeSet<QueueName>, QueueError> {
     let names = children(&session.term(), queues::all_settings().path()).await?;
     Ok(names.iter().filter_map(|name| unquote(name)?.parse().ok()).collect())
+}
+
+/// All queues, by name, with how each of them is or why that is not known. A journal that does not answer is waited for once,
+/// not once for each of its queues.
+pub async fn all(
+    session: &Session,
+    journals: &Journals,
+) -> Result<Vec<(QueueName, Result<QueueView, QueueError>)>, QueueError> {
+    let queues = list(session).await?;
+    let places = catalogue::journals(&session.term(), &queues).await?;
+    let names: BTreeSet<&String> = places.values().collect();
+    let answers = names.into_iter().map(|name| async move {
+        let away = match journals.get(name) {
+            Some(store) => store.usage().await.err(),
+            None => None,
+        };
+        (name, away)
+    });
+    let away: BTreeMap<&String, Option<JournalError>> = join_all(answers).await.into_iter().collect();
+    let views = queues.iter().map(|queue| {
+        let away = places.get(queue).and_then(|journal| away.get(journal)).cloned().flatten();
+        async move {
+            match away {
+                Some(error) => Err(error.into()),
+                None => show(session, journals, queue).await,
+            }
+        }
+    });
+    let views = join_all(views).await;
+    Ok(queues.into_iter().zip(views).collect())
 }
 
 /// All workers, by name.
@@ -173,10 +214,12 @@ pub async fn show(
             owner: owner.map(|entry| entry.worker.clone()),
             owner_paused: owner.is_some_and(|entry| entry.paused),
             cursor: position.seconds(),
+            ahead_ms: ahead(position, stats.map_or(MessageId::ZERO, |stats| stats.last), Ticks::now())
+                .map(ms),
             messages: stats.map_or(0, |stats| stats.messages),
             // What the journal was told may be a second old; whether anything waits is known exactly.
             lag: if oldest.is_some() { stats.map_or(1, behind).max(1) } else { 0 },
-            oldest_ms: waited.map(|waited| u64::try_from(waited.as_millis()).unwrap_or(u64::MAX)),
+            oldest_ms: waited.map(ms),
             delayed: stats.map_or(0, |stats| stats.delayed),
             partition,
         });
@@ -193,6 +236,10 @@ pub async fn show(
         failed: failed.iter().map(|stats| stats.messages).sum(),
         partitions,
     })
+}
+
+fn ms(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
 async fn paused(term: &Term, queue: &QueueName) -> Result<Option<Pause>, CallError> {

@@ -7,7 +7,7 @@ use menagerie_kernel::recipes::election::{Candidate, Election};
 use menagerie_kernel::recipes::grant::Grant;
 use menagerie_kernel::recipes::settle::{Rule, Settling};
 use menagerie_kernel::recipes::tree_cache::TreeCache;
-use menagerie_kernel::{CallError, Session, Term, TransactionError, retry};
+use menagerie_kernel::{CallError, Session, Term, TransactionError, retry, whole};
 use menagerie_znodes::queues::{self, Assignment};
 use menagerie_znodes::{Dir, Kind, Name, Payload as _, Znode};
 use tracing::{error, info, warn};
@@ -50,7 +50,7 @@ impl Assigner {
                 outcome = self.lead(&grant) => outcome.err().filter(|error| !error.ends_term()),
             };
             if let Some(error) = failed {
-                error!(%error, "partitions cannot be assigned; others may be able to");
+                error!(error = %whole(&error), "partitions cannot be assigned; others may be able to");
                 self.step_back().await;
             }
         }
@@ -60,7 +60,7 @@ impl Assigner {
     async fn step_back(&mut self) {
         let before = std::mem::replace(&mut self.candidate, self.election.stand());
         if let Err(error) = before.withdraw().await {
-            warn!(%error, "could not resign");
+            warn!(error = %whole(&error), "could not resign");
         }
         // Nobody else may stand; then it is tried again, but not all the time.
         tokio::time::sleep(FAILED_PAUSE).await;

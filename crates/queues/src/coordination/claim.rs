@@ -11,7 +11,7 @@ use menagerie_journal::{
 use menagerie_kernel::recipes::grant::Grant;
 use menagerie_kernel::recipes::lock::{Held, Lock};
 use menagerie_kernel::session::Change;
-use menagerie_kernel::{CallError, Session, retry};
+use menagerie_kernel::{CallError, Session, retry, whole};
 use menagerie_znodes::Name;
 use menagerie_znodes::queues::{self, PartitionName, QueueName};
 use serde::{Deserialize, Serialize};
@@ -110,7 +110,7 @@ pub async fn claim(
                 Err(error) if error.ends_term() => {}
                 // Somebody has opened it with a newer fence, so the lock is or will be another's.
                 Err(error) if error.remedy() == menagerie_kernel::Remedy::Reacquire => {
-                    warn!(%partition, %error, "the journal knows a newer owner");
+                    warn!(%partition, error = %whole(&error), "the journal knows a newer owner");
                     tokio::time::sleep(JOURNAL_PAUSE_MAX).await;
                 }
                 outcome => return outcome,

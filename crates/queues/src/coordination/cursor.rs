@@ -1,6 +1,6 @@
 //! How far a partition was processed: read by its new owner, moved by who holds its lock, and by nobody else.
 
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use futures_util::future::{join_all, try_join_all};
 use menagerie_journal::{MessageId, Ticks};
@@ -156,6 +156,16 @@ pub fn to_message(cursor: Cursor) -> MessageId {
     }
 }
 
+/// Clocks differ by less, unless one is wrong.
+const CLOCKS_DIFFER: Duration = Duration::from_secs(60);
+
+/// How far a cursor is ahead of the clock, and of all messages: nothing that is put is handled before then. `None` if it is
+/// not, or by as little as clocks may differ.
+pub fn ahead(position: MessageId, last: MessageId, now: Ticks) -> Option<Duration> {
+    let ahead = position.0.since(now);
+    (position > last && ahead > CLOCKS_DIFFER).then_some(ahead)
+}
+
 fn unix_epoch() -> u64 {
     Ticks::from(SystemTime::UNIX_EPOCH).0
 }
@@ -170,5 +180,15 @@ mod tests {
         assert_eq!(of_message(id).to_string(), id.seconds());
         assert_eq!(to_message(of_message(id)), id);
         assert_eq!(to_message(of_message(MessageId::ZERO)), MessageId::ZERO);
+    }
+
+    #[test]
+    fn a_cursor_is_ahead_if_nothing_is_handled_before_its_time() {
+        let (now, hour) = (Ticks::now(), Duration::from_secs(3600));
+        let later = MessageId(now.plus(hour));
+        assert_eq!(ahead(later, MessageId::ZERO, now), Some(hour));
+        assert_eq!(ahead(later, later, now), None, "ids of this journal are ahead, and go on from there");
+        assert_eq!(ahead(MessageId(now.plus(Duration::from_secs(30))), MessageId::ZERO, now), None);
+        assert_eq!(ahead(MessageId::ZERO, MessageId::ZERO, now), None);
     }
 }

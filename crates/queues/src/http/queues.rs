@@ -58,6 +58,7 @@ impl Service {
                 }
                 // Somebody was faster: then it is changed.
                 Ok(admin::Created::Existed) | Err(QueueError::Exists { .. }) => {}
+                Err(QueueError::Narrow { .. }) => return Err(Reply::fewer_partitions(409)),
                 Err(error) => return Err(refusal(error)),
             }
         }

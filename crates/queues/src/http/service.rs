@@ -10,7 +10,7 @@ use axum::http::Method;
 use bytes::Bytes;
 use menagerie_journal::JournalError;
 use menagerie_kernel::recipes::tree_cache::TreeCacheError;
-use menagerie_kernel::{CallError, Session};
+use menagerie_kernel::{CallError, Session, whole};
 use menagerie_znodes::queues::{KeyId, QueueName, QueueNameError, Settings};
 use tokio::sync::Semaphore;
 use tracing::warn;
@@ -347,7 +347,7 @@ pub(super) fn unreachable(error: QueueError) -> Reply {
         }
         error => error.to_string(),
     };
-    warn!(%error, reason, "a request failed");
+    warn!(error = %whole(&error), reason, "a request failed");
     Reply::storage_down(&reason)
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use menagerie_journal::{Batch, Commit, JournalError, MessageId, Read};
-use menagerie_kernel::{Fence, Session};
+use menagerie_kernel::{Fence, Session, whole};
 use menagerie_znodes::Name;
 use menagerie_znodes::queues::PartitionName;
 use tokio::sync::watch;
@@ -91,7 +91,7 @@ pub async fn claim(
                 claim::made(session, partition).await;
             }
             Err(error) => {
-                error!(%partition, %error, "partition cannot be taken; trying again");
+                error!(%partition, error = %whole(&error), "partition cannot be taken; trying again");
                 tokio::time::sleep(CLAIM_PAUSE).await;
             }
         }

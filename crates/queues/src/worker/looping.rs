@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use futures_util::FutureExt as _;
 use menagerie_kernel::recipes::presence::Presence;
 use menagerie_kernel::session::State;
-use menagerie_kernel::{CallError, Session};
+use menagerie_kernel::{CallError, Session, whole};
 use menagerie_znodes::queues::{self, PartitionName, QueueName};
 use tokio::sync::{mpsc, watch};
 use tokio::task::{JoinError, JoinSet};
@@ -223,7 +223,7 @@ impl Loop {
         let patience = session.term().timeout();
         match tokio::time::timeout(patience, presence.leave()).await {
             Ok(Ok(())) => {}
-            Ok(Err(error)) => warn!(%error, "could not take our name off the list"),
+            Ok(Err(error)) => warn!(error = %whole(&error), "could not take our name off the list"),
             Err(_) => {
                 warn!("our name stays on the list until the session is over: ZooKeeper does not answer")
             }

@@ -22,9 +22,9 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
-use menagerie_kernel::Session;
 use menagerie_kernel::recipes::presence::Presence;
 use menagerie_kernel::recipes::settle::Rule;
+use menagerie_kernel::{Session, whole};
 use menagerie_znodes::Name;
 use menagerie_znodes::queues::{self, QueueName};
 use tokio::sync::{mpsc, oneshot};
@@ -189,7 +189,7 @@ pub async fn run(
     };
     let ended = ended.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()))?;
     if let Err(error) = assigner.withdraw().await {
-        warn!(%error, "could not withdraw from the election");
+        warn!(error = %whole(&error), "could not withdraw from the election");
     }
     Ok(ended)
 }

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use menagerie_journal::{Batch, JournalError, MessageId};
-use menagerie_kernel::Fence;
+use menagerie_kernel::{Fence, whole};
 use menagerie_znodes::queues::PartitionName;
 use tracing::{debug, info, warn};
 
@@ -61,7 +61,9 @@ impl Loop {
                 self.stats.released += 1;
                 match released {
                     Ok(()) => info!(%partition, "partition released"),
-                    Err(error) => debug!(%partition, %error, "partition was gone before it was released"),
+                    Err(error) => {
+                        debug!(%partition, error = %whole(&error), "partition was gone before it was released")
+                    }
                 }
                 self.claim(&partition);
             }

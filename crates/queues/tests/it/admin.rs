@@ -42,6 +42,30 @@ async fn a_queue_is_made_once_and_a_different_one_of_that_name_is_refused() {
 }
 
 #[tokio::test]
+async fn a_queue_is_not_made_narrower_than_what_its_journal_has_of_it() {
+    let world = World::new("narrow");
+    let session = world.session().await;
+    world.create(&session, "mail", 4).await;
+    world.put(&session, "mail", 0..4).await;
+    // Nobody knows the queue any more, and its messages are still there.
+    admin::abandon(&session, &queue("mail")).await.unwrap();
+    let create = async |partitions| {
+        admin::create(&session, &world.journals(), &queue("mail"), partitions, JOURNAL).await
+    };
+    let narrow =
+        QueueError::Narrow { queue: queue("mail"), journal: JOURNAL.to_owned(), partitions: 2, wide: 4 };
+    assert_eq!(create(2).await, Err(narrow));
+    assert!(list(&session).await.unwrap().is_empty(), "nothing was made");
+    assert!(session.term().children(queues::cursors().path()).await.unwrap().is_empty());
+    assert_eq!(create(4).await.unwrap(), Created::Fresh);
+    assert_eq!(show(&session, &world.journals(), &queue("mail")).await.unwrap().lag(), 4);
+    admin::abandon(&session, &queue("mail")).await.unwrap();
+    assert_eq!(create(6).await.unwrap(), Created::Fresh, "more hide nothing");
+    assert_eq!(create(6).await.unwrap(), Created::Existed);
+    assert_eq!(show(&session, &world.journals(), &queue("mail")).await.unwrap().lag(), 4);
+}
+
+#[tokio::test]
 async fn what_waits_and_who_handles_it_can_be_seen() {
     let world = World::new("show");
     let session = world.session().await;

@@ -1,6 +1,9 @@
 //! What the command line does with a journal.
 
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::time::SystemTime;
 
 use menagerie_journal::{Commit, Journal, NewMessage, TopicConfig};
 use menagerie_testkit::{Process, RawClient, binary, eventually};
@@ -17,6 +20,16 @@ fn menagerie(args: &[&str]) -> Output {
 fn text(output: &Output) -> String {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// When each file of a folder was changed last, and the folder itself.
+fn written(folder: &Path) -> BTreeMap<PathBuf, SystemTime> {
+    let files = std::fs::read_dir(folder).expect("it is there").map(|entry| entry.expect("a file").path());
+    let changed = |path: PathBuf| {
+        let changed = std::fs::metadata(&path).and_then(|metadata| metadata.modified());
+        (path, changed.expect("it can be looked at"))
+    };
+    files.chain([folder.to_owned()]).map(changed).collect()
 }
 
 #[test]
@@ -46,6 +59,13 @@ fn a_journal_is_listed_read_backed_up_verified_and_restored() {
     assert!(tail.ends_with("message 4\n"));
     assert!(text(&menagerie(&["journal", "stat", "mail", "--data", data])).contains("CONSUMER"));
     assert!(text(&menagerie(&["journal", "stat", "--data", data])).contains("MESSAGES"));
+    // What one command shows another one takes, and no number is beyond what programs read exactly.
+    let stat = text(&menagerie(&["journal", "stat", "mail", "--data", data, "-o", "json"]));
+    let stat: serde_json::Value = serde_json::from_str(&stat).expect("it is JSON");
+    let newest = text(&menagerie(&["journal", "tail", "mail", "-n", "1", "--data", data, "-o", "json"]));
+    let newest: serde_json::Value = serde_json::from_str(&newest).expect("it is JSON");
+    assert_eq!(stat[0]["last"], newest["id"], "{stat}");
+    assert_eq!((&stat[0]["messages"], &stat[1]["last"]), (&5.into(), &serde_json::Value::Null), "{stat}");
     let missing = menagerie(&["journal", "cat", "nothing", "--data", data]);
     assert!(String::from_utf8_lossy(&missing.stderr).contains("there is no topic nothing"));
     let busy = menagerie(&["journal", "verify", "--data", data]);
@@ -56,7 +76,10 @@ fn a_journal_is_listed_read_backed_up_verified_and_restored() {
     text(&menagerie(&["journal", "backup", &file, "--data", data]));
     served.process.signal(Signal::TERM);
     assert_eq!(served.process.wait_for_end().status.code(), Some(0));
+    // Nothing is written for that: it may be a disk that cannot be.
+    let before = written(&served.data().join("journal"));
     text(&menagerie(&["journal", "verify", "--data", data]));
+    assert_eq!(written(&served.data().join("journal")), before);
     let gone = menagerie(&["journal", "topics", "--data", data]);
     assert_eq!(gone.status.code(), Some(69));
     let elsewhere = tempfile::tempdir().expect("a temporary folder");

@@ -58,6 +58,11 @@ fn beyond_loopback_tls_and_the_token_are_needed() {
             ours.read(Read::after(spot(1), MessageId::ZERO)).await.expect("the others have not disturbed");
         assert_eq!(read.messages.len(), 1);
     });
+    let untrusting =
+        Command::new(binary()).args(["journal", "topics", "--data", data]).output().expect("it can be run");
+    let said = String::from_utf8_lossy(&untrusting.stderr);
+    assert_eq!(untrusting.status.code(), Some(2), "{said}");
+    assert!(said.contains("speaks TLS") && said.contains("--tls-ca"), "{said}");
     let ca = path(&authority, "ca.pem");
     let port = format!("127.0.0.1:{}", address.port());
     let listed = Command::new(binary())

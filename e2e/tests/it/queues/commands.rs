@@ -40,6 +40,13 @@ fn unknown_queue_is_an_error_with_a_tip() {
     }
     fleet.user.fails(&["worker", "mail", "--", "no-such-program"], 127, &["cannot run no-such-program"]);
     fleet.user.fails(&["worker", "mail", "--", "/"], 126, &["cannot run /", "can be executed"]);
+    fleet.user.fails(
+        &["worker", "mail.failed", "--", "true"],
+        2,
+        &["mail.failed cannot be the name of a queue"],
+    );
+    fleet.user.fails(&["queue", "resume", "nosuch"], 2, &["there is no queue nosuch"]);
+    fleet.user.fails(&["queue", "resume", "--worker", "nosuch"], 2, &["there is no worker nosuch"]);
     fleet.user.fails(&["worker", "mail", "--commit", "never", "--", "true"], 2, &["each"]);
     assert_eq!(fleet.user.ok(&["queue", "list"]).lines().count(), 1);
 }
@@ -149,6 +156,19 @@ fn lines_and_objects_are_put_as_they_say() {
     assert!(done.stderr.contains("line 2 of - is no message"), "{}", done.stderr);
     assert!(done.stderr.contains("1 message put into queue mail before this"), "{}", done.stderr);
     assert_eq!(fleet.lag("mail"), 4);
+    // So it is with one that would be a message if it could be put.
+    for (refused, why) in
+        [(r#"{"body":"x","partition":99}"#.to_owned(), "mail-99 does not exist"), (large(), "maximum")]
+    {
+        let before = fleet.lag("mail");
+        let lines = format!("{{\"body\":1}}\n\n{{\"body\":2}}\n{refused}\n{{\"body\":3}}\n");
+        let done = user.run_with(&["queue", "put", "mail", "--file", "-", "--jsonl"], lines.as_bytes());
+        assert_ne!(done.code, Some(0));
+        assert!(done.stderr.contains("cannot put line 4 of - into queue mail"), "{}", done.stderr);
+        assert!(done.stderr.contains(why), "{}", done.stderr);
+        assert!(done.stderr.contains("2 messages put into queue mail before this"), "{}", done.stderr);
+        assert_eq!(fleet.lag("mail"), before + 2);
+    }
     // Those that are put at once have one id, if they are in different partitions.
     let both = b"{\"body\":\"one\",\"partition\":1}\n{\"body\":\"two\",\"partition\":2}\n";
     let done = user.run_with(&["queue", "put", "mail", "--file", "-", "--jsonl", "-o", "json"], both);
@@ -158,6 +178,63 @@ fn lines_and_objects_are_put_as_they_say() {
     user.fails(&["queue", "get", "mail", id], 1, &["mail-1, mail-2", "--partition"]);
     assert_eq!(user.ok(&["queue", "get", "mail", id, "-p", "2"]), "two");
     assert_eq!(user.ok(&["queue", "get", "mail", id, "-o", "json"]).lines().count(), 2);
+}
+
+#[test]
+fn one_queue_that_cannot_be_looked_at_hides_no_other() {
+    let fleet = Fleet::with_queue("unreadable", "bad", 1);
+    let user = &fleet.user;
+    fleet.create("good", 1);
+    fleet.put("good", 0..3);
+    user.ok(&["zk", "set", "/menagerie/queues/bad-1", "soon"]);
+    let done = user.run(&["queue", "list", "-o", "json"]);
+    assert_eq!(done.code, Some(1), "{}", done.stderr);
+    let list: Value = serde_json::from_str(&done.text()).unwrap();
+    assert_eq!((&list[0]["state"], &list[1]["lag"]), (&"unreadable".into(), &3.into()), "{list}");
+    assert!(list[0]["reason"].as_str().is_some_and(|why| why.contains("/queues/bad-1")), "{list}");
+    // A token that is not the journal's.
+    let token = user.write("wrong-token", "guessed\n");
+    user.ok(&["zk", "set", "/menagerie/queues/bad-1", "0.0"]);
+    let done = user.run(&["queue", "list", "--journal-token-file", &token]);
+    assert_eq!(done.code, Some(1), "{}", done.stderr);
+    assert_eq!(done.text().matches("refused by its journal").count(), 2, "{}", done.text());
+}
+
+#[test]
+fn a_cursor_in_the_future_is_not_adopted_and_is_told_of() {
+    let fleet = Fleet::new("future");
+    let user = &fleet.user;
+    user.ok(&["zk", "create", "-p", "/menagerie/queues/mail-2", "4102444800.0"]);
+    let create = ["queue", "create", "mail", "--partitions", "2"];
+    user.fails(&create, 1, &["the cursor of mail-2", "in the future", "menagerie zk rm"]);
+    user.fails(&["queue", "show", "mail"], 2, &["there is no queue"]);
+    user.ok(&["zk", "set", "/menagerie/queues/mail-2", "1.5"]);
+    user.ok(&create);
+    assert!(user.ok(&["check", "lag", "mail"]).contains("OK"));
+    // Whoever writes to it by hand.
+    user.ok(&["zk", "set", "/menagerie/queues/mail-2", "4102444800.0"]);
+    user.ok(&["queue", "put", "mail", "-p", "2", "x"]);
+    let done = user.run(&["check", "lag", "mail"]);
+    assert_eq!(done.code, Some(2), "{}", done.text());
+    assert!(done.text().contains("the cursor of mail-2 is"), "{}", done.text());
+    assert!(user.ok(&["queue", "show", "mail", "--quick"]).contains("ahead of the clock"));
+}
+
+/// A line with a message that is longer than a journal takes.
+fn large() -> String {
+    format!(r#"{{"body":"{}"}}"#, "x".repeat((16 << 20) + 1))
+}
+
+#[test]
+fn a_duplicate_is_shown_where_the_first_one_is() {
+    let fleet = Fleet::with_queue("duplicate", "mail", 4);
+    let put = |body: &str| fleet.user.json(&["queue", "put", "mail", body, "--dedup", "once"]);
+    let first = put("one");
+    for body in ["one", "one", "another", "one", "one"] {
+        let again = put(body);
+        assert_eq!(again["duplicate"], true);
+        assert_eq!((&again["id"], &again["partition"]), (&first["id"], &first["partition"]));
+    }
 }
 
 #[test]

@@ -33,4 +33,37 @@ fn cursors_of_qdo_are_taken_over_and_repeat_rather_than_skip() {
     let again = user.json(&["queue", "import-qdo"]);
     assert_eq!(again[0]["what"], "left alone: it has moved since");
     assert_eq!(fleet.lag("mail-out"), 0);
+    let preview = user.json(&["queue", "import-qdo", "--dry-run"]);
+    assert_eq!(preview[0]["what"], "left alone: it has moved since");
+}
+
+#[test]
+fn what_cannot_be_a_queue_is_passed_over_and_later_partitions_come_along() {
+    let fleet = Fleet::new("qdo-odd");
+    let user = &fleet.user;
+    let old = |name: &str| user.ok(&["zk", "create", "-p", &format!("/mozilla-qdo/queues/{name}"), "1.5"]);
+    for name in ["größe-1", "mail-1", "mail.failed-1"] {
+        old(name);
+    }
+    let what = |args: &[&str]| {
+        let told = user.json(&[&["queue", "import-qdo"], args].concat());
+        let said = |row: &serde_json::Value| {
+            let name = row["from"].as_str().and_then(|from| from.rsplit('/').next()).unwrap_or_default();
+            (name.to_owned(), row["what"].as_str().unwrap_or_default().to_owned())
+        };
+        told.as_array().expect("a list").iter().map(said).collect::<std::collections::BTreeMap<_, _>>()
+    };
+    for (args, expected) in
+        [(&["--dry-run"][..], "to be imported"), (&[], "imported"), (&["--dry-run"], "was there already")]
+    {
+        let told = what(args);
+        assert!(told["mail.failed-1"].starts_with("passed over: "), "{told:?}");
+        assert_eq!((&*told["größe-1"], &*told["mail-1"]), (expected, expected), "{told:?}");
+    }
+    assert_eq!(fleet.show("größe")["partitions"].as_array().map(Vec::len), Some(1));
+    old("mail-3");
+    assert_eq!(what(&[])["mail-3"], "imported");
+    let partitions = &fleet.show("mail")["partitions"];
+    assert_eq!(partitions.as_array().map(Vec::len), Some(3));
+    assert_ne!(partitions[2]["cursor"], partitions[1]["cursor"], "qdo did not have the second one");
 }

@@ -2,9 +2,9 @@
 
 use std::net::SocketAddr;
 
-use menagerie_testkit::{Authority, eventually};
+use menagerie_testkit::{Authority, eventually, eventually_within};
 
-use super::{Fleet, assert_all, journal, ready};
+use super::{Fleet, LONG, assert_all, journal, ready};
 use crate::cli::User;
 use crate::metrics::samples;
 
@@ -47,4 +47,38 @@ fn journal_that_speaks_tls_is_used_by_who_trusts_it() {
     assert_all(&fleet.handled(), 0..10);
     let stranger = User::at(fleet.user.servers.clone().expect("it has servers"));
     stranger.fails(&["queue", "put", "mail", "x"], 69, &["--journal-ca"]);
+}
+
+#[test]
+fn a_second_journal_of_a_name_does_not_start() {
+    let mut fleet = Fleet::with_queue("twins", "mail", 1);
+    let other = fleet.user.folder().join("other");
+    let twin = ["journal", "--listen", "127.0.0.1:0", "--data", other.to_str().expect("its name is text")];
+    let end = fleet.user.start(&twin).wait_for_end();
+    assert_eq!(end.status.code(), Some(1), "{}", end.stderr);
+    let taken = format!("journal \"main\" runs already, on {}", fleet.address);
+    assert!(end.stderr.contains(&taken) && end.stderr.contains("--name"), "{}", end.stderr);
+    fleet.user.ok(&["queue", "put", "mail", "x"]);
+    // The first one again, while what it had registered before is still there.
+    fleet.crash_journal();
+    fleet.user.ok(&["queue", "put", "mail", "y"]);
+    // One that has died is waited for until it is not listed any more.
+    fleet.journal.kill();
+    let heir = fleet.user.start(&twin);
+    super::listening(&heir);
+    eventually_within(LONG, "it has the name", || {
+        let created = fleet.user.run(&["queue", "create", "post", "--partitions", "1"]);
+        (created.code == Some(0)).then_some(())
+    });
+    fleet.user.ok(&["queue", "put", "post", "z"]);
+}
+
+#[test]
+fn a_journal_that_listens_everywhere_says_as_what_it_is_reached() {
+    let user = User::new("queues-everywhere");
+    user.fails(
+        &["journal", "--listen", "0.0.0.0:0", "--insecure"],
+        2,
+        &["nobody reaches the journal at 0.0.0.0:0", "--advertise HOST:PORT"],
+    );
 }

@@ -94,7 +94,9 @@ fn judge(view: &QueueView, limits: Limits) -> Report {
     let old = oldest.map_or(State::Ok, |_| limits.age.judge(age));
     let crowded = limits.waiting.judge(view.lag() as f64);
     let given_up = limits.failed.judge(view.failed as f64);
-    let state = old.worse(crowded).worse(given_up);
+    let ahead = view.ahead();
+    let stuck = if ahead.is_some() { State::Critical } else { State::Ok };
+    let state = old.worse(crowded).worse(given_up).worse(stuck);
     let mut text = match oldest {
         Some(partition) => {
             let waited = durations::precise(Duration::from_secs(age as u64));
@@ -107,6 +109,10 @@ fn judge(view: &QueueView, limits: Limits) -> Report {
         }
         None => format!("queue {}: nothing waits", view.queue),
     };
+    if let Some((partition, ahead)) = ahead {
+        let ahead = durations::precise(ahead);
+        text += &format!(", the cursor of {partition} is {ahead} ahead: nothing is handled before then");
+    }
     if view.failed > 0 {
         text += &format!(", {} failed", view.failed);
     }
@@ -147,6 +153,7 @@ mod tests {
             owner: owner.map(|owner| Name::new(owner).unwrap()),
             owner_paused: false,
             cursor: "0.0000000".to_owned(),
+            ahead_ms: None,
             messages: lag,
             lag,
             oldest_ms,
@@ -190,6 +197,14 @@ mod tests {
             "LAG CRITICAL - mail-1 has waited for 11m 40s with w1; 5 waiting | 'mail.oldest'=700s;60;600;0 \
              'mail.waiting'=5;;;0 'mail.failed'=0;0;;0\n"
         );
+    }
+
+    #[test]
+    fn a_cursor_in_the_future_is_critical_although_nothing_waits() {
+        let ahead = PartitionView { ahead_ms: Some(7_200_000), ..partition("mail-1", 0, None, None) };
+        let report = judge(&queue(vec![partition("mail-2", 0, None, None), ahead], 0), limits());
+        assert_eq!(report.state, State::Critical);
+        assert!(report.text.contains("the cursor of mail-1 is 2h"), "{}", report.text);
     }
 
     #[test]

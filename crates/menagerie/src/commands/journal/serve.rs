@@ -12,7 +12,7 @@ use menagerie_znodes::Name;
 use prometheus_client::registry::Registry;
 
 use super::register::{self, Entry, Registration};
-use super::target::ADDRESS_FILE;
+use super::target::{ADDRESS_FILE, TLS};
 use crate::client::{self, ClientArgs};
 use crate::commands::data::DataArgs;
 use crate::exit::CliError;
@@ -98,7 +98,8 @@ impl Running {
             other => other.into(),
         })?;
         admin::serve(store.clone()).map_err(CliError::io("open the administration socket"))?;
-        fs::write(&address_file, format!("{}\n", server.address()))
+        let tls = if listen.tls.is_some() { format!("{TLS}\n") } else { String::new() };
+        fs::write(&address_file, format!("{}\n{tls}", server.address()))
             .map_err(CliError::io(format!("write {}", address_file.display())))?;
         Ok(Self { store, server, address_file })
     }
@@ -131,6 +132,12 @@ impl Serve {
         if let Some(address) = self.metrics {
             ports::require_loopback(address, self.insecure, "--metrics", None)?;
         }
+        if self.listen.ip().is_unspecified() && self.advertise.is_none() && !self.unregistered {
+            return Err(CliError::Usage {
+                what: format!("nobody reaches the journal at {}", self.listen),
+                help: "say with --advertise HOST:PORT as what others reach it".to_owned(),
+            });
+        }
         let config = Config {
             quota_bytes: self.quota,
             reserve_bytes: self.reserve,
@@ -145,12 +152,7 @@ impl Serve {
             Running::start(config, &Listen { address: self.listen, tls: files }, &mut registry, "--listen")?;
         let stopper = running.store.clone();
         stop.then(move || stopper.stop());
-        println!("journal ready on {}", running.server.address());
-        if let Some(observer) = observer {
-            println!("journal metrics on {}", observer.address());
-            observer.serve(registry)?;
-        }
-        let _registration = if self.unregistered {
+        let registration = if self.unregistered {
             None
         } else {
             let mut config = client::kernel_config(&settings, &settings.servers.value)?;
@@ -159,9 +161,19 @@ impl Serve {
             let address = self.advertise.unwrap_or_else(|| running.server.address().to_string());
             let token = running.server.token_file().to_owned();
             let entry = Entry { name: self.name, address, token, tls };
-            Some(Registration::begin(config, entry).map_err(CliError::io("start a thread"))?)
+            let stopper = running.store.clone();
+            let begun = Registration::begin(config, entry, move || stopper.stop());
+            Some(begun.map_err(CliError::io("start a thread"))?)
         };
-        let _ = sd_notify::notify(&[sd_notify::NotifyState::Ready]);
-        running.wait()
+        if !registration.as_ref().is_some_and(Registration::is_refused) {
+            println!("journal ready on {}", running.server.address());
+            if let Some(observer) = observer {
+                println!("journal metrics on {}", observer.address());
+                observer.serve(registry)?;
+            }
+            let _ = sd_notify::notify(&[sd_notify::NotifyState::Ready]);
+        }
+        running.wait()?;
+        registration.map_or(Ok(()), Registration::end)
     }
 }

@@ -1,8 +1,10 @@
 //! `menagerie journal stat [TOPIC]`: how full it is, and who is how far.
 
 use clap::Args;
-use menagerie_journal::{Client, Journal as _, PartitionStats, Topic, Usage};
-use serde::Serialize;
+use menagerie_journal::{
+    Client, ConsumerStats, Fence, Journal as _, MessageId, PartitionStats, Topic, Usage,
+};
+use serde::{Serialize, Serializer};
 
 use super::target::{TargetArgs, failed};
 use crate::exit::CliError;
@@ -23,7 +25,57 @@ pub struct Stat {
 #[serde(untagged)]
 enum View {
     Whole(Usage),
-    Partitions(Vec<PartitionStats>),
+    Partitions(#[serde(serialize_with = "partitions")] Vec<PartitionStats>),
+}
+
+/// A partition as programs see it: ids are written as everywhere, and none if there is none yet.
+#[derive(Debug, Serialize)]
+struct PartitionView {
+    partition: u32,
+    messages: u64,
+    bytes: u64,
+    first: Option<String>,
+    last: Option<String>,
+    trimmed: Option<String>,
+    delayed: u64,
+    consumers: Vec<ConsumerView>,
+}
+
+#[derive(Debug, Serialize)]
+struct ConsumerView {
+    consumer: String,
+    fence: Fence,
+    position: Option<String>,
+    lag: u64,
+}
+
+fn id(id: MessageId) -> Option<String> {
+    (id != MessageId::ZERO).then(|| id.to_string())
+}
+
+impl From<&PartitionStats> for PartitionView {
+    fn from(stats: &PartitionStats) -> Self {
+        let consumer = |reader: &ConsumerStats| ConsumerView {
+            consumer: reader.consumer.to_string(),
+            fence: reader.fence,
+            position: id(reader.position),
+            lag: reader.lag,
+        };
+        Self {
+            partition: stats.partition,
+            messages: stats.messages,
+            bytes: stats.bytes,
+            first: stats.first.and_then(id),
+            last: id(stats.last),
+            trimmed: id(stats.trimmed),
+            delayed: stats.delayed,
+            consumers: stats.consumers.iter().map(consumer).collect(),
+        }
+    }
+}
+
+fn partitions<S: Serializer>(stats: &[PartitionStats], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(stats.iter().map(PartitionView::from))
 }
 
 impl Show for View {

@@ -15,6 +15,9 @@ use crate::exit::CliError;
 /// The file in the data folder that says where the running journal listens.
 pub const ADDRESS_FILE: &str = "address";
 
+/// Its second line, if the journal speaks TLS.
+pub const TLS: &str = "tls";
+
 /// Where the journal is.
 #[derive(Debug, Args)]
 pub struct TargetArgs {
@@ -36,9 +39,20 @@ impl TargetArgs {
         let folder = self.data.journal()?;
         let address = match self.journal {
             Some(address) => address,
-            None => fs::read_to_string(folder.join(ADDRESS_FILE))
-                .map(|text| text.trim().to_owned())
-                .map_err(|source| CliError::NoJournal { path: folder.display().to_string(), source })?,
+            None => {
+                let text = fs::read_to_string(folder.join(ADDRESS_FILE))
+                    .map_err(|source| CliError::NoJournal { path: folder.display().to_string(), source })?;
+                let (address, tls) = text.split_once('\n').unwrap_or((&text, ""));
+                if tls.trim() == TLS && self.tls_ca.is_none() {
+                    return Err(CliError::Usage {
+                        what: format!("the journal on {} speaks TLS, and nobody says whom to trust", folder.display()),
+                        help: "name the authority that signed its certificate with --tls-ca, and as what the certificate knows \
+                               it with --journal HOST:PORT"
+                            .to_owned(),
+                    });
+                }
+                address.trim().to_owned()
+            }
         };
         let file = self.token_file.unwrap_or_else(|| folder.join(TOKEN_FILE));
         let token = Token::read(&file).map_err(CliError::io(format!("read the token {}", file.display())))?;

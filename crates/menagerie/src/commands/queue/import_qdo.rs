@@ -47,7 +47,10 @@ impl ImportQdo {
             });
         }
         if self.dry_run {
-            return self.format.print(&Rows(import::preview(&found)));
+            return desk.look(async |desk| {
+                let preview = import::preview(&desk.session, &found).await;
+                self.format.print(&Rows(preview.map_err(failed("look at cursors that are there"))?))
+            });
         }
         desk.change(async |desk| {
             let journal = self.journal.name(desk).await?;

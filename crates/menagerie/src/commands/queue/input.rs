@@ -91,6 +91,23 @@ impl Input {
         }
     }
 
+    /// Which one the last one was, counted from 1: the line that it stands on, if it stands on one.
+    pub fn number(&self) -> u64 {
+        match self {
+            Self::Given(bodies, total) => total - bodies.len() as u64,
+            Self::File { line, .. } => *line,
+        }
+    }
+
+    /// How to call the one with this number.
+    pub fn name(&self, number: u64) -> String {
+        match self {
+            Self::Given(..) => format!("message {number}"),
+            Self::File { name, shape: Shape::Whole, .. } => name.clone(),
+            Self::File { name, .. } => format!("line {number} of {name}"),
+        }
+    }
+
     /// The next one.
     pub fn next(&mut self) -> Result<Option<Item>, CliError> {
         match self {

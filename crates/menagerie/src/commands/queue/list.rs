@@ -1,6 +1,8 @@
 //! `menagerie queue list`
 
 use clap::Args;
+use menagerie_journal::JournalError;
+use menagerie_kernel::{CallError, whole};
 use menagerie_queues::QueueError;
 use menagerie_queues::admin::show::{self, QueueView};
 use menagerie_znodes::queues::{Keep, QueueName};
@@ -33,6 +35,21 @@ struct QueueRow {
     #[serde(rename = "keep_ms")]
     keep: Option<Keep>,
     state: &'static str,
+    /// Why nothing is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<String>,
+}
+
+/// What kept us from looking at one queue, in a word; it says nothing about others. Nothing, if it does.
+fn trouble(error: &QueueError) -> Option<&'static str> {
+    match error {
+        QueueError::Journal(JournalError::Denied(_)) => Some("refused by its journal"),
+        QueueError::Journal(JournalError::Damaged(_)) => Some("journal damaged"),
+        QueueError::Journal(JournalError::NoTopic { .. }) => Some("not in its journal"),
+        QueueError::Journal(_) | QueueError::NoJournal { .. } => Some("journal away"),
+        QueueError::Call(CallError::Payload { .. }) => Some("unreadable"),
+        _ => None,
+    }
 }
 
 impl QueueRow {
@@ -48,10 +65,11 @@ impl QueueRow {
             journal: Some(view.journal.clone()),
             keep: Some(view.keep),
             state: state(view),
+            reason: None,
         }
     }
 
-    fn unknown(queue: &QueueName) -> Self {
+    fn unknown(queue: &QueueName, state: &'static str, error: &QueueError) -> Self {
         Self {
             queue: queue.to_string(),
             partitions: None,
@@ -62,7 +80,12 @@ impl QueueRow {
             failed: None,
             journal: None,
             keep: None,
-            state: "journal away",
+            state,
+            reason: Some(match error {
+                QueueError::Journal(error) => error.to_string(),
+                QueueError::Call(error) => error.to_string(),
+                error => whole(error).to_string(),
+            }),
         }
     }
 }
@@ -75,18 +98,17 @@ impl List {
             let mut away = None;
             let look = async || {
                 let mut rows = Vec::new();
-                for queue in show::list(&desk.session).await.map_err(failed("list queues"))? {
-                    let view = show::show(&desk.session, &desk.journals, &queue).await;
-                    match view {
+                let all = show::all(&desk.session, &desk.journals).await;
+                for (queue, view) in all.map_err(failed("list queues"))? {
+                    match view.map_err(|error| (trouble(&error), error)) {
                         Ok(view) => rows.push(QueueRow::of(&view)),
                         // Deleted a moment ago.
-                        Err(QueueError::NoQueue { .. }) => {}
-                        // That of one queue says nothing about those of others.
-                        Err(error @ (QueueError::Journal(_) | QueueError::NoJournal { .. })) => {
-                            rows.push(QueueRow::unknown(&queue));
+                        Err((_, QueueError::NoQueue { .. })) => {}
+                        Err((Some(state), error)) => {
+                            rows.push(QueueRow::unknown(&queue, state, &error));
                             away.get_or_insert(failed(format!("look at queue {queue}"))(error));
                         }
-                        Err(error) => return Err(failed(format!("look at queue {queue}"))(error)),
+                        Err((None, error)) => return Err(failed(format!("look at queue {queue}"))(error)),
                     }
                 }
                 Ok(Rows(rows))
@@ -115,7 +137,11 @@ impl Row for QueueRow {
             age(self.oldest_ms),
             number(self.delayed),
             number(self.failed),
-            self.state.to_owned(),
+            match (self.state, &self.reason) {
+                // Below, it is said where it was looked for.
+                ("journal away", _) | (_, None) => self.state.to_owned(),
+                (state, Some(reason)) => format!("{state}: {reason}"),
+            },
         ]
     }
 }

@@ -4,8 +4,10 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 use std::time::Duration;
 
+use bytes::Bytes;
 use clap::Args;
-use menagerie_journal::{Appended, NewMessage, Ticks};
+use menagerie_journal::{Appended, JournalError, NewMessage, Ticks};
+use menagerie_queues::QueueError;
 use menagerie_queues::admin::{Place, Putter};
 use menagerie_znodes::queues::{PartitionName, QueueName};
 use serde::Serialize;
@@ -60,6 +62,33 @@ pub struct Put {
     whole: bool,
     #[command(flatten)]
     format: FormatArg,
+}
+
+/// One that is to be put.
+struct Next {
+    /// Which one that is, for who looks for it.
+    number: u64,
+    partition: PartitionName,
+    message: NewMessage,
+}
+
+/// One that was put.
+struct Done {
+    partition: PartitionName,
+    appended: Appended,
+    body: Bytes,
+}
+
+/// All of them or none.
+async fn put_all(putter: &mut Putter, batch: &[Next]) -> Result<Vec<Done>, QueueError> {
+    let message = |next: &Next| (Place::Partition(next.partition.number()), next.message.clone());
+    let put = putter.put(batch.iter().map(message).collect()).await?;
+    let done = |(next, appended): (&Next, _)| Done {
+        partition: next.partition.clone(),
+        appended,
+        body: next.message.body.clone(),
+    };
+    Ok(batch.iter().zip(put).map(done).collect())
 }
 
 /// How many were put.
@@ -152,64 +181,98 @@ impl Put {
         Ok(())
     }
 
-    /// In batches, each of them whole or not at all.
+    /// In batches, each of them whole or not at all. What is before one that cannot be put is put, as if that were the end.
     async fn put(&self, mut putter: Putter) -> Result<Tally, CliError> {
         let mut meter = Meter::new();
         let mut input = self.input()?;
         let (mut batch, mut bytes, mut done) = (Vec::new(), 0, Tally::default());
         loop {
-            let next = input.next().map(|item| {
-                item.map(|item| {
-                    let (place, message) = self.message(item);
-                    bytes += message.body.len();
-                    batch.push((place, message));
+            let next = self.next(&mut input, &mut putter).map(|next| {
+                next.map(|next| {
+                    bytes += next.message.body.len();
+                    batch.push(next);
                 })
             });
-            // What is before a line that is no message is put, as if it were the last.
-            let ended = !matches!(next, Ok(Some(())));
-            if ended || batch.len() >= BATCH_MESSAGES || bytes >= BATCH_BYTES {
+            let mut refused = Ok(());
+            if !matches!(next, Ok(Some(()))) || batch.len() >= BATCH_MESSAGES || bytes >= BATCH_BYTES {
                 bytes = 0;
-                let put = self.commit(&mut putter, std::mem::take(&mut batch), done.all).await?;
-                put.iter().for_each(|(_, put)| done.count(put));
+                let put;
+                (put, refused) = self.commit(&mut putter, std::mem::take(&mut batch), &input).await;
+                put.iter().for_each(|put| done.count(&put.appended));
                 if self.file.is_none() || self.format.output == Format::Json {
-                    put.into_iter().try_for_each(|put| self.format.print_line(&View::of(put)))?;
+                    self.print(&putter, put).await?;
                 }
                 meter.show("put", done.all, input.total());
             }
-            match next {
+            match refused.and(next) {
                 Ok(Some(())) => {}
                 Ok(None) => return Ok(done),
                 Err(error) => {
-                    eprintln!("{} put into queue {} before this:", done.text(), self.queue);
+                    if self.file.is_some() {
+                        eprintln!("{} put into queue {} before this:", done.text(), self.queue);
+                    }
                     return Err(error);
                 }
             }
         }
     }
 
+    /// The next one, with where it goes.
+    fn next(&self, input: &mut Input, putter: &mut Putter) -> Result<Option<Next>, CliError> {
+        let Some(item) = input.next()? else { return Ok(None) };
+        let (place, message) = self.message(item);
+        let number = input.number();
+        let partition = putter.place(&place);
+        let partition = partition.map_err(failed(self.doing(&input.name(number))))?;
+        Ok(Some(Next { number, partition, message }))
+    }
+
+    fn doing(&self, which: &str) -> String {
+        format!("put {which} into queue {}", self.queue)
+    }
+
+    /// Puts a batch; what came of it, and why not all of it.
     async fn commit(
         &self,
         putter: &mut Putter,
-        mut batch: Vec<(Place, NewMessage)>,
-        done: u64,
-    ) -> Result<Vec<(PartitionName, Appended)>, CliError> {
-        if batch.is_empty() {
-            return Ok(Vec::new());
-        }
-        let first = done + 1;
-        let put = async {
-            let mut partitions = Vec::with_capacity(batch.len());
-            for (place, _) in &mut batch {
-                let partition = putter.place(place)?;
-                *place = Place::Partition(partition.number());
-                partitions.push(partition);
-            }
-            Ok(partitions.into_iter().zip(putter.put(batch).await?).collect())
+        batch: Vec<Next>,
+        input: &Input,
+    ) -> (Vec<Done>, Result<(), CliError>) {
+        let Some(first) = batch.first().map(|next| next.number) else { return (Vec::new(), Ok(())) };
+        let alone = batch.len() == 1;
+        let error = match put_all(putter, &batch).await {
+            Ok(done) => return (done, Ok(())),
+            Err(error) => error,
         };
-        put.await.map_err(|error| {
-            let before = if done == 0 { String::new() } else { format!("; {done} were put before") };
-            failed(format!("put messages from number {first} on into queue {}{before}", self.queue))(error)
-        })
+        let which = match (&error, alone) {
+            // One of them, which the journal does not name, or all together: those that can be put are put.
+            (QueueError::Journal(JournalError::TooLarge { .. }), false) => {
+                let mut done = Vec::with_capacity(batch.len());
+                for next in &batch {
+                    match put_all(putter, std::slice::from_ref(next)).await {
+                        Ok(one) => done.extend(one),
+                        Err(error) => {
+                            return (done, Err(failed(self.doing(&input.name(next.number)))(error)));
+                        }
+                    }
+                }
+                return (done, Ok(()));
+            }
+            (_, true) => input.name(first),
+            (_, false) => format!("messages from {} on", input.name(first)),
+        };
+        (Vec::new(), Err(failed(self.doing(&which))(error)))
+    }
+
+    async fn print(&self, putter: &Putter, put: Vec<Done>) -> Result<(), CliError> {
+        for Done { mut partition, appended, body } in put {
+            if let Appended::Duplicate(Some(id)) = appended {
+                let found = putter.holding(&partition, id, &body).await;
+                partition = found.map_err(failed(format!("find message {id}")))?;
+            }
+            self.format.print_line(&View::of((partition, appended)))?;
+        }
+        Ok(())
     }
 
     fn input(&self) -> Result<Input, CliError> {
@@ -234,7 +297,7 @@ impl Put {
             (None, Some(partition)) => Place::Partition(partition),
             (None, None) => Place::Any,
         });
-        let dedup = dedup.or_else(|| self.dedup.clone()).map(bytes::Bytes::from);
+        let dedup = dedup.or_else(|| self.dedup.clone()).map(Bytes::from);
         let (ttl, due) = (ttl.or(self.ttl), own.or(due));
         let message = NewMessage { body: body.into(), ttl, due, dedup, ..NewMessage::default() };
         (place, message)

@@ -124,6 +124,12 @@ fn count_of(view: &QueueView, is: impl Fn(&PartitionView) -> bool) -> usize {
 
 /// Whether we are behind, and whether more workers would help.
 fn verdict(view: &QueueView, rate: Option<Rate>) -> String {
+    if let Some((partition, ahead)) = view.ahead() {
+        let ahead = durations::precise(ahead);
+        return format!(
+            "the cursor of {partition} is {ahead} ahead of the clock, and nothing is handled before then"
+        );
+    }
     let lag = view.lag();
     if lag == 0 {
         return "not behind".to_owned();

@@ -4,8 +4,8 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use clap::Args;
-use menagerie_kernel::Session;
 use menagerie_kernel::session::Role;
+use menagerie_kernel::{Session, whole};
 use menagerie_slots::poll::{LAPSE, Sweeper};
 use prometheus_client::registry::Registry;
 use tracing::warn;
@@ -121,10 +121,10 @@ async fn look_after(session: &Session, lapse: Duration, metrics: &Metrics) {
     loop {
         ticks.tick().await;
         if let Err(error) = sweeper.sweep(session, lapse, std::time::Instant::now()).await {
-            warn!(%error, "cannot look who still asks");
+            warn!(error = %whole(&error), "cannot look who still asks");
         }
         if let Err(error) = metrics.sample(session).await {
-            warn!(%error, "cannot look at the pools");
+            warn!(error = %whole(&error), "cannot look at the pools");
         }
     }
 }

@@ -5,7 +5,7 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-use menagerie_kernel::{Config, Session};
+use menagerie_kernel::{Config, Session, whole};
 use tokio::sync::oneshot;
 use tracing::warn;
 
@@ -34,7 +34,7 @@ impl Beside {
         let (done, stopped) = mpsc::channel();
         let run = move || {
             if let Err(error) = client::block_on(until(config, serve, stopping)) {
-                warn!(%error, role = name, "it is not served");
+                warn!(error = %whole(&error), role = name, "it is not served");
             }
             let _ = done.send(());
         };

@@ -213,7 +213,9 @@ fn register(keeper: SocketAddr, journal: &Running) -> Result<Registration, CliEr
         token: journal.server.token_file().to_owned(),
         tls: false,
     };
-    Registration::begin(member, entry).map_err(CliError::io("start a thread"))
+    // Everything of ours speaks to it directly; whoever looks for it is told of both.
+    let taken = || tracing::error!("another journal is registered here by our name: this one is not");
+    Registration::begin(member, entry, taken).map_err(CliError::io("start a thread"))
 }
 
 impl Addresses {

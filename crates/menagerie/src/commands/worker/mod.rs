@@ -17,6 +17,7 @@ use std::time::Duration;
 
 use clap::Args;
 use menagerie_kernel::session::Role;
+use menagerie_queues::QueueError;
 use menagerie_queues::admin::show;
 use menagerie_queues::metrics::Metrics;
 use menagerie_queues::runner::output::{self, To};
@@ -77,6 +78,10 @@ impl Worker {
             ports::require_loopback(address, self.insecure, "--metrics", None)?;
         }
         self.require_each_once()?;
+        // One that can never be made is not waited for.
+        if let Some(queue) = self.queues.iter().find(|queue| queue.failures_of().is_some()) {
+            return Err(failed("work")(QueueError::Reserved { queue: queue.clone() }));
+        }
         let settings = self.desk.client.clone().settings()?;
         let options = self.options.options(&self.queues, &settings.worker)?;
         self.task.check(&options)?;

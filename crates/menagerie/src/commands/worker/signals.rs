@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use menagerie_kernel::whole;
 use menagerie_queues::runner::output::{self, To};
 use menagerie_queues::worker::{Adjustment, Options, Order};
 use menagerie_znodes::queues::QueueName;
@@ -118,8 +119,7 @@ impl Told {
         let (settings, before, after) = match read {
             Ok(read) => read,
             Err(error) => {
-                let because = std::error::Error::source(&error).map(ToString::to_string).unwrap_or_default();
-                return error!(%error, because, "the configuration cannot be read again; nothing is changed");
+                return error!(error = %whole(&error), "the configuration cannot be read again; nothing is changed");
             }
         };
         let needs_restart = restarts(&self.settings, &settings, &before, &after);

@@ -10,7 +10,7 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-use menagerie_kernel::Config;
+use menagerie_kernel::{Config, whole};
 use tokio::sync::watch;
 use tracing::warn;
 
@@ -56,7 +56,7 @@ impl Demo {
                 Ok(())
             });
             if let Err(error) = shown {
-                warn!(%error, "there is no demo");
+                warn!(error = %whole(&error), "there is no demo");
             }
             let _ = done.send(());
         };
