@@ -9,7 +9,7 @@ use crate::id::Ticks;
 const JUMP: Duration = Duration::from_secs(60);
 /// One that is so far ahead of what it should be is not believed at once: a machine may begin with any time, until somebody
 /// sets its clock.
-const FAR: Duration = Duration::from_secs(24 * 3600);
+const FAR: Duration = Duration::from_secs(366 * 24 * 3600);
 /// But if it stays there for so long: then the journal, or the machine, has slept.
 const PROBATION: Duration = Duration::from_secs(600);
 
@@ -44,6 +44,8 @@ impl Watch {
 pub(crate) struct Belief {
     /// Both clocks when the wall clock was last believed; nothing when nothing was there before.
     last: Option<(Ticks, Duration)>,
+    /// The latest time that was believed: a clock that was behind and is set right is not ahead.
+    latest: Ticks,
     /// Both when it was first doubted.
     doubted: Option<(Ticks, Duration)>,
 }
@@ -72,7 +74,7 @@ impl Belief {
     /// `newest` is the last time that is known, when the steady clock begins.
     pub(crate) fn new(newest: Ticks) -> Self {
         let last = (newest > Ticks(0)).then_some((newest, Duration::ZERO));
-        Self { last, doubted: None }
+        Self { last, latest: newest, doubted: None }
     }
 
     /// Notes both clocks.
@@ -86,6 +88,7 @@ impl Belief {
             Some((_, since)) if ahead > FAR && steady.saturating_sub(since) < PROBATION => None,
             doubted => {
                 (self.last, self.doubted) = (Some((wall, steady)), None);
+                self.latest = self.latest.max(wall);
                 doubted.map(|_| Turn::Believed)
             }
         }
@@ -100,7 +103,7 @@ impl Belief {
 
     /// What the wall clock should show.
     fn expected(&self, steady: Duration) -> Option<Ticks> {
-        self.last.map(|(wall, then)| wall.plus(steady.saturating_sub(then)))
+        self.last.map(|(wall, then)| wall.plus(steady.saturating_sub(then)).max(self.latest))
     }
 }
 
@@ -145,6 +148,10 @@ mod tests {
         assert_eq!(Belief::new(now).observe(now.plus(DAY), Duration::ZERO), None);
         assert_eq!(Belief::new(now).observe(now.minus(DAY * 1000), Duration::ZERO), None);
         assert_eq!(Belief::new(Ticks(0)).observe(now, Duration::ZERO), None);
+        let mut behind = Belief::new(now);
+        assert_eq!(behind.observe(now.minus(DAY * 10_000), Duration::ZERO), None);
+        let minute = Duration::from_secs(60);
+        assert_eq!(behind.observe(now.plus(minute), minute), None, "it was set right");
     }
 
     #[test]

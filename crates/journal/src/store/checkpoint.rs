@@ -103,27 +103,33 @@ impl Checkpoints {
     }
 
     /// The last one, when the journal is closed: without a thread. On a full disk the log still has everything.
-    pub(crate) fn last(&mut self, shared: &Shared, folder: &Folder, log: &mut Wal) -> Result<(), StoreError> {
+    pub(crate) fn last(
+        &mut self,
+        shared: &Shared,
+        folder: &Folder,
+        log: &mut Wal,
+        sure: u64,
+    ) -> Result<(), StoreError> {
         if log.last_sequence() == self.sequence {
             return Ok(());
         }
-        let image = self.capture(shared, log);
+        let image = self.capture(shared, log, sure);
         let done = make_durable(image, folder, shared.config.segment_bytes);
         self.end(done, shared, folder, log)
     }
 
-    fn capture(&mut self, shared: &Shared, log: &Wal) -> Image {
+    /// `sure`: by this time ids are old enough to be forgotten.
+    fn capture(&mut self, shared: &Shared, log: &Wal, sure: u64) -> Image {
         let mut image = Image::capture(&mut shared.write(), log.last_sequence());
         self.fresh = image.fresh.clone();
         (self.last, self.log_bytes) = (Instant::now(), log.log_bytes());
-        let now = shared.config.clock.now().0;
-        image.ids = self.ids.iter().filter(|(_, until)| *until >= now).copied().collect();
+        image.ids = self.ids.iter().filter(|(_, until)| *until >= sure).copied().collect();
         image
     }
 
     /// Takes an image; a thread makes it durable and tells the log loop.
-    pub(crate) fn begin(&mut self, shared: &Arc<Shared>, folder: &Arc<Folder>, log: &Wal) {
-        let image = self.capture(shared, log);
+    pub(crate) fn begin(&mut self, shared: &Arc<Shared>, folder: &Arc<Folder>, log: &Wal, sure: u64) {
+        let image = self.capture(shared, log, sure);
         self.running = true;
         let (thread_shared, thread_folder) = (shared.clone(), folder.clone());
         let work = move || {

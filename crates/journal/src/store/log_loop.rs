@@ -179,10 +179,10 @@ impl LogLoop {
 
     /// Makes as many wishes as can stand together durable, and returns those that must wait for the next group.
     fn group(&mut self, wishes: Vec<Waiting>) -> Result<Vec<Waiting>, StoreError> {
-        let now = self.look_at_clock();
+        let now = self.look_at_clock().now;
         let mut group = Group::default();
         self.space.look();
-        let left = self.decide(wishes, now.0, &mut group);
+        let left = self.decide(wishes, now, &mut group);
         self.shared.room.add_permits(group.bytes);
         if let Some(group) = self.commit(group)? {
             self.finish(group);
@@ -287,10 +287,9 @@ impl LogLoop {
         if self.ticked.elapsed() < TICK {
             return Ok(());
         }
-        self.look_at_clock();
+        let hour = self.look_at_clock();
         self.ticked = Instant::now();
         self.space.look();
-        let hour = self.hour();
         let drops = retention::drops(&self.shared.read(), hour.sure);
         if !drops.is_empty() {
             info!(partitions = drops.len(), "retention drops old messages");
@@ -328,7 +327,8 @@ impl LogLoop {
             let asked = std::mem::take(&mut self.shared.queue().checkpoints);
             self.checkpoints.tell(asked);
         }
-        self.checkpoints.begin(&self.shared, &self.folder, &self.log);
+        let sure = self.look_at_clock().sure;
+        self.checkpoints.begin(&self.shared, &self.folder, &self.log, sure);
     }
 
     fn measure(&self) {
@@ -366,7 +366,8 @@ impl LogLoop {
     /// Moves everything to segments, so that opening is quick, and closes the log.
     fn close(mut self) -> Result<(), StoreError> {
         self.await_flush()?;
-        self.checkpoints.last(&self.shared, &self.folder, &mut self.log)?;
+        let sure = self.look_at_clock().sure;
+        self.checkpoints.last(&self.shared, &self.folder, &mut self.log, sure)?;
         self.log.close().map_err(|source| StoreError::Log { path: self.folder.log(), source })
     }
 }

@@ -86,12 +86,12 @@ impl LogLoop {
 
     /// Makes some of what is due visible. The rest has its turn when others have had theirs.
     pub(super) fn mature(&mut self) -> Result<(), StoreError> {
-        self.look_at_clock();
+        let hour = self.look_at_clock();
         if !self.until_due().is_zero() {
             return Ok(());
         }
         let failed_before = self.maturing.retry_at.take().is_some();
-        match self.alone(Wish::Mature { after: self.maturing.passed, hour: self.hour() })? {
+        match self.alone(Wish::Mature { after: self.maturing.passed, hour })? {
             Some(Ok(Answer::Matured(Some(passed)))) => {
                 warn!(
                     count = passed.count,

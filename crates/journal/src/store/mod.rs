@@ -59,7 +59,7 @@ use self::reader::{Encoded, Room};
 use self::recover::{Recovered, recover};
 use self::shared::{Shared, Tell, size};
 use crate::commit::{Commit, Committed, Opened};
-use crate::core::decide::{Answer, COMMIT_BYTES, Wish};
+use crate::core::decide::{Answer, Wish};
 use crate::core::message;
 use crate::error::JournalError;
 use crate::fence::Fence;
@@ -69,8 +69,9 @@ use crate::read::{Batch, Read};
 use crate::stats::{PartitionStats, Usage};
 use crate::topic::{Consumer, Created, PartitionId, Topic, TopicConfig, TopicView};
 
-/// A record is a commit with its names and ids: never much longer than what is in it.
-const RECORD_BYTES_EXTRA: u32 = 64 << 20;
+/// No record is longer. Not by what messages may come: one that waits to be due is written again when it is, whatever the
+/// limit is by then.
+const RECORD_BYTES_MAX: u32 = u32::MAX >> 1;
 
 /// A journal on this machine's disk. Clones are the same journal. Its calls need a tokio runtime.
 ///
@@ -118,10 +119,7 @@ impl Store {
         let folder = Arc::new(Folder::open(&config.data)?);
         let options = LogOptions {
             segment_bytes: config.log_segment_bytes,
-            record_bytes_max: config
-                .message_bytes_max
-                .saturating_add(COMMIT_BYTES as u32)
-                .saturating_add(RECORD_BYTES_EXTRA),
+            record_bytes_max: RECORD_BYTES_MAX,
             durability: Durability::Fsync,
         };
         let Recovered { state, log, ids, segments, covered } = recover(&folder, options)?;

@@ -172,7 +172,18 @@ pub async fn import(
         done.push(outcome(old, Some(stored), what.to_owned()));
     }
     for (queue, partitions) in highest {
-        make(session, journals, queue, partitions, journal).await?;
+        match make(session, journals, queue, partitions, journal).await {
+            // The others are made all the same.
+            Err(error @ QueueError::Ahead { .. }) => {
+                let of_queue = |row: &&mut Imported| {
+                    row.partition.as_ref().is_some_and(|partition| partition.queue() == queue)
+                };
+                done.iter_mut()
+                    .filter(of_queue)
+                    .for_each(|row| row.what = format!("queue not made: {error}"));
+            }
+            made => made?,
+        }
     }
     Ok(done)
 }

@@ -200,6 +200,7 @@ fn refusal(error: QueueError) -> Reply {
         QueueError::NoQueue { .. } => Reply::no_queue(),
         QueueError::Topic { source, .. } => Reply::error(400, "queue_name", &source.to_string()),
         QueueError::Journal(error) => failed(error),
+        error @ QueueError::Ahead { .. } => Reply::error(409, "queue", &error.to_string()),
         error => unreachable(error),
     }
 }

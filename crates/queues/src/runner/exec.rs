@@ -11,7 +11,7 @@ use menagerie_kernel::guard::{GuardError, Guarded, Outcome as Ending, Standing, 
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
 use rustix::io::{Errno, pwrite};
 
-use super::limits::{Cut, deadline};
+use super::limits::{Cut, deadline, end};
 use super::output::{To, pass_on};
 use super::{Program, started};
 use crate::task::{Failed, Outcome, Outcomes, Task, Work};
@@ -109,8 +109,7 @@ impl Exec {
             ending = guarded.wait() => return (ending, None),
             cut = self.program.limits.cut(&work.lease, work.lease.valid_until(), &control) => cut,
         };
-        control.stop(self.program.grace);
-        (guarded.wait().await, Some(cut))
+        (end(guarded, &work.lease, self.program.grace).await, Some(cut))
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use menagerie_kernel::guard::{Control, Deadline, ProcessId};
+use menagerie_kernel::guard::{Control, Deadline, Guarded, Outcome, ProcessId};
 use rustix::process::{Pid, Resource, Rlimit, prlimit};
 use tokio::sync::watch;
 use tracing::warn;
@@ -51,6 +51,17 @@ impl Limits {
             () = lease.stopped() => Cut::Stopped,
             () = prolong(valid_until, control) => Cut::Stopped,
         }
+    }
+}
+
+/// Ends a program, and tells how that was. While the lease is kept up, so is its guard's deadline: what ends by that had no
+/// right any more, and what does not end in its grace is killed for that.
+pub async fn end(guarded: &mut Guarded, lease: &Lease, grace: Duration) -> Outcome {
+    let control = guarded.control().clone();
+    control.stop(grace);
+    tokio::select! {
+        ended = guarded.wait() => ended,
+        () = prolong(lease.valid_until(), &control) => Outcome::Expired,
     }
 }
 

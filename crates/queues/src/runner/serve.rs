@@ -16,11 +16,11 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::AbortHandle;
 use tracing::{debug, info};
 
-use super::limits::{Cut, deadline};
+use super::limits::{Cut, deadline, end};
 use super::lines::{self, Shape};
 use super::output::{self, CHUNK_BYTES, To, keep};
 use super::{Program, started};
-use crate::task::{Failed, Outcome, Outcomes, Task, Work};
+use crate::task::{Failed, Lease, Outcome, Outcomes, Task, Work};
 
 /// A line that is longer is no answer: answers carry no data.
 const ANSWER_BYTES_MAX: u64 = 1 << 20;
@@ -139,12 +139,12 @@ impl Serve {
                 if told {
                     self.rest(running);
                 } else {
-                    self.end(&mut running).await;
+                    self.end(&mut running, &work.lease).await;
                 }
                 outcomes
             }
             Err(silence) => {
-                let ended = self.end(&mut running).await;
+                let ended = self.end(&mut running, &work.lease).await;
                 let error = match silence {
                     // Its lease was over, or about to be: that is not the message's fault.
                     _ if ended == Ending::Expired => return Vec::new(),
@@ -159,9 +159,8 @@ impl Serve {
     }
 
     /// Ends it, and tells how that was.
-    async fn end(&self, running: &mut Running) -> Ending {
-        running.guarded.control().stop(self.program.grace);
-        let ended = running.guarded.wait().await;
+    async fn end(&self, running: &mut Running, lease: &Lease) -> Ending {
+        let ended = end(&mut running.guarded, lease, self.program.grace).await;
         debug!(?ended, "the program was ended");
         ended
     }

@@ -107,7 +107,7 @@ impl Loop {
     }
 
     fn advance_one(&mut self, partition: &PartitionName, now: Instant) {
-        let partitions = self.lanes.len();
+        let partitions = self.ordered.partitions.len().max(self.lanes.len());
         let Some(lane) = self.lanes.get_mut(partition) else { return };
         let ours = self.course == Course::Work && self.ordered.partitions.contains(partition);
         if lane.may_end() && (lane.lost || !ours) {
@@ -117,16 +117,8 @@ impl Loop {
         if let Some(position) = lane.ledger.record_due(lane.waiting(), note_waits, now) {
             self.records.add(lane.record(position, now));
         }
-        if let Some(forms) =
-            lane.note.as_mut().filter(|_| lane.ledger.is_recorded()).and_then(|note| note.forms.take())
-        {
-            let (partition, books, fence) = (partition.clone(), lane.books.clone(), lane.fence());
-            let (stop, ending) = (lane.stop.subscribe(), self.ending.subscribe());
-            self.events.spawn(async move {
-                let noted = effects::note(partition.clone(), books, forms, stop, ending).await;
-                Event::Noted(partition, fence, noted)
-            });
-        }
+        self.send_note(partition);
+        let Some(lane) = self.lanes.get_mut(partition) else { return };
         let paused =
             self.orders.worker_paused() || self.orders.queue_paused(partition.queue()) || !self.connected;
         if paused || lane.looked {
@@ -303,6 +295,22 @@ impl Loop {
         let Some(lane) = self.lanes.get_mut(partition) else { return };
         lane.note = Some(Note { forms: Some(forms), then });
         self.touched.insert(partition.clone());
+        // At once where it need not wait: a partition that is lost by the next event has no notes.
+        self.send_note(partition);
+    }
+
+    /// Sends the note that waits, once all that is done before it is recorded.
+    fn send_note(&mut self, partition: &PartitionName) {
+        let Some(lane) = self.lanes.get_mut(partition).filter(|lane| lane.ledger.is_recorded()) else {
+            return;
+        };
+        let Some(forms) = lane.note.as_mut().and_then(|note| note.forms.take()) else { return };
+        let (partition, books, fence) = (partition.clone(), lane.books.clone(), lane.fence());
+        let (stop, ending) = (lane.stop.subscribe(), self.ending.subscribe());
+        self.events.spawn(async move {
+            let noted = effects::note(partition.clone(), books, forms, stop, ending).await;
+            Event::Noted(partition, fence, noted)
+        });
     }
 
     /// Keeps true what is listed about us.

@@ -113,6 +113,30 @@ async fn a_program_that_takes_too_long_or_too_much_is_ended() {
 }
 
 #[tokio::test]
+async fn who_takes_too_long_and_does_not_end_when_told_has_failed_though_its_grace_is_longer_than_a_lease() {
+    let world = world("stubborn");
+    let session = world.session().await;
+    world.create(&session, "mail", 2).await;
+    let folder = tempfile::tempdir().unwrap();
+    for (queue, answers) in [("mail-1", false), ("mail-2", true)] {
+        world.put_to(&session, queue, &["slow"]).await;
+        let mut program = script("trap '' TERM; while :; do sleep 0.1; done", folder.path());
+        program.grace = LONG;
+        program.limits.time = Some(Duration::from_secs(1));
+        let options = attempts("w1", "mail", 1);
+        let worker = match answers {
+            true => world.start(&session, options, Serve::new(program, Shape::One, Greeting::None)),
+            false => world.start(&session, options, Exec::new(program)),
+        };
+        world.drained(&session, "mail", 2).await;
+        worker.finish().await;
+    }
+    let errors: Vec<String> =
+        stories(&world, "mail.failed").await.into_iter().map(|(_, story)| story.error).collect();
+    assert_eq!(errors, ["it took longer than its time limit"; 2]);
+}
+
+#[tokio::test]
 async fn a_program_need_not_read_and_may_be_missing() {
     let world = world("deaf");
     let session = world.session().await;

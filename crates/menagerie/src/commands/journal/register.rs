@@ -1,6 +1,7 @@
 //! The journal's entry under `/components/journal`: what it is called, where it listens, and where its token is. Two of one name
 //! are not registered: messages would go to one and be looked for in the other.
 
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::mpsc;
 use std::thread;
@@ -189,8 +190,9 @@ async fn register(session: &Session, entry: &Entry) -> Result<Result<Member, Tak
             member.leave().await.map_err(whole)?;
         }
         let Some(rival) = rival else { continue };
-        let ours = rival.host == host.as_str() && rival.address == *address;
-        // Where we listen now, it does not any more.
+        // Where we listen now, it does not any more; a container that is made anew has another host's name. But every host has
+        // a loopback of its own.
+        let ours = rival.address == *address && (rival.host == host.as_str() || !is_loopback(address));
         if !ours && answers(&rival.address).await {
             return Ok(Err(rival));
         }
@@ -223,6 +225,12 @@ fn rival(members: &[Registered], ours: &Component) -> Option<Taken> {
             address: text(other, "address"),
             host: other.host.clone(),
         })
+}
+
+/// Whether an address is one that every host has for itself.
+fn is_loopback(address: &str) -> bool {
+    let host = address.rsplit_once(':').map_or(address, |(host, _)| host).trim_matches(['[', ']']);
+    host == "localhost" || host.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
 }
 
 async fn answers(address: &str) -> bool {

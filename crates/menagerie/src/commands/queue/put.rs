@@ -54,7 +54,7 @@ pub struct Put {
     /// One message for each line of this file, as it is; `-` for standard input.
     #[arg(long, value_name = "FILE")]
     file: Option<OsString>,
-    /// The lines are JSON objects: body (or body_base64), and key, partition, delay, at, dedup if you like.
+    /// The lines are JSON objects: body (or body_base64), and key, partition, delay, at, ttl, dedup if you like.
     #[arg(long, requires = "file", conflicts_with_all = ["bodies", "key", "partition", "delay", "at", "whole"])]
     jsonl: bool,
     /// The file is one message, line breaks and all.
