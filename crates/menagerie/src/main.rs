@@ -10,6 +10,7 @@ mod durations;
 mod exit;
 mod exit_codes;
 mod help;
+mod host;
 mod listener;
 mod logging;
 mod observe;

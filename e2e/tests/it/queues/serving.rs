@@ -72,13 +72,3 @@ fn a_second_journal_of_a_name_does_not_start() {
     });
     fleet.user.ok(&["queue", "put", "post", "z"]);
 }
-
-#[test]
-fn a_journal_that_listens_everywhere_says_as_what_it_is_reached() {
-    let user = User::new("queues-everywhere");
-    user.fails(
-        &["journal", "--listen", "0.0.0.0:0", "--insecure"],
-        2,
-        &["nobody reaches the journal at 0.0.0.0:0", "--advertise HOST:PORT"],
-    );
-}

@@ -16,6 +16,7 @@ use super::target::{ADDRESS_FILE, TLS};
 use crate::client::{self, ClientArgs};
 use crate::commands::data::DataArgs;
 use crate::exit::CliError;
+use crate::host::full_name;
 use crate::observe::Observer;
 use crate::{ports, signals};
 
@@ -47,7 +48,7 @@ pub struct Serve {
     /// What queues call this journal: each of a fleet has another name, and keeps it.
     #[arg(long, value_name = "NAME", default_value = register::NAME, env = "MENAGERIE_JOURNAL_NAME")]
     name: Name,
-    /// As what others reach it [default: where it listens].
+    /// As what others reach it [default: where it listens; if that is everywhere, this host's full name].
     #[arg(long, value_name = "HOST:PORT", value_parser = reachable)]
     advertise: Option<String>,
     /// Do not register in ZooKeeper.
@@ -68,6 +69,15 @@ fn reachable(text: &str) -> Result<String, String> {
             Ok(text.to_owned())
         }
         _ => Err(format!("{text:?} is no address: write HOST:PORT")),
+    }
+}
+
+/// As what others reach who listens here; nobody can connect to everywhere.
+fn reached_at(address: SocketAddr) -> String {
+    if address.ip().is_unspecified() {
+        format!("{}:{}", full_name(), address.port())
+    } else {
+        address.to_string()
     }
 }
 
@@ -132,12 +142,6 @@ impl Serve {
         if let Some(address) = self.metrics {
             ports::require_loopback(address, self.insecure, "--metrics", None)?;
         }
-        if self.listen.ip().is_unspecified() && self.advertise.is_none() && !self.unregistered {
-            return Err(CliError::Usage {
-                what: format!("nobody reaches the journal at {}", self.listen),
-                help: "say with --advertise HOST:PORT as what others reach it".to_owned(),
-            });
-        }
         let config = Config {
             quota_bytes: self.quota,
             reserve_bytes: self.reserve,
@@ -158,7 +162,7 @@ impl Serve {
             let mut config = client::kernel_config(&settings, &settings.servers.value)?;
             config.role = Role::Owner;
             config.namespace.clone_from(&settings.namespace.value);
-            let address = self.advertise.unwrap_or_else(|| running.server.address().to_string());
+            let address = self.advertise.unwrap_or_else(|| reached_at(running.server.address()));
             let token = running.server.token_file().to_owned();
             let entry = Entry { name: self.name, address, token, tls };
             let stopper = running.store.clone();
@@ -175,5 +179,19 @@ impl Serve {
         }
         running.wait()?;
         registration.map_or(Ok(()), Registration::end)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_listens_everywhere_is_reached_by_the_name_of_its_host() {
+        assert_eq!(reached_at("127.0.0.1:2188".parse().unwrap()), "127.0.0.1:2188");
+        for everywhere in ["0.0.0.0:2188", "[::]:2188"] {
+            let told = reached_at(everywhere.parse().unwrap());
+            assert!(told.ends_with(":2188") && !told.contains("0.0.0.0") && !told.contains('['), "{told}");
+        }
     }
 }

@@ -3,7 +3,6 @@
 //! - this file: the life of a worker. `options.rs`: how it works, from the command line and the file. `task.rs`: what is done
 //!   with a message. `signals.rs`: what it is told while it runs. `program.rs`: whether a command can be run.
 
-mod host;
 mod options;
 mod program;
 mod signals;

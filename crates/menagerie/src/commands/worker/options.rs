@@ -12,10 +12,10 @@ use menagerie_queues::worker::Options;
 use menagerie_znodes::Name;
 use menagerie_znodes::queues::QueueName;
 
-use super::host::full_name;
 use crate::config::{Chosen, WorkerSettings, worker};
 use crate::durations;
 use crate::exit::CliError;
+use crate::host::full_name;
 
 /// Changes that do not stop are cut off after so many times the quiet that is waited for.
 const SETTLE_CAP: u32 = 10;

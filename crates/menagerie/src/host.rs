@@ -1,4 +1,4 @@
-//! The full name of this host, by which the seed calls its workers.
+//! The full name of this host: as what others reach it, and what its workers are called.
 
 use std::sync::mpsc;
 use std::thread;
