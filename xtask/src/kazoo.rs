@@ -10,6 +10,9 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, bail};
 
 use crate::run::{cargo, root, step, target};
+use crate::test::events::{self, Event};
+use crate::test::report::{Outcome, Report};
+use crate::test::suite::{Run, conclude, judge};
 use crate::venv::venv;
 
 /// How long the keeper may take to start.
@@ -18,27 +21,63 @@ const PATIENCE: Duration = Duration::from_secs(120);
 /// Below what Linux gives to outgoing connections: one of those could take the port while the keeper is down for a restart.
 const PORTS: Range<u16> = 10_000..30_000;
 
-/// Builds the keeper, runs the suite against it, and stops it.
+/// What people call the suite.
+const NAME: &str = "kazoo's own suite";
+
+/// Runs the suite; an error unless all of it passed.
 pub fn run() -> Result<()> {
+    let mut report = Report::default();
+    report.add(outcomes()?);
+    println!("{}", report.summary());
+    match report.refusal() {
+        None => Ok(()),
+        Some(why) => bail!("{why}"),
+    }
+}
+
+/// Builds the keeper, runs the suite against it, and stops it.
+pub fn outcomes() -> Result<Vec<Outcome>> {
     let venv = venv()?;
-    step("build the keeper", &mut cargo(&["build", "--quiet", "--package", "menagerie"]))?;
+    step("build of the keeper", &mut cargo(&["build", "--quiet", "--package", "menagerie"]))?;
     let scratch = target().join("kazoo");
     if scratch.exists() {
         fs::remove_dir_all(&scratch).context("cannot empty the scratch folder")?;
     }
     fs::create_dir_all(&scratch).context("cannot make the scratch folder")?;
     let keeper = Restartable::start(&scratch)?;
-    let result = step(
-        "kazoo's own suite",
-        Command::new(root().join("e2e/kazoo/run"))
-            .arg(&keeper.address)
-            .current_dir(&scratch)
-            .env("KAZOO_VENV", &venv)
-            .env("ZK_STOP_CMD", keeper.script.display().to_string() + " stop")
-            .env("ZK_START_CMD", keeper.script.display().to_string() + " start"),
-    );
+    eprintln!("==> {NAME}");
+    let began = Instant::now();
+    let crowd = pytest(&keeper, &scratch, &venv, None)?;
+    let listed: Vec<String> = crowd.ended.keys().cloned().collect();
+    let outcomes = judge(NAME, &listed, &crowd, |test| pytest(&keeper, &scratch, &venv, Some(test)))?;
     keeper.stop()?;
-    result
+    conclude(NAME, &outcomes, began.elapsed());
+    Ok(outcomes)
+}
+
+/// Runs one test or all of them.
+fn pytest(keeper: &Restartable, scratch: &Path, venv: &Path, test: Option<&str>) -> Result<Run> {
+    let events_file = scratch.join("events");
+    let _ = fs::remove_file(&events_file);
+    let mut command = Command::new(root().join("e2e/kazoo/run"));
+    command
+        .arg(&keeper.address)
+        .args(["-p", "events"])
+        .current_dir(scratch)
+        .env("KAZOO_VENV", venv)
+        .env("KAZOO_EVENTS", &events_file)
+        .env("ZK_STOP_CMD", keeper.script.display().to_string() + " stop")
+        .env("ZK_START_CMD", keeper.script.display().to_string() + " start");
+    if let Some(test) = test {
+        command.env("KAZOO_TESTS", test);
+    }
+    let status = command.status().context("cannot run kazoo's suite")?;
+    let events = fs::read_to_string(&events_file).unwrap_or_default();
+    let ended = events.lines().filter_map(|line| match events::parse(line)? {
+        Event::Ended { test, ended } => Some((test, ended)),
+        Event::Started { .. } => None,
+    });
+    Ok(Run { ended: ended.collect(), how: status.to_string(), success: status.success() })
 }
 
 /// A keeper that a shell script can stop and start again: kazoo's tests restart their server by shell commands.

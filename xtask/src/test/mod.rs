@@ -1,0 +1,179 @@
+//! `cargo xtask test`: the one command that decides whether the tree is good.
+
+pub mod events;
+pub mod report;
+pub mod suite;
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::Instant;
+
+use anyhow::{Context as _, Result, bail};
+use serde_json::Value;
+
+use crate::run::{cargo, output, step, target};
+use crate::venv::{schemathesis, venv};
+use crate::{kazoo, licences, packages, znode_map};
+use report::Report;
+use suite::Suite;
+
+/// Features that compile the tests which need more than Rust.
+const FEATURES: &str = "menagerie-keeper/apache,menagerie-kernel/apache,menagerie-kernel/kazoo,menagerie-queues/python,menagerie-testkit/apache,e2e/strace,e2e/python";
+
+/// A suite that runs on the keeper with all others, and then again on other ensembles: it must not care.
+struct Elsewhere {
+    /// The folder of its package.
+    package: &'static str,
+    /// On which others.
+    ensembles: &'static [&'static str],
+    /// Which of its tests; all when empty.
+    only: &'static [&'static str],
+    /// Tests that have servers of their own choice, or none: once is enough.
+    once: &'static [&'static str],
+}
+
+const ELSEWHERE: [Elsewhere; 5] = [
+    Elsewhere {
+        package: "kernel",
+        ensembles: &["apache", "apache3"],
+        only: &[],
+        once: &["guard::", "trust::", "lease::", "curator::", "kazoo::"],
+    },
+    Elsewhere {
+        package: "queues",
+        ensembles: &["apache"],
+        only: &[],
+        once: &["python::", "runners::", "failures::", "http::hostile::"],
+    },
+    Elsewhere { package: "slots", ensembles: &["apache", "apache3"], only: &[], once: &[] },
+    Elsewhere {
+        package: "e2e",
+        ensembles: &["apache"],
+        only: &[
+            "cli::",
+            "queue_http::outage",
+            "queue_http::storm",
+            "queues::crash",
+            "queues::rebalance",
+            "queues::churn",
+        ],
+        once: &[],
+    },
+    Elsewhere { package: "e2e", ensembles: &["apache3"], only: &["slots::storm"], once: &[] },
+];
+
+/// Where the flaky tests of the last run are told of, with all that they printed.
+const FLAKY_FILE: &str = "flaky.txt";
+
+/// Installs what is needed, then runs everything: a failure is told at the end, so that one run tells everything.
+pub fn run() -> Result<()> {
+    let began = Instant::now();
+    packages::install()?;
+    let mut report = Report::default();
+    checks(&mut report);
+    step("build of the tests", &mut cargo(&["test", "--no-run", "--workspace", "--features", FEATURES]))?;
+    step("build of the program", &mut cargo(&["build", "--package", "menagerie"]))?;
+    let environment = vec![
+        // Else every suite would ask cargo for it again.
+        ("MENAGERIE_BIN".into(), target().join("debug/menagerie").into()),
+        ("KAZOO_VENV".into(), venv()?.into()),
+        ("SCHEMATHESIS".into(), schemathesis()?.into()),
+    ];
+    // Gigabytes that the compiler left to the disk would stand before every fdatasync of the first tests, for seconds.
+    step("sync", &mut Command::new("sync"))?;
+    for suite in suites(&environment)? {
+        report.add(suite.run()?);
+    }
+    doc_tests(&mut report)?;
+    report.add(kazoo::outcomes()?);
+    conclude(&report, began)
+}
+
+/// Says how it went; an error unless all is well.
+fn conclude(report: &Report, began: Instant) -> Result<()> {
+    std::fs::write(target().join(FLAKY_FILE), report.flaky_file()).context("cannot write flaky.txt")?;
+    println!("{}, {:.0} min", report.summary(), began.elapsed().as_secs_f64() / 60.0);
+    match report.refusal() {
+        None => Ok(()),
+        Some(why) => bail!("{why}"),
+    }
+}
+
+/// What is looked at without running anything.
+fn checks(report: &mut Report) {
+    let lints = ["clippy", "--quiet", "--workspace", "--all-targets", "--features", FEATURES];
+    let lints = || step("lints", cargo(&lints).args(["--", "--deny", "warnings"]));
+    let checks: [(&str, &dyn Fn() -> Result<()>); 4] = [
+        ("format", &|| step("format", &mut cargo(&["fmt", "--all", "--check"]))),
+        ("licences", &licences::run),
+        ("znode map", &znode_map::check),
+        ("lints", &lints),
+    ];
+    for (name, check) in checks {
+        if let Err(why) = check() {
+            eprintln!("    {name}: {why:#}");
+            report.step_failed(name, &format!("{why:#}"));
+        }
+    }
+}
+
+/// The examples in the documentation: cargo alone can build them, so they are run by it, and only counted.
+fn doc_tests(report: &mut Report) -> Result<()> {
+    eprintln!("==> examples in the documentation");
+    let ran = cargo(&["test", "--doc", "--workspace", "--features", FEATURES]).output()?;
+    let said = String::from_utf8_lossy(&ran.stdout);
+    let passed = said.lines().filter_map(|line| {
+        line.strip_prefix("test result: ok. ")?.split_once(" passed")?.0.parse::<usize>().ok()
+    });
+    report.count(passed.sum());
+    if !ran.status.success() {
+        eprint!("{said}{}", String::from_utf8_lossy(&ran.stderr));
+        report.step_failed("examples in the documentation", &ran.status.to_string());
+    }
+    Ok(())
+}
+
+/// All suites, in the order in which they run: each on the keeper, then some on other ensembles.
+fn suites(environment: &[(OsString, OsString)]) -> Result<Vec<Suite>> {
+    let built = built(environment)?;
+    let mut suites = built.clone();
+    for elsewhere in &ELSEWHERE {
+        let name = format!("{} it", elsewhere.package);
+        let suite = built.iter().find(|suite| suite.name == name);
+        let suite = suite.with_context(|| format!("cargo does not tell where it built {name}"))?;
+        let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+        for ensemble in elsewhere.ensembles {
+            let mut suite = suite.clone();
+            suite.name = format!("{name} on {ensemble}");
+            suite.only = names(elsewhere.only);
+            suite.skip = names(elsewhere.once);
+            suite.environment.push(("MENAGERIE_TEST_ENSEMBLE".into(), ensemble.into()));
+            suites.push(suite);
+        }
+    }
+    Ok(suites)
+}
+
+/// The suites as they were built before. To ask cargo to run one alone would choose other features of dependencies, and
+/// build everything again.
+fn built(environment: &[(OsString, OsString)]) -> Result<Vec<Suite>> {
+    let mut build = cargo(&["test", "--quiet", "--workspace", "--features", FEATURES]);
+    let messages = output(build.args(["--no-run", "--message-format", "json"]))?;
+    let suite = |message: Value| {
+        let program = PathBuf::from(message["executable"].as_str()?);
+        message["profile"]["test"].as_bool().filter(|is_test| *is_test)?;
+        let folder = PathBuf::from(message["manifest_path"].as_str()?).parent()?.to_owned();
+        let package = folder.file_name()?.to_str()?.to_owned();
+        let target = message["target"]["name"].as_str()?;
+        let is_unit = message["target"]["kind"][0] != "test";
+        let name = if is_unit { package } else { format!("{package} {target}") };
+        let environment = environment.to_vec();
+        Some(Suite { name, program, folder, only: Vec::new(), skip: Vec::new(), environment })
+    };
+    let mut suites: Vec<Suite> =
+        messages.lines().filter_map(|line| serde_json::from_str(line).ok()).filter_map(suite).collect();
+    // Cargo tells of them in the order in which they were done; a run shall look like the one before.
+    suites.sort_by(|a, b| a.name.cmp(&b.name));
+    Ok(suites)
+}

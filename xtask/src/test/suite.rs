@@ -1,0 +1,270 @@
+//! Running one suite: all of its tests at once, then each that failed once more, alone.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::io::{BufRead as _, BufReader, IsTerminal as _};
+use std::path::PathBuf;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result};
+
+use super::events::{self, Ended, Event, first_message};
+use super::report::{Outcome, Verdict};
+
+/// No suite takes this long; one that does hangs, and is ended.
+const SUITE_MAX: Duration = Duration::from_secs(20 * 60);
+/// The same for one test alone.
+const ALONE_MAX: Duration = Duration::from_secs(5 * 60);
+
+/// When more tests of a suite failed at once, something else is wrong than chance, and no more are tried alone.
+const AGAIN_MAX: usize = 20;
+
+/// A program of Rust's test harness.
+#[derive(Debug, Clone)]
+pub struct Suite {
+    /// What people call it.
+    pub name: String,
+    pub program: PathBuf,
+    /// Its package's folder: tests find their files from there.
+    pub folder: PathBuf,
+    /// Which tests, by the beginnings of their names; all when empty.
+    pub only: Vec<String>,
+    /// Which tests not.
+    pub skip: Vec<String>,
+    pub environment: Vec<(OsString, OsString)>,
+}
+
+/// One run of a test program.
+pub struct Run {
+    /// What became of each test that said so.
+    pub ended: BTreeMap<String, Ended>,
+    /// How the program ended, for people.
+    pub how: String,
+    /// Whether the program itself called it a success.
+    pub success: bool,
+}
+
+impl Suite {
+    /// Runs it, and tells of each test what became of it.
+    pub fn run(&self) -> Result<Vec<Outcome>> {
+        eprintln!("==> {}", self.name);
+        let began = Instant::now();
+        let listed = self.list()?;
+        let crowd = self.observe(self.command(), SUITE_MAX, listed.len())?;
+        let outcomes = judge(&self.name, &listed, &crowd, |test| {
+            let mut command = self.program();
+            command.args(["--exact", test]);
+            self.observe(command, ALONE_MAX, 1)
+        })?;
+        conclude(&self.name, &outcomes, began.elapsed());
+        Ok(outcomes)
+    }
+
+    fn program(&self) -> Command {
+        let mut command = Command::new(&self.program);
+        command.current_dir(&self.folder).envs(self.environment.iter().map(|(name, value)| (name, value)));
+        command
+    }
+
+    fn command(&self) -> Command {
+        let mut command = self.program();
+        command.args(&self.only).args(self.skip.iter().flat_map(|test| ["--skip", test]));
+        command
+    }
+
+    /// The names of its tests: one that never said anything must not go unnoticed.
+    fn list(&self) -> Result<Vec<String>> {
+        let text = crate::run::output(self.command().args(["--list", "--format", "terse"]))?;
+        Ok(text.lines().filter_map(|line| line.strip_suffix(": test")).map(str::to_owned).collect())
+    }
+
+    /// Runs the program to its end, or for so long.
+    fn observe(&self, mut command: Command, at_most: Duration, tests: usize) -> Result<Run> {
+        // Events with times are not stable yet; the harness of a stable compiler lets them be asked for this way.
+        command.args(["-Z", "unstable-options", "--format", "json", "--report-time"]);
+        let mut child = command
+            .env("RUSTC_BOOTSTRAP", "1")
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .spawn()
+            .with_context(|| format!("cannot run {}", self.program.display()))?;
+        let ended = follow(&mut child, at_most, tests);
+        let status = if ended.in_time { child.wait()? } else { end(&mut child)? };
+        let how = if ended.in_time {
+            status.to_string()
+        } else {
+            format!("it took longer than {} s and was killed", at_most.as_secs())
+        };
+        Ok(Run { ended: ended.tests, how, success: status.success() })
+    }
+}
+
+impl Run {
+    /// What became of a test; one that never ended has failed.
+    fn ended(&self, test: &str) -> Ended {
+        self.ended.get(test).cloned().unwrap_or_else(|| Ended::Failed {
+            seconds: 0.0,
+            output: format!("the suite ended ({}) before this test did", self.how),
+        })
+    }
+}
+
+/// The verdict on each test: whatever failed among the others is tried once more, alone, and not forgotten whatever it
+/// says then.
+pub fn judge(
+    suite: &str,
+    listed: &[String],
+    crowd: &Run,
+    alone: impl Fn(&str) -> Result<Run>,
+) -> Result<Vec<Outcome>> {
+    let outcome = |test: &str, seconds, verdict| Outcome {
+        suite: suite.to_owned(),
+        test: test.to_owned(),
+        seconds,
+        verdict,
+    };
+    let mut outcomes = Vec::new();
+    let mut tried_again = 0;
+    for test in listed {
+        match crowd.ended(test) {
+            Ended::Passed { seconds } => outcomes.push(outcome(test, seconds, Verdict::Passed)),
+            Ended::Ignored => {}
+            Ended::Failed { seconds, output } => {
+                eprintln!("    {test} failed: {}", first_message(&output));
+                tried_again += 1;
+                let verdict = if tried_again > AGAIN_MAX {
+                    Verdict::Failed { output }
+                } else {
+                    once_more(output, alone(test)?.ended(test))
+                };
+                outcomes.push(outcome(test, seconds, verdict));
+            }
+        }
+    }
+    // A program can fail although its tests passed: a crash at its end, or one that took the names along.
+    if !crowd.success && outcomes.iter().all(|outcome| outcome.verdict == Verdict::Passed) {
+        let output = format!("no test failed, and the program ended with {}", crowd.how);
+        outcomes.push(outcome("(the suite)", 0.0, Verdict::Failed { output }));
+    }
+    Ok(outcomes)
+}
+
+fn once_more(crowd_output: String, alone: Ended) -> Verdict {
+    match alone {
+        Ended::Passed { .. } => Verdict::Flaky { output: crowd_output },
+        // Left out although it was asked for by its name, so it has not been tried.
+        Ended::Ignored => Verdict::Failed { output: crowd_output },
+        Ended::Failed { output, .. } => {
+            Verdict::Failed { output: format!("{crowd_output}\n--- once more, alone ---\n{output}") }
+        }
+    }
+}
+
+/// One line on a suite that has ended.
+pub fn conclude(suite: &str, outcomes: &[Outcome], took: Duration) {
+    let passed = outcomes.iter().filter(|outcome| outcome.verdict == Verdict::Passed).count();
+    let others = match outcomes.len() - passed {
+        0 => String::new(),
+        others => format!(", {others} not at once"),
+    };
+    eprintln!("    {suite}: {passed} passed{others}, {:.0} s", took.as_secs_f64());
+}
+
+struct Followed {
+    tests: BTreeMap<String, Ended>,
+    in_time: bool,
+}
+
+/// Reads what a test program says until it closes its output, or for so long.
+fn follow(child: &mut Child, at_most: Duration, tests: usize) -> Followed {
+    let deadline = Instant::now() + at_most;
+    let output = child.stdout.take();
+    let (sender, events) = mpsc::channel();
+    std::thread::spawn(move || {
+        let lines = output.into_iter().flat_map(|output| BufReader::new(output).split(b'\n'));
+        for line in lines.map_while(Result::ok) {
+            let Some(event) = events::parse(&String::from_utf8_lossy(&line)) else { continue };
+            if sender.send(event).is_err() {
+                return;
+            }
+        }
+    });
+    let mut followed = Followed { tests: BTreeMap::new(), in_time: true };
+    let is_terminal = std::io::stderr().is_terminal();
+    loop {
+        match events.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+            Ok(Event::Started { .. }) => {}
+            Ok(Event::Ended { test, ended }) => {
+                followed.tests.insert(test, ended);
+                if is_terminal {
+                    eprint!("\r    {} of {tests}\r", followed.tests.len());
+                }
+            }
+            Err(RecvTimeoutError::Timeout) => {
+                followed.in_time = false;
+                return followed;
+            }
+            Err(RecvTimeoutError::Disconnected) => return followed,
+        }
+    }
+}
+
+fn end(child: &mut Child) -> Result<ExitStatus> {
+    child.kill()?;
+    Ok(child.wait()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TESTS: &str = r#"
+        #[test] fn passes() {}
+        #[test] fn always_fails() { panic!("no, never") }
+        #[test] fn fails_at_first() {
+            let mark = std::path::Path::new(&std::env::var("MARK").unwrap()).to_owned();
+            if !mark.exists() { std::fs::write(mark, "").unwrap(); panic!("not yet") }
+        }
+    "#;
+    const CRASH: &str = r#"
+        #[test] fn a_crashes() { if std::env::args().all(|a| a != "--exact") { std::process::abort() } }
+        #[test] fn b_never_has_its_turn() {}
+    "#;
+
+    fn suite(source: &str, scratch: &std::path::Path) -> Suite {
+        let (file, program) = (scratch.join("suite.rs"), scratch.join("suite"));
+        std::fs::write(&file, source).unwrap();
+        let built = Command::new("rustc").args(["--test", "-o"]).arg(&program).arg(&file).status().unwrap();
+        assert!(built.success());
+        let environment = vec![("MARK".into(), scratch.join("mark").into())];
+        let name = "suite".to_owned();
+        Suite { name, program, folder: scratch.to_owned(), only: vec![], skip: vec![], environment }
+    }
+
+    #[test]
+    fn what_fails_runs_once_more_alone() {
+        let scratch = tempfile::tempdir().unwrap();
+        let outcomes = suite(TESTS, scratch.path()).run().unwrap();
+        let verdict = |test| &outcomes.iter().find(|outcome| outcome.test == test).unwrap().verdict;
+        assert_eq!(verdict("passes"), &Verdict::Passed);
+        let Verdict::Flaky { output } = verdict("fails_at_first") else { panic!("{outcomes:?}") };
+        assert_eq!(first_message(output), "not yet");
+        let Verdict::Failed { output } = verdict("always_fails") else { panic!("{outcomes:?}") };
+        assert_eq!(output.matches("no, never").count(), 2, "both runs are shown");
+    }
+
+    #[test]
+    fn crash_takes_no_test_with_it_unnoticed() {
+        let scratch = tempfile::tempdir().unwrap();
+        let mut suite = suite(CRASH, scratch.path());
+        suite.environment.push(("RUST_TEST_THREADS".into(), "1".into()));
+        let outcomes = suite.run().unwrap();
+        for test in ["a_crashes", "b_never_has_its_turn"] {
+            let outcome = outcomes.iter().find(|outcome| outcome.test == test).unwrap();
+            let Verdict::Flaky { output } = &outcome.verdict else { panic!("{outcomes:?}") };
+            assert!(output.contains("before this test did"), "{output}");
+        }
+    }
+}
