@@ -22,6 +22,8 @@ pub struct Config {
     pub superuser_digest: Option<String>,
     /// Refuse writes beyond a hard quota instead of only counting.
     pub enforce_quota: bool,
+    /// How many connections there may be; each is an open file, and the log needs some as well.
+    pub connections_max: usize,
     /// How many connections one address may have, loopback excepted.
     pub connections_per_address_max: usize,
     /// A snapshot is taken when the log has grown by this much, or by the size of the last snapshot if that is more.
@@ -52,6 +54,7 @@ impl Config {
             tick_ms: 2000,
             superuser_digest: None,
             enforce_quota: false,
+            connections_max: connections_max(),
             connections_per_address_max: 60,
             snapshot_after_bytes: 64 << 20,
             sweep_interval_ms: 60_000,
@@ -63,4 +66,12 @@ impl Config {
         let wanted = u32::try_from(wanted_ms).unwrap_or(0);
         wanted.clamp(self.tick_ms.saturating_mul(2), self.tick_ms.saturating_mul(20))
     }
+}
+
+/// What the limit of open files leaves for connections where the keeper is alone in its process.
+fn connections_max() -> usize {
+    /// For the log, snapshots, listeners, administration and metrics.
+    const RESERVED: u64 = 64;
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+    limit.map_or(usize::MAX, |limit| usize::try_from(limit.saturating_sub(RESERVED)).unwrap_or(usize::MAX))
 }

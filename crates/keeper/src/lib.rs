@@ -14,6 +14,7 @@ pub mod shell;
 pub mod store;
 
 pub use config::{Config, TlsFiles};
+pub use core::acl::digest;
 pub use menagerie_wal::Durability;
 pub use shell::tls::{TlsError, TlsListener};
 pub use shell::{Failure, Keeper};

@@ -13,8 +13,9 @@ use menagerie_znodes::components::{Component, ComponentState};
 use tokio::signal::unix::{SignalKind, signal};
 use tracing::warn;
 
-use crate::config::{self, Chosen, ConfigError, Secret, Servers, Settings, TlsText};
+use crate::config::{self, Auth, Chosen, ConfigError, Origin, Secret, Servers, Settings, TlsText};
 use crate::exit::CliError;
+use crate::local_auth;
 
 /// How long a person waits for one answer before something is wrong.
 const CALL_TIMEOUT: Duration = Duration::from_secs(10);
@@ -45,7 +46,13 @@ impl ClientArgs {
     /// What counts, all told.
     pub fn settings(self) -> Result<Settings, CliError> {
         let inputs = config::gather::gather(self.zookeeper, self.namespace, self.config)?;
-        Ok(config::resolve(&inputs)?)
+        let mut settings = config::resolve(&inputs)?;
+        // The keeper of `menagerie up` lets its own user in.
+        if settings.auth.is_none() {
+            let secret = settings.servers.value.port_here().and_then(local_auth::ask);
+            settings.auth = secret.map(|secret| Chosen { value: Auth::Digest(secret), origin: Origin::Up });
+        }
+        Ok(settings)
     }
 }
 

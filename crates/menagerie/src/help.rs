@@ -15,7 +15,11 @@ pub fn connect_help(error: &ConnectError, origin: &Origin) -> String {
             "the servers come from: {origin}. Start a keeper here with `menagerie up`, or name your servers with \
              --zookeeper HOST:PORT,…; `menagerie doctor` looks at each of them"
         ),
-        ConnectError::Denied { .. } => "check zookeeper.auth and the access list of the path".to_owned(),
+        ConnectError::Denied { .. } => {
+            "check zookeeper.auth and the access list of the path. What `menagerie up` runs is for the user who started \
+             it: run this as that user, name its DATA/zookeeper.auth by MENAGERIE_ZOOKEEPER_AUTH_FILE, or start it with --open"
+                .to_owned()
+        }
         ConnectError::Tls { .. } => {
             "check the files of [zookeeper.tls]: PEM, ca for TLS, cert and key for mutual TLS".to_owned()
         }
@@ -67,7 +71,8 @@ pub fn call_help(error: &CallError) -> &'static str {
         CallError::BadVersion { .. } => "look at it again with `menagerie zk stat`, and decide again",
         CallError::NotEmpty { .. } => "delete what is below it too with -r",
         CallError::Denied { .. } => {
-            "see who may with `menagerie zk acl get`; zookeeper.auth in the configuration says who we are"
+            "see who may with `menagerie zk acl get`; zookeeper.auth in the configuration says who we are; what \
+             `menagerie up` runs is for the user who started it"
         }
         CallError::Suspended | CallError::Expired | CallError::Closed => {
             "see how ZooKeeper is with `menagerie doctor`, and try again"

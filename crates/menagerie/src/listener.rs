@@ -20,7 +20,6 @@ use tracing::{debug, warn};
 
 use crate::allow::Network;
 use crate::exit::CliError;
-use crate::ports;
 
 /// How connections are encrypted.
 #[derive(Debug, Args)]
@@ -63,6 +62,13 @@ pub struct Limits {
     pub exchange: Duration,
 }
 
+impl Limits {
+    /// The same with at most so many connections.
+    pub fn at_most(self, connections: usize) -> Self {
+        Self { connections: self.connections.min(connections), ..self }
+    }
+}
+
 /// Those who are not on the list only need to be told so.
 const STRANGERS_MAX: usize = 16;
 
@@ -99,7 +105,6 @@ impl Listener {
         allow: Vec<Network>,
         limits: Limits,
     ) -> io::Result<(Self, SocketAddr)> {
-        ports::raise_file_limit();
         socket.set_nonblocking(true)?;
         let socket = TcpListener::from_std(socket)?;
         let address = socket.local_addr()?;

@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::thread;
+use std::time::Duration;
 
 use axum::Router;
 use axum::http::header::CONTENT_TYPE;
@@ -10,10 +11,15 @@ use axum::routing::get;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::registry::Registry;
 
+use crate::allow::everybody;
 use crate::exit::CliError;
+use crate::listener::{Limits, Listener};
 use crate::ports;
 
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// Whoever scrapes asks every few seconds, and takes what it asked for at once.
+const LIMITS: Limits = Limits { connections: 16, exchange: Duration::from_secs(10) };
 
 /// An address for metrics that is ours, before anything else starts.
 pub struct Observer {
@@ -36,14 +42,14 @@ impl Observer {
 
     /// Serves the registry, on a thread of its own.
     pub fn serve(self, registry: Registry) -> Result<(), CliError> {
-        self.listener.set_nonblocking(true).map_err(CliError::io("set up the listener"))?;
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()
             .map_err(CliError::io("start the metrics runtime"))?;
         let run = move || {
             let served = runtime.block_on(async {
-                axum::serve(tokio::net::TcpListener::from_std(self.listener)?, router(registry)).await
+                let (listener, _) = Listener::new(self.listener, None, everybody(), LIMITS)?;
+                axum::serve(listener, router(registry)).await
             });
             if let Err(error) = served {
                 tracing::warn!(%error, "metrics are not served");

@@ -1,9 +1,7 @@
-//! Addresses: which are safe to open, and who has one that is taken; and how many connections there can be.
+//! Addresses: which are safe to open, and who has one that is taken.
 
 use std::fs;
 use std::net::{SocketAddr, TcpListener, ToSocketAddrs as _};
-
-use tracing::warn;
 
 use crate::exit::CliError;
 
@@ -80,16 +78,6 @@ fn listening(line: &str, port: u16) -> Option<String> {
     let inode = fields.nth(5)?;
     let local_port = u16::from_str_radix(local.rsplit_once(':')?.1, 16).ok()?;
     (local_port == port && state == LISTEN).then(|| inode.to_owned())
-}
-
-/// Takes as many file descriptors as we may: each connection is one.
-pub fn raise_file_limit() {
-    use rustix::process::{Resource, getrlimit, setrlimit};
-    let mut limit = getrlimit(Resource::Nofile);
-    limit.current = limit.maximum;
-    if let Err(error) = setrlimit(Resource::Nofile, limit) {
-        warn!(%error, "cannot raise the limit of open files");
-    }
 }
 
 #[cfg(test)]

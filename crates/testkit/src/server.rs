@@ -96,6 +96,11 @@ impl Server {
         self.take_process().wait_for_end()
     }
 
+    /// What it has written to its standard error so far.
+    pub fn stderr(&self) -> String {
+        self.process().stderr()
+    }
+
     /// The number of its process.
     pub fn pid(&self) -> u32 {
         self.process().id()

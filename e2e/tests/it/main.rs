@@ -1,11 +1,13 @@
 //! The suites. Each starts its own keepers, so they can run side by side.
 
+mod access;
 mod ask;
 mod authority;
 mod backup;
 mod cli;
 mod crash;
 mod dice;
+mod files;
 mod full;
 mod hostile;
 mod journal;

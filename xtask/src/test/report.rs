@@ -9,6 +9,10 @@ const FLAKY_MAX: usize = 3;
 /// How many of the slowest tests are shown.
 const SLOWEST: usize = 10;
 
+/// How much of what a failed test printed is shown at the end.
+const OUTPUT_CHARS_MAX: usize = 10_000;
+const MESSAGE_CHARS_MAX: usize = 200;
+
 /// What became of one test.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Verdict {
@@ -105,7 +109,8 @@ impl Report {
         };
         let (suites, tests) = (width(|outcome| &outcome.suite), width(|outcome| &outcome.test));
         for (outcome, output) in &flaky {
-            let (suite, test, why) = (&outcome.suite, &outcome.test, first_message(output));
+            let (suite, test) = (&outcome.suite, &outcome.test);
+            let why = clipped(first_message(output), MESSAGE_CHARS_MAX);
             let _ = writeln!(text, "  {suite:suites$}  {test:tests$}  {why}");
         }
         text
@@ -124,7 +129,8 @@ impl Report {
     pub fn summary(&self) -> String {
         let mut text = String::new();
         for (outcome, output) in self.failed() {
-            let _ = write!(text, "\n==> FAILED {} {}\n{}\n", outcome.suite, outcome.test, output.trim_end());
+            let output = clipped(output.trim_end(), OUTPUT_CHARS_MAX);
+            let _ = write!(text, "\n==> FAILED {} {}\n{output}\n", outcome.suite, outcome.test);
         }
         let mut slowest: Vec<&Outcome> = self.outcomes.iter().collect();
         slowest.sort_by(|a, b| b.seconds.total_cmp(&a.seconds));
@@ -148,9 +154,18 @@ impl Report {
             let _ = writeln!(text, "FAILED {step}: {why}");
         }
         for (outcome, output) in self.failed() {
-            let _ = writeln!(text, "FAILED {} {}: {}", outcome.suite, outcome.test, first_message(output));
+            let why = clipped(first_message(output), MESSAGE_CHARS_MAX);
+            let _ = writeln!(text, "FAILED {} {}: {why}", outcome.suite, outcome.test);
         }
         text
+    }
+}
+
+/// The beginning of a text, and a sign if it goes on.
+fn clipped(text: &str, chars: usize) -> String {
+    match text.char_indices().nth(chars) {
+        Some((at, _)) => format!("{}…", &text[..at]),
+        None => text.to_owned(),
     }
 }
 

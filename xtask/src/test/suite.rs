@@ -132,7 +132,7 @@ pub fn judge(
             Ended::Passed { seconds } => outcomes.push(outcome(test, seconds, Verdict::Passed)),
             Ended::Ignored => {}
             Ended::Failed { seconds, output } => {
-                eprintln!("    {test} failed: {}", first_message(&output));
+                eprintln!("    {test} failed: {:.200}", first_message(&output));
                 tried_again += 1;
                 let verdict = if tried_again > AGAIN_MAX {
                     Verdict::Failed { output }

@@ -86,6 +86,8 @@ pub struct Listen {
     pub address: SocketAddr,
     /// With this, only TLS is spoken there.
     pub tls: Option<TlsFiles>,
+    /// How many clients are let in, where the journal shares the files that its process may open with others.
+    pub connections_max: Option<usize>,
 }
 
 /// A server that runs, on threads of its own.
@@ -120,9 +122,11 @@ impl Server {
             .build()
             .map_err(system("start the journal's threads"))?;
         let (stop, stopped) = watch::channel(false);
+        let files = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+        let connections_max = listen.connections_max.unwrap_or(usize::MAX).min(connections_max(files));
         let service = Arc::new(Service { store, token });
         let serve = move || {
-            runtime.block_on(accept(listener, tls, service, stopped));
+            runtime.block_on(accept(listener, connections_max, tls, service, stopped));
             runtime.shutdown_background();
         };
         let thread = std::thread::Builder::new()
@@ -178,6 +182,7 @@ fn connections_max(files: Option<u64>) -> usize {
 
 async fn accept(
     listener: StdListener,
+    connections_max: usize,
     tls: Option<tokio_rustls::TlsAcceptor>,
     service: Arc<Service>,
     mut stopped: watch::Receiver<bool>,
@@ -186,8 +191,7 @@ async fn accept(
         Ok(listener) => listener,
         Err(error) => return warn!(%error, "cannot listen"),
     };
-    let files = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
-    let room = Arc::new(Semaphore::new(connections_max(files)));
+    let room = Arc::new(Semaphore::new(connections_max));
     loop {
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,

@@ -27,7 +27,7 @@ impl Served {
     fn new() -> Self {
         let rig = Rig::small();
         let store = rig.open();
-        let listen = Listen { address: "127.0.0.1:0".parse().unwrap(), tls: None };
+        let listen = Listen { address: "127.0.0.1:0".parse().unwrap(), tls: None, connections_max: None };
         let server = Server::start(store.clone(), &listen).unwrap();
         Self { _rig: rig, store, server }
     }

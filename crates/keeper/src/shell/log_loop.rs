@@ -1,6 +1,7 @@
 //! The log loop: takes a group, makes it durable, applies it.
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use menagerie_wal::{Committed, Wal};
 use tracing::{info, warn};
@@ -9,6 +10,11 @@ use super::capture;
 use super::server::{Finished, Group, Item, Shared};
 use crate::config::Config;
 use crate::store::{Folder, StoreError};
+
+/// Between two attempts to open a file while as many are open as may be.
+const FILES_AGAIN: Duration = Duration::from_millis(100);
+/// A keeper that was told to stop waits this long for files, so that what was accepted becomes durable.
+const FILES_PATIENCE: Duration = Duration::from_secs(10);
 
 /// Runs until the server stops and everything accepted is durable, or until the log fails: then nobody knows what is
 /// on disk, and the process must end.
@@ -38,8 +44,8 @@ pub fn run(
             wake(shared);
         }
 
-        let committed =
-            write(&mut log, &group).map_err(|source| StoreError::Log { path: folder.log(), source })?;
+        append(&mut log, &group).map_err(|source| StoreError::Log { path: folder.log(), source })?;
+        let committed = with_files(shared, || commit(folder, &mut log))?;
         if committed.records > 0 {
             metrics.group_size.observe(committed.records as f64);
             metrics.fsync_seconds.observe(committed.sync_time.as_secs_f64());
@@ -53,7 +59,7 @@ pub fn run(
         let resume = !guard.ready.is_empty();
         if let Some(finished) = finished {
             drop(guard);
-            put_in_place(folder, &mut log, &finished)?;
+            put_in_place(shared, folder, &mut log, &finished)?;
             snapshots.taken(&log, finished.bytes);
             guard = shared.lock();
         }
@@ -103,30 +109,64 @@ impl Snapshots {
     }
 }
 
-fn write(log: &mut Wal, group: &Group) -> Result<Committed, menagerie_wal::Error> {
+fn append(log: &mut Wal, group: &Group) -> Result<(), menagerie_wal::Error> {
     for item in &group.items {
         match item {
             Item::Txn(txn, _) => log.append_with(|out| txn.encode(out))?,
             Item::Barrier(_) => continue,
         };
     }
-    log.commit()
+    Ok(())
+}
+
+/// Makes what was appended durable. Without a file for it, nothing of it is in the log, and it can be tried again.
+fn commit(folder: &Folder, log: &mut Wal) -> Result<Committed, StoreError> {
+    log.commit().map_err(|source| StoreError::Log { path: folder.log(), source })
+}
+
+/// Does something that may open a file, until there is one. To end for the lack of one would disconnect everybody, and the
+/// next keeper would find as few; whoever writes meanwhile waits.
+fn with_files<T>(
+    shared: &Shared,
+    mut attempt: impl FnMut() -> Result<T, StoreError>,
+) -> Result<T, StoreError> {
+    let mut told_to_stop: Option<Instant> = None;
+    let mut is_reported = false;
+    loop {
+        let error = match attempt() {
+            Err(error) if error.is_out_of_files() => error,
+            ended => return ended,
+        };
+        if !std::mem::replace(&mut is_reported, true) {
+            warn!(%error, "too many files are open: writes wait until some are closed");
+        }
+        if shared.lock().stopping && told_to_stop.get_or_insert_with(Instant::now).elapsed() > FILES_PATIENCE
+        {
+            return Err(error);
+        }
+        std::thread::sleep(FILES_AGAIN);
+    }
 }
 
 /// Makes a finished snapshot the one to recover from, and lets go of what it covers. The log comes first: a snapshot
 /// must never be ahead of it.
-fn put_in_place(folder: &Folder, log: &mut Wal, finished: &Finished) -> Result<(), StoreError> {
+fn put_in_place(
+    shared: &Shared,
+    folder: &Folder,
+    log: &mut Wal,
+    finished: &Finished,
+) -> Result<(), StoreError> {
     let log_error = |source| StoreError::Log { path: folder.log(), source };
-    log.sync().map_err(log_error)?;
+    with_files(shared, || log.sync().map_err(log_error))?;
     let path = folder.snapshot(finished.sequence);
     std::fs::rename(&finished.path, &path).map_err(StoreError::io("rename", &finished.path))?;
-    folder.sync()?;
-    for (sequence, older) in folder.snapshots()? {
+    with_files(shared, || folder.sync())?;
+    for (sequence, older) in with_files(shared, || folder.snapshots())? {
         if sequence < finished.sequence {
             std::fs::remove_file(&older).map_err(StoreError::io("remove", &older))?;
         }
     }
-    let dropped = log.drop_covered(finished.sequence).map_err(log_error)?;
+    let dropped = with_files(shared, || log.drop_covered(finished.sequence).map_err(log_error))?;
     info!(sequence = finished.sequence, bytes = finished.bytes, segments = dropped, "snapshot in place");
     Ok(())
 }

@@ -115,8 +115,6 @@ pub struct Server {
     pub greeting: std::collections::VecDeque<(Millis, ConnId)>,
     /// When the server started.
     pub started: Instant,
-    /// Beyond this we would lack file descriptors for the log, which would be the end of everybody.
-    connections_max: usize,
     conns: HashMap<ConnId, Conn>,
     per_address: HashMap<IpAddr, usize>,
     last_conn: u64,
@@ -167,7 +165,6 @@ impl Server {
             ready: Vec::new(),
             greeting: std::collections::VecDeque::new(),
             started: Instant::now(),
-            connections_max: connections_max(),
             conns: HashMap::new(),
             per_address: HashMap::new(),
             last_conn: 0,
@@ -188,7 +185,7 @@ impl Server {
     /// Whether another connection from there is welcome.
     pub fn admits(&self, peer: SocketAddr) -> bool {
         let here = self.per_address.get(&peer.ip()).copied().unwrap_or(0);
-        self.conns.len() < self.connections_max
+        self.conns.len() < self.config.connections_max
             && (peer.ip().to_canonical().is_loopback() || here < self.config.connections_per_address_max)
     }
 
@@ -315,14 +312,6 @@ impl Server {
     pub fn is_idle(&self) -> bool {
         self.group.items.is_empty() && !self.log_busy
     }
-}
-
-/// What the limit of open files leaves for connections.
-fn connections_max() -> usize {
-    /// For the log, snapshots, listeners, administration and metrics.
-    const RESERVED: u64 = 64;
-    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
-    limit.map_or(usize::MAX, |limit| usize::try_from(limit.saturating_sub(RESERVED)).unwrap_or(usize::MAX))
 }
 
 /// Puts a connection on the list of those that have something to send.

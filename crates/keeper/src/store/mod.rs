@@ -94,6 +94,15 @@ impl StoreError {
         }
     }
 
+    /// Whether as many files are open as may be: nothing is wrong with the data, and later it may work.
+    pub(crate) fn is_out_of_files(&self) -> bool {
+        match self {
+            Self::Log { source, .. } => matches!(source, menagerie_wal::Error::OutOfFiles { .. }),
+            Self::Io { source, .. } => menagerie_wal::is_out_of_files(source),
+            Self::InUse { .. } | Self::Newer { .. } | Self::Damaged { .. } | Self::NotEmpty { .. } => false,
+        }
+    }
+
     pub(crate) fn io(doing: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(std::io::Error) -> Self {
         let path = path.into();
         move |source| Self::Io { doing, path, source }

@@ -42,6 +42,8 @@ pub enum Origin {
     },
     /// What `menagerie up` on this machine wrote.
     Addresses(PathBuf),
+    /// What `menagerie up` of the same user told us.
+    Up,
     /// Nobody said anything.
     Default,
 }
@@ -53,6 +55,7 @@ impl fmt::Display for Origin {
             Self::Environment(name) => write!(f, "environment {name}"),
             Self::File { path, line } => write!(f, "{}:{line}", path.display()),
             Self::Addresses(path) => write!(f, "{}", path.display()),
+            Self::Up => f.write_str("`menagerie up` of this user"),
             Self::Default => f.write_str("default"),
         }
     }

@@ -48,6 +48,13 @@ impl Servers {
         Self { hosts: vec![host.to_owned()], chroot: self.chroot.clone() }
     }
 
+    /// The port, if there is one server, on this machine.
+    pub fn port_here(&self) -> Option<u16> {
+        let [host] = self.hosts.as_slice() else { return None };
+        let (_, port) = host.rsplit_once(':')?;
+        if self.is_loopback() { port.parse().ok() } else { None }
+    }
+
     /// Whether nothing leaves this machine.
     pub fn is_loopback(&self) -> bool {
         self.hosts.iter().all(|host| {

@@ -19,7 +19,7 @@ use tokio::sync::Notify;
 use crate::world::{JOURNAL, Log, World, options};
 
 fn serve(world: &World, address: SocketAddr) -> Server {
-    Server::start(world.store.clone(), &Listen { address, tls: None }).unwrap()
+    Server::start(world.store.clone(), &Listen { address, tls: None, connections_max: None }).unwrap()
 }
 
 /// The same journal, over the network.

@@ -80,7 +80,7 @@ async fn taken_over(name: &str, end: impl FnOnce(&mut Process), back: impl FnOnc
     let world = World::new(name);
     let session = world.session().await;
     world.create(&session, "mail", 1).await;
-    let listen = Listen { address: "127.0.0.1:0".parse().unwrap(), tls: None };
+    let listen = Listen { address: "127.0.0.1:0".parse().unwrap(), tls: None, connections_max: None };
     let server = Server::start(world.store.clone(), &listen).unwrap();
     let folder = tempfile::tempdir().unwrap();
     let mut process = start(&world, &server, folder.path());

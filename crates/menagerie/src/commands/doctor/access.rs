@@ -37,9 +37,6 @@ pub fn judge(case: Case<'_>, findings: &mut Findings) {
             We::User(user) => {
                 findings.ok("access", format!("what we create will be for the user {user} alone"))
             }
-            We::Anybody | We::Certified if loopback => {
-                findings.ok("access", format!("what we create will be open to {everybody}"));
-            }
             We::Anybody | We::Certified => findings.warn(
                 "access",
                 format!("what we create will be open to {everybody}"),
@@ -48,23 +45,20 @@ pub fn judge(case: Case<'_>, findings: &mut Findings) {
         };
     };
     let open = list.iter().any(Access::is_open);
-    match (open, we, loopback) {
-        (true, We::User(user), _) => findings.warn(
+    match (open, we) {
+        (true, We::User(user)) => findings.warn(
             "access",
             format!("{namespace} is open to {everybody}, although zookeeper.auth is set: it was created without"),
             format!(
                 "close it for {user} with `menagerie zk acl set {namespace} auth::cdrwa`, and what is below it likewise"
             ),
         ),
-        (true, We::Anybody | We::Certified, true) => {
-            findings.ok("access", format!("{namespace} is open to {everybody}"));
-        }
-        (true, We::Anybody | We::Certified, false) => findings.warn(
+        (true, We::Anybody | We::Certified) => findings.warn(
             "access",
-            format!("{namespace} is open to {everybody}"),
-            "set zookeeper.auth, and close what exists with `menagerie zk acl set`",
+            format!("{namespace} is open to {everybody}: they may change and delete all of it"),
+            "set zookeeper.auth, and close what exists with `menagerie zk acl set`; `menagerie up` without --open does so",
         ),
-        (false, we, _) => closed(namespace, list, we, findings),
+        (false, we) => closed(namespace, list, we, findings),
     }
 }
 
@@ -112,9 +106,9 @@ mod tests {
         let (nobody, me, you) = (We::Anybody, We::User("me"), We::User("you"));
         for (list, we, loopback, health, words) in [
             (None, me, false, Health::Ok, "user me alone"),
-            (None, nobody, true, Health::Ok, "will be open"),
+            (None, nobody, true, Health::Warn, "will be open"),
             (None, nobody, false, Health::Warn, "will be open"),
-            (Some(&open[..]), nobody, true, Health::Ok, "on this machine"),
+            (Some(&open[..]), nobody, true, Health::Warn, "on this machine"),
             (Some(&open[..]), nobody, false, Health::Warn, "reaches the servers"),
             (Some(&open[..]), me, true, Health::Warn, "although zookeeper.auth is set"),
             (Some(&mine[..]), me, false, Health::Ok, "closed to strangers"),

@@ -16,6 +16,7 @@ use super::target::{ADDRESS_FILE, TLS};
 use crate::client::{self, ClientArgs};
 use crate::commands::data::DataArgs;
 use crate::exit::CliError;
+use crate::files::{Port, Shares};
 use crate::host::full_name;
 use crate::observe::Observer;
 use crate::{ports, signals};
@@ -98,7 +99,6 @@ impl Running {
         registry: &mut Registry,
         flag: &'static str,
     ) -> Result<Self, CliError> {
-        ports::raise_file_limit();
         let address_file = config.data.join(ADDRESS_FILE);
         let store = Store::open(config, Metrics::new(registry)).map_err(Failure::from)?;
         let server = Server::start(store.clone(), listen).map_err(|failure| match failure {
@@ -152,8 +152,9 @@ impl Serve {
         let observer = self.metrics.map(Observer::bind).transpose()?;
         let stop = signals::Stop::install()?;
         let mut registry = Registry::default();
-        let running =
-            Running::start(config, &Listen { address: self.listen, tls: files }, &mut registry, "--listen")?;
+        let connections_max = Some(Shares::of(&[Port::Journal]).connections(Port::Journal));
+        let listen = Listen { address: self.listen, tls: files, connections_max };
+        let running = Running::start(config, &listen, &mut registry, "--listen")?;
         let stopper = running.store.clone();
         stop.then(move || stopper.stop());
         let registration = if self.unregistered {

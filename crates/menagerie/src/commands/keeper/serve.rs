@@ -10,6 +10,7 @@ use tracing::warn;
 
 use crate::commands::data::DataArgs;
 use crate::exit::CliError;
+use crate::files::{Port, Shares};
 use crate::observe::Observer;
 use crate::{ports, signals};
 
@@ -81,7 +82,8 @@ impl Serve {
             ports::require_loopback(address, self.insecure, "--metrics", None)?;
         }
         let metrics = self.metrics;
-        let config = self.config()?;
+        let mut config = self.config()?;
+        config.connections_max = Shares::of(&[Port::Keeper]).connections(Port::Keeper);
         if config.durability == Durability::Os {
             warn!("durability is left to the operating system: a power cut may lose acknowledged writes");
         }
@@ -126,7 +128,6 @@ impl Serve {
 
 /// Starts a keeper; a port that is taken is reported with its owner and the flag to change it.
 pub fn start(config: Config, registry: &mut Registry, flag: &'static str) -> Result<Keeper, CliError> {
-    ports::raise_file_limit();
     let tls = config.tls.as_ref().map(|(address, _)| *address);
     Keeper::start(config, registry).map_err(|failure| match failure {
         Failure::Listen { address, source } if source.kind() == std::io::ErrorKind::AddrInUse => {

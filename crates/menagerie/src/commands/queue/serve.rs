@@ -25,12 +25,13 @@ use crate::allow::everybody;
 use crate::client;
 use crate::config::Settings;
 use crate::exit::CliError;
+use crate::files::{Port, Shares};
 use crate::listener::{Limits, Listener, TlsArgs};
 use crate::observe::Observer;
 use crate::ports;
 
 /// Long polls are connections, and last up to a minute.
-const LIMITS: Limits = Limits { connections: 16_384, exchange: Duration::from_secs(90) };
+pub const LIMITS: Limits = Limits { connections: 16_384, exchange: Duration::from_secs(90) };
 
 /// Serve queues over HTTP, as Queuey did: anything that can POST can put work in.
 #[derive(Debug, Args)]
@@ -72,6 +73,7 @@ impl Serve {
         let tls = self.tls.listener()?;
         let access_log = self.access_log.as_deref().map(access_log).transpose()?;
         let socket = ports::bind(self.listen, "--listen")?;
+        let limits = LIMITS.at_most(Shares::of(&[Port::Queue]).connections(Port::Queue));
         let observer = self.metrics.map(Observer::bind).transpose()?;
         let mut registry = Registry::default();
         let metrics = Metrics::new(&mut registry);
@@ -87,7 +89,7 @@ impl Serve {
             let service = service(&desk.session, desk.journals.clone(), options).await?;
             let body_bytes_max = self.body_bytes_max as usize;
             let server = Server { service, metrics, access_log, body_bytes_max };
-            let (listener, address) = Listener::new(socket, tls, everybody(), LIMITS)
+            let (listener, address) = Listener::new(socket, tls, everybody(), limits)
                 .map_err(CliError::io("set up the listener"))?;
             println!("queue ready on {address}");
             if let Some(observer) = observer {
@@ -127,13 +129,6 @@ pub async fn service(session: &Session, journals: Journals, options: Options) ->
 pub async fn serve(session: &Session, server: Server, listener: Listener) -> Result<(), CliError> {
     let _member = client::listed(session, "queue").await;
     server.serve(listener).await.map_err(CliError::io("serve queues"))
-}
-
-/// For `menagerie up`: connections as many and as long as for a server of its own.
-pub fn listener(socket: std::net::TcpListener) -> Result<Listener, CliError> {
-    let (listener, _) =
-        Listener::new(socket, None, everybody(), LIMITS).map_err(CliError::io("set up the listener"))?;
-    Ok(listener)
 }
 
 /// Lines are written by a thread of its own; whoever asks does not wait for the disk.

@@ -15,6 +15,7 @@ use super::fleetlock::{self, Service};
 use crate::allow::{self, Network};
 use crate::client::{self, ClientArgs};
 use crate::exit::CliError;
+use crate::files::{Port, Shares};
 pub use crate::listener::Listener;
 use crate::listener::TlsArgs;
 use crate::observe::Observer;
@@ -60,12 +61,13 @@ impl Serve {
         self.check()?;
         let tls = self.tls.listener()?;
         let socket = ports::bind(self.listen, "--listen")?;
+        let limits = fleetlock::LIMITS.at_most(Shares::of(&[Port::Slots]).connections(Port::Slots));
         let observer = self.metrics.map(Observer::bind).transpose()?;
         let mut registry = Registry::default();
         let metrics = Metrics::new(&mut registry);
         client::until_asked(client::run_within(client, Role::Owner, async move |client| {
             let allow = if self.allow.is_empty() { allow::this_machine() } else { self.allow };
-            let (listener, address) = Listener::new(socket, tls, allow.clone(), fleetlock::LIMITS)
+            let (listener, address) = Listener::new(socket, tls, allow.clone(), limits)
                 .map_err(CliError::io("set up the listener"))?;
             println!("slots ready on {address}");
             if let Some(observer) = observer {

@@ -1,6 +1,5 @@
 //! A server inside `menagerie up`, on a thread of its own, with a session of its own.
 
-use std::net::SocketAddr;
 use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
@@ -9,6 +8,7 @@ use menagerie_kernel::{Config, Session, whole};
 use tokio::sync::oneshot;
 use tracing::warn;
 
+use super::Local;
 use crate::client;
 use crate::exit::CliError;
 
@@ -25,11 +25,10 @@ impl Beside {
     /// Serves with what this keeper has.
     pub fn start(
         name: &'static str,
-        keeper: SocketAddr,
-        namespace: &str,
+        local: &Local,
         serve: impl AsyncFnOnce(Session) -> Result<(), CliError> + Send + 'static,
     ) -> Result<Self, CliError> {
-        let config = Config::new(keeper.to_string(), namespace);
+        let config = local.config();
         let (stop, stopping) = oneshot::channel();
         let (done, stopped) = mpsc::channel();
         let run = move || {

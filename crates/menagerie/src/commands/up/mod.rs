@@ -1,21 +1,28 @@
 //! `menagerie up`: everything on this machine, in one process.
+//!
+//! - `secret.rs` and `access.rs`: who may use the namespace. `beside.rs`: a server of ours with a session of its own; `queue.rs`,
+//!   `slots.rs`: those there are. `demo/`: `--demo`.
 
+mod access;
 mod beside;
 mod demo;
 mod queue;
+mod secret;
 mod slots;
 
 use std::fs;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use menagerie_keeper::Config;
+use menagerie_keeper::{Config, Keeper};
+use menagerie_kernel::session::Auth;
 use menagerie_queues::http::service::Options;
 use menagerie_znodes::Name;
 use prometheus_client::registry::Registry;
 use serde::Serialize;
+use tracing::warn;
 
 use self::demo::Demo;
 use super::data::DataArgs;
@@ -23,10 +30,13 @@ use super::journal::register::{self, Entry, Registration};
 use super::journal::serve::Running;
 use super::keeper::serve;
 use super::queue::serve as queue_serve;
+use super::slots::fleetlock;
+use crate::config::Secret;
 use crate::exit::CliError;
+use crate::files::{Port, Shares};
 use crate::logging::Talk;
 use crate::observe::Observer;
-use crate::{config, ports, signals};
+use crate::{client, config, local_auth, ports, signals};
 
 /// Where engines live on a keeper of our own.
 const NAMESPACE: &str = "/menagerie";
@@ -63,12 +73,48 @@ pub struct Up {
     /// Allow plain connections from other machines.
     #[arg(long)]
     insecure: bool,
+    /// Let everybody who reaches the keeper use our namespace. Without it, only commands of this user, and clients that
+    /// know the secret in DATA/zookeeper.auth.
+    #[arg(long)]
+    open: bool,
 }
 
 /// What runs all on one machine speaks no TLS.
 const TLS: &str = "run `menagerie keeper` with --tls-listen and certificates";
 /// The same for the journal.
 const JOURNAL_TLS: &str = "run `menagerie journal` with certificates";
+
+/// How what runs here reaches its keeper.
+#[derive(Debug, Clone)]
+pub struct Local {
+    keeper: SocketAddr,
+    /// `None`: the namespace is everybody's.
+    secret: Option<Secret>,
+}
+
+impl Local {
+    /// A session in the namespace, as an owner.
+    fn config(&self) -> menagerie_kernel::Config {
+        let mut config = menagerie_kernel::Config::new(self.keeper.to_string(), NAMESPACE);
+        config.auth = self.secret.clone().map(|Secret(digest)| Auth { digest });
+        config
+    }
+
+    /// Our user as access lists name it.
+    fn digest(&self) -> Option<String> {
+        self.secret.as_ref().map(|Secret(secret)| menagerie_keeper::digest(secret))
+    }
+}
+
+/// Ports that are ours, before anything else starts.
+struct Sockets {
+    observer: Option<Observer>,
+    metrics_address: Option<SocketAddr>,
+    slots: TcpListener,
+    slots_address: SocketAddr,
+    queue: TcpListener,
+    queue_address: SocketAddr,
+}
 
 /// What runs where; also the content of `addresses.json`, by which commands on this machine find it.
 #[derive(Debug, Serialize)]
@@ -94,49 +140,37 @@ impl Up {
         // Kept until the end: dropping it removes the folder.
         let _temporary = self.make_temporary()?;
         let root = self.data.root()?;
-        let observer = self.metrics.map(Observer::bind).transpose()?;
-        let slots_socket = ports::bind(self.slots_listen, "--slots-listen")?;
-        let queue_socket = ports::bind(self.queue_listen, "--queue-listen")?;
-        let queue_address = queue_socket.local_addr().map_err(CliError::io("look at the listener"))?;
+        let sockets = self.bind()?;
         let options = self.options()?;
-        let slots_address = slots_socket.local_addr().map_err(CliError::io("look at the listener"))?;
         let stop = signals::Stop::install()?;
+        let shares = Shares::of(&[Port::Keeper, Port::Journal, Port::Queue, Port::Slots]);
         let mut registry = Registry::default();
-        let config = Config::new(self.data.keeper()?, self.keeper_listen);
-        let keeper = serve::start(config, &mut registry, "--keeper-listen")?;
-        let listen = menagerie_journal::server::Listen { address: self.journal_listen, tls: None };
-        let config = menagerie_journal::Config::new(self.data.journal()?);
-        let journal = Running::start(config, &listen, &mut registry, "--journal-listen")?;
-        let registration = register(keeper.address(), &journal)?;
-        let slots = slots::start(slots_socket, keeper.address(), NAMESPACE, &mut registry)?;
-        let queue = queue::start(
-            queue_socket,
-            keeper.address(),
-            NAMESPACE,
-            journal.store.clone(),
-            options,
-            &mut registry,
-        )?;
-        let metrics = observer.as_ref().map(Observer::address);
-        if let Some(observer) = observer {
+        let (keeper, local) = self.start_keeper(&root, &shares, &mut registry)?;
+        let journal = self.start_journal(&shares, &mut registry)?;
+        let registration = register(&local, &journal)?;
+        let limits = fleetlock::LIMITS.at_most(shares.connections(Port::Slots));
+        let slots = slots::start(sockets.slots, &local, limits, &mut registry)?;
+        let limits = queue_serve::LIMITS.at_most(shares.connections(Port::Queue));
+        let queue =
+            queue::start(sockets.queue, &local, journal.store.clone(), options, limits, &mut registry)?;
+        if let Some(observer) = sockets.observer {
             observer.serve(registry)?;
         }
         let addresses = Addresses {
             pid: std::process::id(),
             keeper: keeper.address(),
             journal: journal.server.address(),
-            queue: queue_address,
-            slots: slots_address,
-            metrics,
+            queue: sockets.queue_address,
+            slots: sockets.slots_address,
+            metrics: sockets.metrics_address,
         };
         write_addresses(&root, &addresses)
             .map_err(CliError::io(format!("write {}", root.join("addresses.json").display())))?;
-        addresses.print(&root);
+        addresses.print(&root, self.open);
         let _ = sd_notify::notify(&[sd_notify::NotifyState::Ready]);
-        let demo = self.demo.then(|| Demo::start(keeper.address(), NAMESPACE)).transpose()?;
+        let demo = self.demo.then(|| Demo::start(&local)).transpose()?;
         // The keeper last: the others take leave of it.
         let (stopper, store) = (keeper.stopper(), journal.store.clone());
-        let keeper_stopper = stopper.clone();
         stop.then(move || {
             demo.into_iter().for_each(Demo::stop);
             queue.stop();
@@ -145,24 +179,64 @@ impl Up {
             store.stop();
             stopper.stop();
         });
-        // When one of them fails, both end: each is told to stop when the other has.
-        let (store, closed) = (
-            journal.store.clone(),
-            std::thread::spawn(move || {
-                let ended = journal.wait();
-                keeper_stopper.stop();
-                ended
-            }),
-        );
-        let ended = keeper.wait();
-        store.stop();
-        let journal_ended = closed.join().unwrap_or(Ok(()));
+        let ended = wait_for_both(keeper, journal);
         let _ = fs::remove_file(root.join("addresses.json"));
-        ended.map_err(CliError::from).and(journal_ended)
+        ended
     }
-}
 
-impl Up {
+    /// Takes the addresses of what is started last, before anything is.
+    fn bind(&self) -> Result<Sockets, CliError> {
+        let address =
+            |socket: &TcpListener| socket.local_addr().map_err(CliError::io("look at the listener"));
+        let observer = self.metrics.map(Observer::bind).transpose()?;
+        let slots = ports::bind(self.slots_listen, "--slots-listen")?;
+        let queue = ports::bind(self.queue_listen, "--queue-listen")?;
+        Ok(Sockets {
+            metrics_address: observer.as_ref().map(Observer::address),
+            slots_address: address(&slots)?,
+            queue_address: address(&queue)?,
+            observer,
+            slots,
+            queue,
+        })
+    }
+
+    /// Starts the keeper, and sees to who may use the namespace before anybody of ours does.
+    fn start_keeper(
+        &self,
+        root: &Path,
+        shares: &Shares,
+        registry: &mut Registry,
+    ) -> Result<(Keeper, Local), CliError> {
+        let folder = self.data.keeper()?;
+        let fresh = !folder.exists();
+        let secret = if self.open { None } else { Some(secret::of(root)?) };
+        let superuser = secret::random("super")?;
+        let mut config = Config::new(folder, self.keeper_listen);
+        config.connections_max = shares.connections(Port::Keeper);
+        config.superuser_digest = Some(menagerie_keeper::digest(&superuser.0));
+        let keeper = serve::start(config, registry, "--keeper-listen")?;
+        let local = Local { keeper: keeper.address(), secret };
+        client::block_on(access::establish(&local, Auth { digest: superuser.0 }, fresh))?;
+        if let Some(secret) = local.secret.clone()
+            && let Err(error) = local_auth::serve(keeper.address().port(), secret)
+        {
+            let file = secret::path(root);
+            warn!(%error, "commands of this user need MENAGERIE_ZOOKEEPER_AUTH_FILE={}", file.display());
+        }
+        Ok((keeper, local))
+    }
+
+    fn start_journal(&self, shares: &Shares, registry: &mut Registry) -> Result<Running, CliError> {
+        let listen = menagerie_journal::server::Listen {
+            address: self.journal_listen,
+            tls: None,
+            connections_max: Some(shares.connections(Port::Journal)),
+        };
+        let config = menagerie_journal::Config::new(self.data.journal()?);
+        Running::start(config, &listen, registry, "--journal-listen")
+    }
+
     /// Whether nobody is let in from other machines who was not meant.
     fn refuse_strangers(&self) -> Result<(), CliError> {
         ports::require_loopback(self.keeper_listen, self.insecure, "--keeper-listen", Some(TLS))?;
@@ -204,9 +278,7 @@ impl Up {
 }
 
 /// Says in the keeper where the journal is, as long as the value lives.
-fn register(keeper: SocketAddr, journal: &Running) -> Result<Registration, CliError> {
-    let mut member = menagerie_kernel::Config::new(keeper.to_string(), NAMESPACE);
-    member.role = menagerie_kernel::session::Role::Owner;
+fn register(local: &Local, journal: &Running) -> Result<Registration, CliError> {
     let entry = Entry {
         name: Name::new(register::NAME).expect("it is a name"),
         address: journal.server.address().to_string(),
@@ -215,11 +287,25 @@ fn register(keeper: SocketAddr, journal: &Running) -> Result<Registration, CliEr
     };
     // Everything of ours speaks to it directly; whoever looks for it is told of both.
     let taken = || tracing::error!("another journal is registered here by our name: this one is not");
-    Registration::begin(member, entry, taken).map_err(CliError::io("start a thread"))
+    Registration::begin(local.config(), entry, taken).map_err(CliError::io("start a thread"))
+}
+
+/// Waits for the end. When one of the two fails, both end: each is told to stop when the other has.
+fn wait_for_both(keeper: Keeper, journal: Running) -> Result<(), CliError> {
+    let (keeper_stopper, store) = (keeper.stopper(), journal.store.clone());
+    let closed = std::thread::spawn(move || {
+        let ended = journal.wait();
+        keeper_stopper.stop();
+        ended
+    });
+    let ended = keeper.wait();
+    store.stop();
+    let journal_ended = closed.join().unwrap_or(Ok(()));
+    ended.map_err(CliError::from).and(journal_ended)
 }
 
 impl Addresses {
-    fn print(&self, root: &Path) {
+    fn print(&self, root: &Path, open: bool) {
         println!("keeper ready on {}", self.keeper);
         println!("journal ready on {}", self.journal);
         println!("queue ready on {}", self.queue);
@@ -240,6 +326,14 @@ impl Addresses {
             println!("  metrics   {:<22}/metrics and /healthz", metrics.to_string());
         }
         println!("  data      {}", root.display());
+        if open {
+            println!("  access    everybody who reaches the keeper");
+        } else {
+            println!(
+                "  access    this user; other clients by the secret in {}",
+                secret::path(root).display()
+            );
+        }
         println!();
         println!("Ctrl-C stops everything.");
     }

@@ -1,6 +1,6 @@
 //! Queues over HTTP inside `menagerie up`.
 
-use std::net::{SocketAddr, TcpListener};
+use std::net::TcpListener;
 use std::sync::Arc;
 
 use menagerie_journal::Store;
@@ -10,23 +10,27 @@ use menagerie_queues::http::server::{BODY_BYTES_MAX, Server};
 use menagerie_queues::http::service::Options;
 use prometheus_client::registry::Registry;
 
+use super::Local;
 use super::beside::Beside;
+use crate::allow::everybody;
 use crate::commands::journal::register;
 use crate::commands::queue::serve;
 use crate::exit::CliError;
+use crate::listener::{Limits, Listener};
 
 /// Serves with what the keeper and the journal of this process have.
 pub fn start(
     socket: TcpListener,
-    keeper: SocketAddr,
-    namespace: &str,
+    local: &Local,
     store: Store,
     options: Options,
+    limits: Limits,
     registry: &mut Registry,
 ) -> Result<Beside, CliError> {
     let metrics = Metrics::new(registry);
-    Beside::start("queue", keeper, namespace, async move |session| {
-        let listener = serve::listener(socket)?;
+    Beside::start("queue", local, async move |session| {
+        let (listener, _) =
+            Listener::new(socket, None, everybody(), limits).map_err(CliError::io("set up the listener"))?;
         // The journal is in this process: no socket is between.
         let journals = Journals::from([(register::NAME.to_owned(), Arc::new(store) as _)]);
         let service = serve::service(&session, journals, options).await?;

@@ -5,15 +5,15 @@
 mod queues;
 mod slots;
 
-use std::net::SocketAddr;
 use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-use menagerie_kernel::{Config, whole};
+use menagerie_kernel::whole;
 use tokio::sync::watch;
 use tracing::warn;
 
+use super::Local;
 use crate::client;
 use crate::exit::CliError;
 
@@ -35,8 +35,8 @@ async fn told(mut stopping: Stopping) {
 
 impl Demo {
     /// Runs it.
-    pub fn start(keeper: SocketAddr, namespace: &str) -> Result<Self, CliError> {
-        let config = Config::new(keeper.to_string(), namespace);
+    pub fn start(local: &Local) -> Result<Self, CliError> {
+        let (config, keeper) = (local.config(), local.keeper);
         // Where clients look by themselves there is nothing to say.
         let hint = match keeper.port() {
             2181 => String::new(),

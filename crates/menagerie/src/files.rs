@@ -1,0 +1,100 @@
+//! Open files: one budget for the process, divided once among the ports that it opens. Whoever only connects to one of them
+//! takes nothing from the others, nor from the files that the keeper and the journal write.
+
+use rustix::process::{Resource, getrlimit, setrlimit};
+use tracing::warn;
+
+/// Something that takes connections.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Port {
+    /// The keeper.
+    Keeper,
+    /// The journal.
+    Journal,
+    /// Queues over HTTP.
+    Queue,
+    /// FleetLock.
+    Slots,
+}
+
+/// Files of every process: listeners, sessions with ZooKeeper, logs, administration, and the connections of /metrics.
+const OWN_FILES: u64 = 64;
+
+impl Port {
+    /// Files that it needs besides its connections, and cannot go on without.
+    fn own_files(self) -> u64 {
+        match self {
+            // Log, spare segments, snapshot, backup.
+            Self::Keeper => 32,
+            // Segments that are read and written, log, snapshots.
+            Self::Journal => 320,
+            Self::Queue | Self::Slots => 16,
+        }
+    }
+
+    /// How much of what is left for connections it gets, beside others: sessions are worth more than polls.
+    fn weight(self) -> u64 {
+        match self {
+            Self::Keeper => 8,
+            Self::Queue => 4,
+            Self::Journal => 2,
+            Self::Slots => 1,
+        }
+    }
+}
+
+/// How many connections each port of a process may have.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Shares(Vec<(Port, usize)>);
+
+impl Shares {
+    /// Takes as many files as this process may have, and divides them among the ports that it will open.
+    pub fn of(ports: &[Port]) -> Self {
+        let mut limit = getrlimit(Resource::Nofile);
+        limit.current = limit.maximum;
+        if let Err(error) = setrlimit(Resource::Nofile, limit) {
+            warn!(%error, "cannot raise the limit of open files");
+        }
+        Self::divide(getrlimit(Resource::Nofile).current, ports)
+    }
+
+    /// The connections of one port; none if it was not named.
+    pub fn connections(&self, port: Port) -> usize {
+        self.0.iter().find(|(other, _)| *other == port).map_or(0, |(_, connections)| *connections)
+    }
+
+    fn divide(limit: Option<u64>, ports: &[Port]) -> Self {
+        let own: u64 = OWN_FILES + ports.iter().map(|port| port.own_files()).sum::<u64>();
+        // Where files are few, the journal reads with fewer of its own.
+        let room = limit.map_or(u64::MAX, |limit| limit.saturating_sub(own).max(limit / 4));
+        let total: u64 = ports.iter().map(|port| port.weight()).sum();
+        let share = |port: Port| usize::try_from(room / total * port.weight()).unwrap_or(usize::MAX).max(1);
+        Self(ports.iter().map(|port| (*port, share(*port))).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ALL: [Port; 4] = [Port::Keeper, Port::Journal, Port::Queue, Port::Slots];
+
+    #[test]
+    fn connections_leave_the_files_that_servers_need() {
+        for (limit, ports) in [(256, &ALL[..]), (512, &ALL), (1024, &ALL), (1 << 20, &ALL), (256, &ALL[..1])]
+        {
+            let shares = Shares::divide(Some(limit), ports);
+            let taken: u64 = ports.iter().map(|port| shares.connections(*port) as u64).sum();
+            let own = OWN_FILES + ports.iter().map(|port| port.own_files()).sum::<u64>();
+            assert!(limit - taken >= own.min(limit * 3 / 4), "{limit}: {shares:?}");
+            assert!(ports.iter().all(|port| shares.connections(*port) > 0), "{limit}: {shares:?}");
+        }
+    }
+
+    #[test]
+    fn who_is_alone_has_all_that_is_left() {
+        assert_eq!(Shares::divide(Some(1024), &[Port::Keeper]).connections(Port::Keeper), 1024 - 96);
+        assert_eq!(Shares::divide(Some(1024), &[Port::Keeper]).connections(Port::Journal), 0);
+        assert!(Shares::divide(None, &[Port::Keeper]).connections(Port::Keeper) > 1 << 60);
+    }
+}
