@@ -158,7 +158,7 @@ fn refuse_to_restore_what_is_no_backup(whole: &str, data: &str) {
 fn up_runs_a_journal_and_registers_it() {
     let root = tempfile::tempdir().expect("a temporary folder");
     let data = root.path().to_str().expect("its name is text");
-    let mut up = Process::menagerie(up(&["--data", data]));
+    let mut up = Process::menagerie(up(&["--data", data, "--open"]));
     let keeper =
         up.wait_for_line("where the keeper is", |line| line.strip_prefix("keeper ready on ")?.parse().ok());
     up.wait_for_line("where the journal is", |line| line.starts_with("journal ready on ").then_some(()));
