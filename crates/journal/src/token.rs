@@ -1,9 +1,10 @@
-//! The token by which clients are let in: a file that only its owner can read.
+//! The token by which client and server know each other: a file that only its owner can read. It is never sent.
 
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::identity::random;
 use crate::store::StoreError;
 use crate::store::folder::replace;
 
@@ -32,6 +33,17 @@ impl Token {
         Ok(Self(fs::read_to_string(path)?.trim().to_owned()))
     }
 
+    /// All tokens in a file, one on each line: a client may know several journals.
+    pub fn read_all(path: &Path) -> io::Result<Vec<Self>> {
+        let text = fs::read_to_string(path)?;
+        let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+        let tokens: Vec<Self> = lines.map(|line| Self(line.to_owned())).collect();
+        if tokens.is_empty() {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "there is no token in it"));
+        }
+        Ok(tokens)
+    }
+
     /// The token of a data folder, drawn when there is none.
     pub(crate) fn of(folder: &Path) -> Result<(Self, PathBuf), StoreError> {
         let path = folder.join(TOKEN_FILE);
@@ -47,20 +59,10 @@ impl Token {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => return Err(StoreError::io("read", &path)(error)),
         }
-        let mut drawn = [0; TOKEN_BYTES];
-        getrandom::fill(&mut drawn).map_err(|error| {
-            StoreError::io("draw a token for", &path)(io::Error::other(error.to_string()))
-        })?;
+        let drawn: [u8; TOKEN_BYTES] = random().map_err(StoreError::io("draw a token for", &path))?;
         let text: String = drawn.iter().map(|byte| format!("{byte:02x}")).collect();
         replace(&path, format!("{text}\n").as_bytes())?;
         Ok((Self(text), path))
-    }
-
-    /// Compares in a time that does not tell how much is right.
-    pub(crate) fn is(&self, shown: &[u8]) -> bool {
-        let own = self.0.as_bytes();
-        let differing = own.iter().zip(shown).fold(0, |sum, (a, b)| sum | (a ^ b));
-        own.len() == shown.len() && differing == 0
     }
 
     pub(crate) fn as_bytes(&self) -> &[u8] {

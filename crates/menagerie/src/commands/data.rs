@@ -1,13 +1,13 @@
 //! Where data lives.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 
 use crate::exit::CliError;
 
 /// Where root keeps data.
-pub const SYSTEM_ROOT: &str = "/var/lib/menagerie";
+const SYSTEM_ROOT: &str = "/var/lib/menagerie";
 
 /// The root of all data of this machine; each role has a folder below it.
 #[derive(Debug, Clone, Args)]
@@ -32,6 +32,13 @@ impl DataArgs {
         })
     }
 
+    /// Where clients on this machine look by themselves: with our data, else with the system's.
+    pub fn searched(&self) -> Vec<PathBuf> {
+        let mut roots: Vec<PathBuf> = self.root().into_iter().chain([PathBuf::from(SYSTEM_ROOT)]).collect();
+        roots.dedup();
+        roots
+    }
+
     /// The journal's folder.
     pub fn journal(&self) -> Result<PathBuf, CliError> {
         Ok(self.root()?.join("journal"))
@@ -41,4 +48,9 @@ impl DataArgs {
     pub fn keeper(&self) -> Result<PathBuf, CliError> {
         Ok(self.root()?.join("keeper"))
     }
+}
+
+/// Whether clients look there for what runs here without being told.
+pub fn is_usual(root: &Path) -> bool {
+    DataArgs { data: None }.searched().iter().any(|searched| searched == root)
 }

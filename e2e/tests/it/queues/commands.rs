@@ -104,9 +104,13 @@ fn a_journal_that_is_away_hides_no_other_queue_and_its_own_can_be_deleted() {
     let folder = user.folder().join("other");
     let (mut other, _) =
         super::journal(user, "127.0.0.1:0", &["--name", "other", "--data", folder.to_str().unwrap()]);
-    user.ok(&["queue", "create", "bulk", "--partitions", "2", "--journal", "other"]);
+    // Whoever uses both has the tokens of both.
+    let token = |data: &str| std::fs::read_to_string(user.folder().join(data).join("journal/token")).unwrap();
+    let tokens = user.write("tokens", &format!("{}{}", token("data"), token("other")));
+    let tokens = ["--journal-token-file", &tokens];
+    user.ok(&[&["queue", "create", "bulk", "--partitions", "2", "--journal", "other"][..], &tokens].concat());
     other.kill();
-    let away = || user.run(&["queue", "list", "-o", "json"]);
+    let away = || user.run(&[&["queue", "list", "-o", "json"][..], &tokens].concat());
     let done = eventually("it is noticed", || Some(away()).filter(|done| done.code == Some(69)));
     let list: Value = serde_json::from_str(&done.text()).unwrap();
     assert_eq!((&list[0]["queue"], &list[0]["lag"]), (&"bulk".into(), &Value::Null));

@@ -47,6 +47,8 @@ fn journal_that_speaks_tls_is_used_by_who_trusts_it() {
     assert_all(&fleet.handled(), 0..10);
     let stranger = User::at(fleet.user.servers.clone().expect("it has servers"));
     stranger.fails(&["queue", "put", "mail", "x"], 69, &["--journal-ca"]);
+    let stranger = stranger.with("MENAGERIE_JOURNAL_CA", file("ca.pem"));
+    stranger.fails(&["queue", "put", "mail", "x"], 69, &["no token", "--journal-token-file"]);
 }
 
 #[test]
@@ -66,9 +68,14 @@ fn a_second_journal_of_a_name_does_not_start() {
     fleet.journal.kill();
     let heir = fleet.user.start(&twin);
     super::listening(&heir);
+    let token = other.join("journal/token");
+    let token = ["--journal-token-file", token.to_str().expect("its name is text")];
     eventually_within(LONG, "it has the name", || {
-        let created = fleet.user.run(&["queue", "create", "post", "--partitions", "1"]);
-        (created.code == Some(0)).then_some(())
+        let create = [&["queue", "create", "post", "--partitions", "1"][..], &token].concat();
+        (fleet.user.run(&create).code == Some(0)).then_some(())
     });
-    fleet.user.ok(&["queue", "put", "post", "z"]);
+    fleet.user.ok(&[&["queue", "put", "post", "z"][..], &token].concat());
+    // The messages of the other queue are in the folder of the first one.
+    let put = [&["queue", "put", "mail", "z"][..], &token].concat();
+    fleet.user.fails(&put, 69, &["these messages are in folder"]);
 }

@@ -163,10 +163,9 @@ impl Serve {
             config.role = Role::Owner;
             config.namespace.clone_from(&settings.namespace.value);
             let address = self.advertise.unwrap_or_else(|| reached_at(running.server.address()));
-            let token = running.server.token_file().to_owned();
-            let entry = Entry { name: self.name, address, token, tls };
+            let entry = Entry::new(&running.store, &self.name, address, tls).map_err(Failure::from)?;
             let stopper = running.store.clone();
-            let begun = Registration::begin(config, entry, move || stopper.stop());
+            let begun = Registration::begin(config, entry, move |_| stopper.stop());
             Some(begun.map_err(CliError::io("start a thread"))?)
         };
         if !registration.as_ref().is_some_and(Registration::is_refused) {
@@ -178,7 +177,10 @@ impl Serve {
             let _ = sd_notify::notify(&[sd_notify::NotifyState::Ready]);
         }
         running.wait()?;
-        registration.map_or(Ok(()), Registration::end)
+        match registration.and_then(Registration::end) {
+            Some(refusal) => Err(refusal.into()),
+            None => Ok(()),
+        }
     }
 }
 

@@ -9,8 +9,10 @@ use std::fs;
 use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use clap::Args;
+use menagerie_journal::server::Failure;
 use menagerie_keeper::Config;
 use menagerie_queues::http::service::Options;
 use menagerie_znodes::Name;
@@ -18,7 +20,8 @@ use prometheus_client::registry::Registry;
 use serde::Serialize;
 
 use self::demo::Demo;
-use super::data::DataArgs;
+use super::data::{self, DataArgs};
+use super::journal::Refusal;
 use super::journal::register::{self, Entry, Registration};
 use super::journal::serve::Running;
 use super::keeper::serve;
@@ -107,7 +110,9 @@ impl Up {
         let listen = menagerie_journal::server::Listen { address: self.journal_listen, tls: None };
         let config = menagerie_journal::Config::new(self.data.journal()?);
         let journal = Running::start(config, &listen, &mut registry, "--journal-listen")?;
-        let registration = register(keeper.address(), &journal)?;
+        let refused = Refused::default();
+        let registration = register(keeper.address(), &journal, refused.clone())?;
+        refused.check()?;
         let slots = slots::start(slots_socket, keeper.address(), NAMESPACE, &mut registry)?;
         let queue = queue::start(
             queue_socket,
@@ -133,7 +138,8 @@ impl Up {
             .map_err(CliError::io(format!("write {}", root.join("addresses.json").display())))?;
         addresses.print(&root);
         let _ = sd_notify::notify(&[sd_notify::NotifyState::Ready]);
-        let demo = self.demo.then(|| Demo::start(keeper.address(), NAMESPACE)).transpose()?;
+        let demo = || Demo::start(keeper.address(), NAMESPACE, journal.server.token_file(), &root);
+        let demo = self.demo.then(demo).transpose()?;
         // The keeper last: the others take leave of it.
         let (stopper, store) = (keeper.stopper(), journal.store.clone());
         let keeper_stopper = stopper.clone();
@@ -158,7 +164,7 @@ impl Up {
         store.stop();
         let journal_ended = closed.join().unwrap_or(Ok(()));
         let _ = fs::remove_file(root.join("addresses.json"));
-        ended.map_err(CliError::from).and(journal_ended)
+        ended.map_err(CliError::from).and(journal_ended).and(refused.check())
     }
 }
 
@@ -203,19 +209,40 @@ impl Up {
     }
 }
 
+/// Why the journal must not serve, once that is known.
+#[derive(Debug, Clone, Default)]
+struct Refused(Arc<Mutex<Option<Refusal>>>);
+
+impl Refused {
+    fn note(&self, refusal: Refusal) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(refusal);
+    }
+
+    fn check(&self) -> Result<(), CliError> {
+        let refusal = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+        refusal.map_or(Ok(()), |refusal| Err(refusal.into()))
+    }
+}
+
 /// Says in the keeper where the journal is, as long as the value lives.
-fn register(keeper: SocketAddr, journal: &Running) -> Result<Registration, CliError> {
+fn register(keeper: SocketAddr, journal: &Running, refused: Refused) -> Result<Registration, CliError> {
     let mut member = menagerie_kernel::Config::new(keeper.to_string(), NAMESPACE);
     member.role = menagerie_kernel::session::Role::Owner;
-    let entry = Entry {
-        name: Name::new(register::NAME).expect("it is a name"),
-        address: journal.server.address().to_string(),
-        token: journal.server.token_file().to_owned(),
-        tls: false,
+    let name = Name::new(register::NAME).expect("it is a name");
+    let entry = Entry::new(&journal.store, &name, journal.server.address().to_string(), false)
+        .map_err(Failure::from)?;
+    let store = journal.store.clone();
+    let stop = move |refusal: &Refusal| match refusal {
+        // Everything of ours speaks to it directly; whoever looks for it is told of both.
+        Refusal::Taken(_) => {
+            tracing::error!("another journal is registered here by our name: this one is not");
+        }
+        Refusal::Copied { .. } => {
+            refused.note(refusal.clone());
+            store.stop();
+        }
     };
-    // Everything of ours speaks to it directly; whoever looks for it is told of both.
-    let taken = || tracing::error!("another journal is registered here by our name: this one is not");
-    Registration::begin(member, entry, taken).map_err(CliError::io("start a thread"))
+    Registration::begin(member, entry, stop).map_err(CliError::io("start a thread"))
 }
 
 impl Addresses {
@@ -241,6 +268,9 @@ impl Addresses {
         }
         println!("  data      {}", root.display());
         println!();
+        if !data::is_usual(root) {
+            println!("Commands in other terminals find it with MENAGERIE_DATA={}", root.display());
+        }
         println!("Ctrl-C stops everything.");
     }
 }

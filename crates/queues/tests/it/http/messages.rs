@@ -298,7 +298,7 @@ async fn a_message_lives_as_long_as_it_says() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_journal_that_is_away_is_told_and_waited_for_by_nobody() {
     let (world, site) = site("http-away", 1).await;
-    let nobody = Address { address: "127.0.0.1:1".into(), token: Token::new("x"), authority: None };
+    let nobody = Address::plain("127.0.0.1:1", Token::new("x"));
     let journals = Journals::from([(JOURNAL.to_owned(), Arc::new(Client::new(nobody)) as _)]);
     let cut_off = Site::over(&world, journals).await;
     for (method, path) in [("POST", QUEUE), ("GET", QUEUE), ("DELETE", QUEUE)] {

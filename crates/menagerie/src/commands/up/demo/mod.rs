@@ -6,15 +6,18 @@ mod queues;
 mod slots;
 
 use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
 use menagerie_kernel::{Config, whole};
+use menagerie_queues::journals::{Access, TokenFiles};
 use tokio::sync::watch;
 use tracing::warn;
 
 use crate::client;
+use crate::commands::data;
 use crate::exit::CliError;
 
 /// How long taking leave may take.
@@ -35,20 +38,25 @@ async fn told(mut stopping: Stopping) {
 
 impl Demo {
     /// Runs it.
-    pub fn start(keeper: SocketAddr, namespace: &str) -> Result<Self, CliError> {
+    pub fn start(
+        keeper: SocketAddr,
+        namespace: &str,
+        token_file: &Path,
+        root: &Path,
+    ) -> Result<Self, CliError> {
         let config = Config::new(keeper.to_string(), namespace);
-        // Where clients look by themselves there is nothing to say.
-        let hint = match keeper.port() {
-            2181 => String::new(),
-            _ => format!(" --zookeeper {keeper}"),
+        let access = Access { tokens: TokenFiles::Named(token_file.to_owned()), authority: None };
+        let menagerie = match data::is_usual(root) {
+            true => "menagerie".to_owned(),
+            false => format!("MENAGERIE_DATA={} menagerie", root.display()),
         };
         let (stop, stopping) = watch::channel(false);
         let (done, stopped) = mpsc::channel();
         let run = move || {
             let shown = client::block_on(async {
                 let (slots, queues) = tokio::join!(
-                    slots::run(config.clone(), &hint, stopping.clone()),
-                    queues::run(config, &hint, stopping)
+                    slots::run(config.clone(), &menagerie, stopping.clone()),
+                    queues::run(config, access, &menagerie, stopping)
                 );
                 for error in [slots.err(), queues.err()].into_iter().flatten() {
                     warn!(error, "the demo has ended early");
