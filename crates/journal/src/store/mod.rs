@@ -128,10 +128,10 @@ impl Store {
             record_bytes_max: RECORD_BYTES_MAX,
             durability: Durability::Fsync,
         };
-        let Recovered { state, log, ids, segments, covered } = recover(&folder, options)?;
+        let Recovered { state, log, ids, segments, covered, steady } = recover(&folder, options)?;
         let files = Files::new(folder.segments());
         let shared = Arc::new(Shared::new(config, state, files, metrics));
-        let checkpoints = Checkpoints::new(ids, segments, covered, &log);
+        let checkpoints = Checkpoints::new(ids, segments, (covered, steady), &log);
         Ok(LogLoop::new(shared, folder, log, checkpoints))
     }
 
