@@ -3,6 +3,7 @@
 mod ask;
 mod authority;
 mod backup;
+mod children;
 mod cli;
 mod crash;
 mod dice;
