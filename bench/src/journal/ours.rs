@@ -79,7 +79,7 @@ impl Ours<'_> {
         let address =
             line.trim().strip_prefix("journal ready on ").context("it says where it is")?.to_owned();
         let token = Token::read(&data.join("journal/token"))?;
-        Ok((Running { child, address: Address { address, token, authority: None } }, begun.elapsed()))
+        Ok((Running { child, address: Address::plain(address, token) }, begun.elapsed()))
     }
 
     pub async fn rows(&self) -> Result<()> {

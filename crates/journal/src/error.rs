@@ -207,7 +207,10 @@ impl JournalError {
             }
             Self::Unreachable { .. } => "see whether `menagerie journal` runs there",
             Self::Unknown(_) => "look whether it happened before doing it again, or use dedup ids",
-            Self::Denied(_) => "use the token file of the running journal; only its owner can read it",
+            Self::Denied(_) => {
+                "name a copy of the journal's token file, journal/token in its data folder, with --journal-token-file \
+                 (--token-file for `menagerie journal` commands)"
+            }
             Self::Closed => "start the journal again; its log says why it stopped",
             Self::Protocol(_) => "use the same version of menagerie on both sides",
         }

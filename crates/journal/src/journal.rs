@@ -6,6 +6,7 @@ use crate::commit::{Commit, Committed, Opened};
 use crate::error::JournalError;
 use crate::fence::Fence;
 use crate::id::{MessageId, Ticks};
+use crate::identity::RandomId;
 use crate::read::{Batch, Read};
 use crate::stats::{PartitionStats, Usage};
 use crate::topic::{Consumer, Created, PartitionId, Topic, TopicConfig, TopicView};
@@ -34,6 +35,9 @@ pub type Reply<'a, T> = Pin<Box<dyn Future<Output = Result<T, JournalError>> + S
 ///
 /// A topic belongs to one journal: no call spans two of them.
 pub trait Journal: Send + Sync {
+    /// Which data folder the messages are in. Ids and positions mean nothing in another one.
+    fn folder(&self) -> Reply<'_, RandomId>;
+
     /// Takes a partition over for a consumer: from now on, older fences of this consumer are refused. Tells how far it
     /// had come and what it had stored. A journal does not care who consumers are; each has its own position.
     fn open<'a>(

@@ -6,7 +6,7 @@
 //! # Layout
 //! - [`journal`]: the trait.
 //! - [`store`]: a journal on this machine's disk. [`server`]: what serves it to others. [`client`]: a journal elsewhere.
-//!   [`token`] and `tls`: by what these two know each other.
+//!   [`token`] and `tls`: by what these two know each other; [`identity`]: which journal it is.
 //! - The values that it takes and gives: [`commit`], [`read`], [`topic`], [`stats`], [`id`], [`fence`], [`error`].
 
 pub mod client;
@@ -16,6 +16,7 @@ mod core;
 pub mod error;
 pub mod fence;
 pub mod id;
+pub mod identity;
 pub mod journal;
 mod protocol;
 pub mod read;
@@ -32,6 +33,7 @@ pub use commit::{CONSUMER_BYTES_MAX, CONSUMERS_MAX};
 pub use error::{JournalError, Remedy};
 pub use fence::Fence;
 pub use id::{DelayedId, MessageId, Ticks};
+pub use identity::{Identity, RandomId};
 pub use journal::{Journal, Reply};
 pub use read::{Batch, Message, Order, Read};
 pub use server::Server;

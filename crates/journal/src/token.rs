@@ -1,9 +1,10 @@
-//! The token by which clients are let in: a file that only its owner can read.
+//! The token by which client and server know each other: a file that only its owner can read. It is never sent.
 
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::identity::random;
 use crate::store::StoreError;
 use crate::store::folder::replace;
 
@@ -27,43 +28,62 @@ impl Token {
         Self(text.into())
     }
 
-    /// The token in a file.
+    /// The token in a file; the first, if there are several.
     pub fn read(path: &Path) -> io::Result<Self> {
-        Ok(Self(fs::read_to_string(path)?.trim().to_owned()))
+        Ok(Self::read_all(path)?.swap_remove(0))
+    }
+
+    /// All tokens in a file, one on each line: a client may know several journals.
+    pub fn read_all(path: &Path) -> io::Result<Vec<Self>> {
+        let text = fs::read_to_string(path)?;
+        let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+        let tokens: Vec<Self> = lines.map(|line| Self(line.to_owned())).collect();
+        if tokens.is_empty() {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "there is no token in it"));
+        }
+        Ok(tokens)
     }
 
     /// The token of a data folder, drawn when there is none.
     pub(crate) fn of(folder: &Path) -> Result<(Self, PathBuf), StoreError> {
         let path = folder.join(TOKEN_FILE);
+        let short = "it is too short for a token; remove it to get a new one";
         match Self::read(&path) {
             Ok(token) if token.0.len() >= TOKEN_BYTES => return Ok((token, path)),
-            Ok(_) => {
-                return Err(StoreError::damaged(
-                    &path,
-                    0,
-                    "it is too short for a token; remove it to get a new one",
-                ));
-            }
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(error) => return Err(StoreError::io("read", &path)(error)),
+            Ok(_) => return Err(StoreError::damaged(&path, 0, short)),
+            Err(error) => match error.kind() {
+                io::ErrorKind::NotFound => {}
+                io::ErrorKind::InvalidData => return Err(StoreError::damaged(&path, 0, short)),
+                _ => return Err(StoreError::io("read", &path)(error)),
+            },
         }
-        let mut drawn = [0; TOKEN_BYTES];
-        getrandom::fill(&mut drawn).map_err(|error| {
-            StoreError::io("draw a token for", &path)(io::Error::other(error.to_string()))
-        })?;
+        let drawn: [u8; TOKEN_BYTES] = random().map_err(StoreError::io("draw a token for", &path))?;
         let text: String = drawn.iter().map(|byte| format!("{byte:02x}")).collect();
         replace(&path, format!("{text}\n").as_bytes())?;
         Ok((Self(text), path))
     }
 
-    /// Compares in a time that does not tell how much is right.
-    pub(crate) fn is(&self, shown: &[u8]) -> bool {
-        let own = self.0.as_bytes();
-        let differing = own.iter().zip(shown).fold(0, |sum, (a, b)| sum | (a ^ b));
-        own.len() == shown.len() && differing == 0
-    }
-
     pub(crate) fn as_bytes(&self) -> &[u8] {
         self.0.as_bytes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_keeps_its_token_and_clients_may_know_several() {
+        let folder = tempfile::tempdir().unwrap();
+        let (drawn, file) = Token::of(folder.path()).unwrap();
+        assert!(Token::of(folder.path()).unwrap().0 == drawn && Token::read(&file).unwrap() == drawn);
+        let several = folder.path().join("several");
+        fs::write(&several, format!("\n  first \n\n{}", fs::read_to_string(&file).unwrap())).unwrap();
+        assert!(Token::read_all(&several).unwrap() == [Token::new("first"), drawn]);
+        for short in ["", "\n\n", "guessed\n"] {
+            fs::write(&file, short).unwrap();
+            assert!(matches!(Token::of(folder.path()), Err(StoreError::Damaged { .. })), "{short:?}");
+        }
+        assert!(Token::read_all(&folder.path().join("missing")).is_err());
     }
 }

@@ -18,6 +18,7 @@
 pub mod error;
 pub mod fence;
 pub mod guard;
+pub mod local_secret;
 pub mod recipes;
 pub mod retry;
 pub mod session;

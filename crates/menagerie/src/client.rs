@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::Args;
 use menagerie_kernel::recipes::membership::Member;
 use menagerie_kernel::session::{Auth as KernelAuth, Role, Tls};
-use menagerie_kernel::{Config, Session, State, Term, whole};
+use menagerie_kernel::{Config, Session, State, Term, local_secret, whole};
 use menagerie_slots::identity;
 use menagerie_znodes::Name;
 use menagerie_znodes::components::{Component, ComponentState};
@@ -15,7 +15,6 @@ use tracing::warn;
 
 use crate::config::{self, Auth, Chosen, ConfigError, Origin, Secret, Servers, Settings, TlsText};
 use crate::exit::CliError;
-use crate::local_auth;
 
 /// How long a person waits for one answer before something is wrong.
 const CALL_TIMEOUT: Duration = Duration::from_secs(10);
@@ -49,8 +48,10 @@ impl ClientArgs {
         let mut settings = config::resolve(&inputs)?;
         // The keeper of `menagerie up` lets its own user in.
         if settings.auth.is_none() {
-            let secret = settings.servers.value.port_here().and_then(local_auth::ask);
-            settings.auth = secret.map(|secret| Chosen { value: Auth::Digest(secret), origin: Origin::Up });
+            let port = settings.servers.value.port_here();
+            let secret = port.and_then(|port| local_secret::ask(&local_secret::Owner::keeper(port)));
+            let auth = |secret| Chosen { value: Auth::Digest(Secret(secret)), origin: Origin::Up };
+            settings.auth = secret.map(auth);
         }
         Ok(settings)
     }

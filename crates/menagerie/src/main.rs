@@ -13,7 +13,6 @@ mod files;
 mod help;
 mod host;
 mod listener;
-mod local_auth;
 mod logging;
 mod observe;
 mod output;

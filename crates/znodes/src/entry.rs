@@ -78,6 +78,7 @@ pub fn map() -> Vec<(&'static str, &'static [Entry])> {
     vec![
         ("kernel", crate::kernel::ENTRIES),
         ("components", crate::components::ENTRIES),
+        ("journals", crate::journals::ENTRIES),
         ("queues", crate::queues::ENTRIES),
         ("slots", crate::slots::ENTRIES),
     ]

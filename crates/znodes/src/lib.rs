@@ -8,7 +8,7 @@
 //! - [`lookup`]: from a path back to its entry.
 //! - [`payload`]: what znodes hold, as bytes and back.
 //! - [`name`]: names that come from users, validated once; [`quote`]: how any text becomes one component of a path.
-//! - One file per owner: [`kernel`], [`components`], [`queues`], [`slots`].
+//! - One file per owner: [`kernel`], [`components`], [`journals`], [`queues`], [`slots`].
 //!
 //! # Invariants
 //! - A path of ours is formatted in [`Entry::at`] and nowhere else.
@@ -16,6 +16,7 @@
 
 pub mod components;
 pub mod entry;
+pub mod journals;
 pub mod kernel;
 pub mod lookup;
 pub mod name;

@@ -2,16 +2,15 @@
 
 use std::fs;
 use std::net::SocketAddr;
-use std::os::unix::process::CommandExt as _;
 use std::path::Path;
-use std::process::Command;
 
-use menagerie_testkit::{Process, RawClient, binary};
+use menagerie_testkit::{Process, RawClient};
 use menagerie_wire::{Acl, ErrorCode, OpCode, Request, Response};
 use rustix::process::Signal;
 
 use crate::ask::{ANY, create, delete, get, set};
 use crate::cli::User;
+use crate::stranger::Stranger;
 use crate::up::up;
 
 /// `menagerie up` on this folder, and where its keeper is.
@@ -89,28 +88,13 @@ fn namespace_is_its_users_alone() {
 
 #[test]
 fn commands_of_other_users_are_refused_with_what_to_do() {
-    // Without privileges nobody can be somebody else.
-    if !rustix::process::geteuid().is_root() {
-        return;
-    }
     let data = tempfile::tempdir().expect("a temporary directory can be made");
     let up = Up::start(data.path(), &[]);
-    // Where everybody may run it from.
-    let folder = tempfile::tempdir().expect("a temporary directory can be made");
-    let program = folder.path().join("menagerie");
-    fs::copy(binary(), &program).expect("it can be copied");
-    let everybody = std::os::unix::fs::PermissionsExt::from_mode(0o755);
-    fs::set_permissions(folder.path(), everybody).expect("it is ours");
-    let as_nobody = |arguments: &[&str]| {
-        let mut command = Command::new(&program);
-        command.uid(65534).gid(65534).current_dir("/").env_clear().args(arguments);
-        let done = command.env("MENAGERIE_ZOOKEEPER", up.keeper.to_string()).output().expect("it can be run");
-        (done.status.code(), String::from_utf8_lossy(&done.stderr).into_owned())
-    };
+    let Some(stranger) = Stranger::at(up.keeper.to_string()) else { return up.stop() };
     for arguments in
         [&["queue", "list"][..], &["queue", "key", "add", "app"], &["slots", "create", "pool", "--max", "9"]]
     {
-        let (code, stderr) = as_nobody(arguments);
+        let (code, stderr) = stranger.run(arguments);
         assert_eq!(code, Some(1), "{arguments:?}: {stderr}");
         assert!(stderr.contains("for the user who started it"), "{arguments:?}: {stderr}");
     }

@@ -4,6 +4,7 @@ mod access;
 mod ask;
 mod authority;
 mod backup;
+mod children;
 mod cli;
 mod crash;
 mod dice;
@@ -24,6 +25,7 @@ mod start;
 mod stop;
 #[cfg(feature = "strace")]
 mod strace;
+mod stranger;
 mod systemd;
 mod time;
 mod tls;

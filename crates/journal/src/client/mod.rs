@@ -1,5 +1,7 @@
 //! A journal elsewhere: the same trait, over a connection that is made again when it breaks.
 
+mod greeting;
+
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,19 +10,23 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _, BufWriter};
-use tokio::net::TcpStream;
 use tokio::sync::{Mutex as AsyncMutex, mpsc, oneshot};
 use tokio::time::timeout;
 
+pub use self::greeting::identify;
+
+use self::greeting::Greeted;
 use crate::codec::{Malformed, Sink as _, Source};
 use crate::commit::{Commit, Committed, Opened};
 use crate::core::{message, record};
 use crate::error::JournalError;
 use crate::fence::Fence;
 use crate::id::{MessageId, Ticks};
+use crate::identity::{Identity, RandomId};
 use crate::journal::{Journal, Reply};
 use crate::protocol::frame::{self, Frame, Frames};
-use crate::protocol::{DONE, Kind, MAGIC, PROTOCOL_VERSION, liveness, values};
+use crate::protocol::handshake::Binding;
+use crate::protocol::{DONE, Kind, values};
 use crate::read::{Batch, Read};
 use crate::stats::{PartitionStats, Usage};
 use crate::token::Token;
@@ -31,15 +37,24 @@ const CONNECT_TIME: Duration = Duration::from_secs(10);
 /// Requests that may wait to be written. Who has more waits.
 const OUTGOING_MAX: usize = 1024;
 
-/// Where a journal is, and by what it knows us.
+/// Where a journal is, and by what we know each other.
 #[derive(Debug, Clone)]
 pub struct Address {
     /// `HOST:PORT`.
     pub address: String,
-    /// What its token file says.
-    pub token: Token,
-    /// With this, TLS is spoken, and what this authority (PEM) signed is trusted.
+    /// What its token file says, perhaps among tokens of other journals: the server shows which one is its own.
+    pub tokens: Vec<Token>,
+    /// With this, only TLS is spoken, and what this authority (PEM) signed is trusted.
     pub authority: Option<PathBuf>,
+    /// Which one it must be; without this, any that knows the token.
+    pub identity: Option<Identity>,
+}
+
+impl Address {
+    /// Of whichever journal answers there without TLS and knows this token.
+    pub fn plain(address: impl Into<String>, token: Token) -> Self {
+        Self { address: address.into(), tokens: vec![token], authority: None, identity: None }
+    }
 }
 
 /// A journal elsewhere. Clones share one connection.
@@ -56,6 +71,8 @@ struct Connection {
     outgoing: mpsc::Sender<Vec<u8>>,
     waiters: Arc<Waiters>,
     next: AtomicU64,
+    /// Who is at its other end.
+    identity: Identity,
 }
 
 impl Client {
@@ -78,45 +95,18 @@ impl Client {
     }
 
     fn unreachable(&self, why: impl ToString) -> JournalError {
-        JournalError::Unreachable { address: self.address.address.clone(), why: why.to_string() }
+        self.address.unreachable(why)
     }
 
     async fn connect(&self) -> Result<Arc<Connection>, JournalError> {
-        let stream =
-            TcpStream::connect(&self.address.address).await.map_err(|error| self.unreachable(error))?;
-        // A request must not wait for more of them.
-        let _ = stream.set_nodelay(true);
-        liveness::watch_over(&stream).map_err(|error| self.unreachable(error))?;
-        let Some(authority) = &self.address.authority else { return self.greet(stream).await };
+        let address = &self.address.address;
+        let stream = greeting::connect(address).await?;
+        let Some(authority) = &self.address.authority else {
+            return Ok(serve(self.address.greet(stream, Binding::default()).await?));
+        };
         let connector = crate::tls::connector(authority).map_err(|error| self.unreachable(error))?;
-        let host =
-            self.address.address.rsplit_once(':').map_or("", |(host, _)| host).trim_matches(['[', ']']);
-        let name = rustls::pki_types::ServerName::try_from(host.to_owned())
-            .map_err(|error| self.unreachable(error))?;
-        let stream = connector.connect(name, stream).await.map_err(|error| self.unreachable(error))?;
-        self.greet(stream).await
-    }
-
-    async fn greet<S>(&self, stream: S) -> Result<Arc<Connection>, JournalError>
-    where
-        S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
-    {
-        let (reading, mut writing) = tokio::io::split(stream);
-        let mut hello = frame::begin(0, Kind::Hello as u8);
-        hello.put(MAGIC);
-        hello.put_u32(PROTOCOL_VERSION);
-        hello.put_short(self.address.token.as_bytes().get(..255).unwrap_or(self.address.token.as_bytes()));
-        frame::finish(&mut hello, 0);
-        writing.write_all(&hello).await.map_err(|error| self.unreachable(error))?;
-        let mut frames = Frames::new(reading, u32::MAX);
-        let reply = frames.next().await.map_err(|error| self.unreachable(error))?;
-        let reply = reply.ok_or_else(|| self.unreachable("it closed the connection"))?;
-        outcome(reply)?;
-        let (outgoing, queue) = mpsc::channel(OUTGOING_MAX);
-        let waiters = Arc::new(Mutex::new(Some(HashMap::new())));
-        tokio::spawn(write(writing, queue, waiters.clone()));
-        tokio::spawn(listen(frames, waiters.clone()));
-        Ok(Arc::new(Connection { outgoing, waiters, next: AtomicU64::new(1) }))
+        let (stream, binding) = greeting::encrypt(address, connector, stream).await?;
+        Ok(serve(self.address.greet(stream, binding).await?))
     }
 
     /// Asks, and waits for the answer.
@@ -132,9 +122,13 @@ impl Client {
         frame::finish(&mut request, 0);
         // From here on it may have been sent.
         let lost = || match kind {
-            Kind::Read | Kind::Stats | Kind::Usage | Kind::Topics | Kind::Consumer | Kind::Hello => {
-                self.unreachable("the connection broke")
-            }
+            Kind::Read
+            | Kind::Stats
+            | Kind::Usage
+            | Kind::Topics
+            | Kind::Consumer
+            | Kind::Hello
+            | Kind::Proof => self.unreachable("the connection broke"),
             Kind::Commit | Kind::Open | Kind::Trim | Kind::Create | Kind::Alter | Kind::Delete => {
                 JournalError::Unknown("the connection broke before the answer came".to_owned())
             }
@@ -142,6 +136,15 @@ impl Client {
         connection.outgoing.send(request).await.map_err(|_| lost())?;
         outcome(told.await.map_err(|_| lost())?)
     }
+}
+
+/// Sends and receives on a connection, until it ends.
+fn serve<S: AsyncRead + AsyncWrite + Send + 'static>(greeted: Greeted<S>) -> Arc<Connection> {
+    let (outgoing, queue) = mpsc::channel(OUTGOING_MAX);
+    let waiters = Arc::new(Mutex::new(Some(HashMap::new())));
+    tokio::spawn(write(greeted.writing, queue, waiters.clone()));
+    tokio::spawn(listen(greeted.frames, waiters.clone()));
+    Arc::new(Connection { outgoing, waiters, next: AtomicU64::new(1), identity: greeted.identity })
 }
 
 impl Connection {
@@ -207,6 +210,10 @@ fn end(waiters: &Waiters) {
 }
 
 impl Journal for Client {
+    fn folder(&self) -> Reply<'_, RandomId> {
+        Box::pin(async move { Ok(self.connection().await?.identity.folder) })
+    }
+
     fn open<'a>(
         &'a self,
         partition: &'a PartitionId,

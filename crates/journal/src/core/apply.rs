@@ -9,28 +9,28 @@ use super::{dedup, partition::Partition, topic::Segments};
 impl State {
     /// Makes a record's changes. `touched` is told of partitions that have new messages.
     pub(crate) fn apply(&mut self, record: Record, touched: &mut impl FnMut(Spot)) {
-        let now = record.now;
-        self.newest = self.newest.max(now);
+        self.newest = self.newest.max(record.now);
+        let steady = record.steady.unwrap_or(record.now);
         for change in record.changes {
-            self.change(change, now, touched);
+            self.change(change, steady, touched);
         }
     }
 
-    fn change(&mut self, change: Change, now: u64, touched: &mut impl FnMut(Spot)) {
+    fn change(&mut self, change: Change, steady: u64, touched: &mut impl FnMut(Spot)) {
         match change {
             Change::Topic { number, name, config } => self.set_topic(number, TopicState::new(name, config)),
             Change::Delete { number } => self.delete_topic(number),
             Change::Append { spot, message, dedup } => {
                 self.fresh_bytes += message::encoded_len(&message) as u64;
                 self.newest = self.newest.max(message.id.0.0);
-                self.note(spot.0, now, Some(message.id.0.0), &dedup);
+                self.note(spot.0, steady, Some(message.id.0.0), &dedup);
                 if self.with(spot, |partition, _| partition.push(&message)).is_some() {
                     touched(spot);
                 }
             }
             Change::Delay { spot, due, message, dedup } => {
                 self.fresh_bytes += message::encoded_len(&message) as u64;
-                self.note(spot.0, now, None, &dedup);
+                self.note(spot.0, steady, None, &dedup);
                 self.delayed.insert((due, message.id.0.0), spot);
                 self.with(WAITING, |partition, _| partition.push(&message));
                 self.with(spot, |partition, _| partition.delayed += 1);
@@ -134,11 +134,12 @@ impl State {
     }
 
     /// Remembers a dedup id, if there is one.
-    pub(crate) fn note(&mut self, topic: u32, now: u64, used: dedup::Use, id: &[u8]) {
+    fn note(&mut self, topic: u32, steady: u64, used: dedup::Use, id: &[u8]) {
         let Some(topic_state) = self.topics.get_mut(&topic).filter(|_| !id.is_empty()) else { return };
         let window = topic_state.dedup_ticks();
-        topic_state.dedup.insert(id, used, now, window);
-        dedup::note(topic, now, used, id, &mut self.fresh_ids);
-        self.fresh_ids_until = self.fresh_ids_until.max(now.saturating_add(window.saturating_mul(2)));
+        self.steady = self.steady.max(steady);
+        topic_state.dedup.insert(id, used, steady, window);
+        dedup::note(topic, steady, used, id, &mut self.fresh_ids);
+        self.fresh_ids_until = self.fresh_ids_until.max(steady.saturating_add(window.saturating_mul(2)));
     }
 }

@@ -39,6 +39,28 @@ impl Watch {
     }
 }
 
+/// Time that passes only while the journal runs, in ticks: by it dedup ids are forgotten. The wall clock may be set at any
+/// moment, and nobody can tell a clock that was set while the journal was down from a long absence; so neither counts. An id
+/// is remembered for its window of this time, which is never less than its window of real time.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Steady {
+    /// When the journal was opened.
+    opened: u64,
+}
+
+impl Steady {
+    /// `last` is the latest of this time that is known. Where there is none it may begin anywhere: at the wall clock, as
+    /// versions did that knew no other time.
+    pub(crate) fn new(last: u64, wall: Ticks) -> Self {
+        Self { opened: if last > 0 { last } else { wall.0 } }
+    }
+
+    /// So long after the journal was opened.
+    pub(crate) fn after(self, elapsed: Duration) -> u64 {
+        Ticks(self.opened).plus(elapsed).0
+    }
+}
+
 /// What time it is for what was there before: whether it is due, or old. Ids follow the wall clock all the same.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Belief {

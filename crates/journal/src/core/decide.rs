@@ -102,11 +102,18 @@ pub(crate) type Load<'a> = &'a dyn Fn(u32, Location) -> Result<Bytes, JournalErr
 pub(crate) struct Facts<'a> {
     pub(crate) state: &'a State,
     pub(crate) limits: Limits,
+    /// The wall clock.
     pub(crate) now: u64,
+    /// The time by which dedup windows are counted.
+    pub(crate) steady: u64,
     pub(crate) load: Load<'a>,
 }
 
 impl Facts<'_> {
+    pub(super) fn record(&self, changes: Vec<Change>) -> Record {
+        Record::new(self.now, self.steady, changes)
+    }
+
     /// Decides. A refusal leaves `pending` as it was.
     pub(crate) fn decide(&self, wish: &mut Wish, pending: &mut Pending) -> Result<Verdict, JournalError> {
         if pending.is_exclusive() {
@@ -145,7 +152,7 @@ impl Facts<'_> {
         if !pending.claim() {
             return Verdict::Later;
         }
-        Verdict::Yes(Record { now: self.now, changes }, answer)
+        Verdict::Yes(self.record(changes), answer)
     }
 
     fn commit(&self, commit: &mut Commit, pending: &mut Pending) -> Result<Verdict, JournalError> {
@@ -180,7 +187,7 @@ impl Facts<'_> {
             outcomes.push(self.append(spot, append.message, pending, &mut changes));
         }
         let answer = Answer::Committed(Committed { appends: outcomes, edits: edits.outcomes });
-        Ok(Verdict::Yes(Record { now: self.now, changes }, answer))
+        Ok(Verdict::Yes(self.record(changes), answer))
     }
 
     /// Resolves all partitions and checks sizes, group and quota.
@@ -376,7 +383,7 @@ impl Facts<'_> {
         pending.set_reader(spot, consumer, fence, reader.position);
         let changes = vec![Change::Open { spot, consumer: consumer.clone(), fence }];
         let answer = Answer::Opened(Opened { fence, ..reader.opened() });
-        Ok(Verdict::Yes(Record { now: self.now, changes }, answer))
+        Ok(Verdict::Yes(self.record(changes), answer))
     }
 
     fn trim(&self, spot: Spot, through: u64) -> Result<Option<Change>, JournalError> {

@@ -2,6 +2,7 @@
 //!
 //! Two generations: ids go into the young one; when that is as old as the window, or too large, it becomes the old one
 //! and the old one is forgotten. So an id is remembered for at least one window, at most two, unless there are too many.
+//! Time is [`Steady`](super::clock::Steady): a wall clock that is set forgets nothing.
 
 use std::collections::HashMap;
 
@@ -29,7 +30,7 @@ impl Dedup {
         self.young.get(id).or_else(|| self.old.get(id)).copied()
     }
 
-    /// Remembers an id. `now` never goes back by more than the clock does.
+    /// Remembers an id.
     pub(crate) fn insert(&mut self, id: &[u8], used: Use, now: u64, window: u64) {
         if self.young.is_empty() {
             self.since = now;

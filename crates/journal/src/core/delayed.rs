@@ -122,7 +122,7 @@ mod tests {
             let limits =
                 Limits { message_bytes: 1 << 20, edits: 10, delayed: 1_000_000, quota: None, used: 0 };
             let load = |_, _| unreachable!("everything is in memory");
-            let facts = Facts { state: &self.state, limits, now: self.now, load: &load };
+            let facts = Facts { state: &self.state, limits, now: self.now, steady: self.now, load: &load };
             facts.decide(&mut wish, &mut self.pending).unwrap()
         }
 

@@ -6,7 +6,7 @@ use super::clock::Hour;
 use super::decide::{Answer, Facts, Verdict};
 use super::delayed;
 use super::pending::Pending;
-use super::record::{Change, Record};
+use super::record::Change;
 use super::state::{Spot, State};
 use crate::error::JournalError;
 use crate::id::{MessageId, Ticks};
@@ -68,7 +68,7 @@ impl Facts<'_> {
                 break;
             }
         }
-        Verdict::Yes(Record { now: self.now, changes }, Answer::Matured(passed))
+        Verdict::Yes(self.record(changes), Answer::Matured(passed))
     }
 
     /// Cancels those whose topics are gone. What cannot be read stays: nobody knows its place in its block.
@@ -90,6 +90,6 @@ impl Facts<'_> {
                 break;
             }
         }
-        Verdict::Yes(Record { now: self.now, changes }, Answer::Forgotten(looked))
+        Verdict::Yes(self.record(changes), Answer::Forgotten(looked))
     }
 }

@@ -12,8 +12,11 @@ use crate::topic::{Compression, Consumer, Group, Topic, TopicConfig};
 /// Changes that happen together.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Record {
-    /// The time by which dedup windows are counted.
+    /// The wall clock.
     pub(crate) now: u64,
+    /// The time by which dedup windows are counted ([`Steady`](super::clock::Steady)), if there are dedup ids in it. Versions
+    /// that took the wall clock for that wrote none.
+    pub(crate) steady: Option<u64>,
     pub(crate) changes: Vec<Change>,
 }
 
@@ -66,10 +69,22 @@ const REPLACE: u8 = 9;
 const REMOVE: u8 = 10;
 const TRIM: u8 = 11;
 const CANCEL: u8 = 12;
+/// Not a change, but when they were made.
+const STEADY: u8 = 13;
 
 impl Record {
+    /// Changes of now. `steady` is noted if it counts for one of them.
+    pub(crate) fn new(now: u64, steady: u64, changes: Vec<Change>) -> Self {
+        let steady = changes.iter().any(Change::notes_id).then_some(steady);
+        Self { now, steady, changes }
+    }
+
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
         out.put_u64(self.now);
+        if let Some(steady) = self.steady {
+            out.put_u8(STEADY);
+            out.put_u64(steady);
+        }
         for change in &self.changes {
             change.encode(out);
         }
@@ -77,9 +92,12 @@ impl Record {
 
     pub(crate) fn decode(bytes: Bytes) -> Result<Self, Malformed> {
         let mut source = Source::new(bytes);
-        let mut record = Self { now: source.u64()?, changes: Vec::new() };
+        let mut record = Self { now: source.u64()?, ..Self::default() };
         while !source.is_empty() {
-            record.changes.push(Change::decode(&mut source)?);
+            match source.u8()? {
+                STEADY => record.steady = Some(source.u64()?),
+                kind => record.changes.push(Change::decode(kind, &mut source)?),
+            }
         }
         Ok(record)
     }
@@ -110,6 +128,11 @@ fn waiting(source: &mut Source) -> Result<(u64, Gone, Spot), Malformed> {
 }
 
 impl Change {
+    /// Whether it uses a dedup id.
+    fn notes_id(&self) -> bool {
+        matches!(self, Self::Append { dedup, .. } | Self::Delay { dedup, .. } if !dedup.is_empty())
+    }
+
     fn encode(&self, out: &mut Vec<u8>) {
         match self {
             Self::Topic { number, name, config } => {
@@ -195,8 +218,8 @@ impl Change {
         }
     }
 
-    fn decode(source: &mut Source) -> Result<Self, Malformed> {
-        Ok(match source.u8()? {
+    fn decode(kind: u8, source: &mut Source) -> Result<Self, Malformed> {
+        Ok(match kind {
             TOPIC => {
                 let number = source.u32()?;
                 let (name, config) = topic(source)?;

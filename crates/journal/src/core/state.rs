@@ -27,6 +27,8 @@ pub(crate) struct State {
     pub(crate) delayed: BTreeMap<(u64, u64), Spot>,
     /// The newest time seen: the clock of records, which goes on even if the wall clock goes back.
     pub(crate) newest: u64,
+    /// The latest time by which dedup ids were noted ([`Steady`](super::clock::Steady)).
+    pub(crate) steady: u64,
     /// Bytes of messages that no segment has.
     pub(crate) fresh_bytes: u64,
     /// Dedup ids noted since the last snapshot began, encoded, and until when they are of use.
@@ -44,6 +46,7 @@ impl State {
             next_topic: WAITING_ROOM + 1,
             delayed: BTreeMap::new(),
             newest: 0,
+            steady: 0,
             fresh_bytes: 0,
             fresh_ids: Vec::new(),
             fresh_ids_until: 0,

@@ -1,16 +1,17 @@
 //! What client and server say: frames with a number, a kind and a body. Described in `docs/journal-format.md`.
 
 pub(crate) mod frame;
+pub(crate) mod handshake;
 pub(crate) mod liveness;
 #[cfg(test)]
 mod tests;
 pub(crate) mod values;
 
 /// Said in the first frame by both sides. A server refuses a client of another version.
-pub const PROTOCOL_VERSION: u32 = 2;
+pub const PROTOCOL_VERSION: u32 = 3;
 pub(crate) const MAGIC: &[u8; 4] = b"MJNL";
-/// The first frame of a client is no longer than this, before the server knows who it is.
-pub(crate) const HELLO_BYTES_MAX: u32 = 512;
+/// No frame is longer than this until both sides have proven that they know the token.
+pub(crate) const HANDSHAKE_BYTES_MAX: u32 = 512;
 /// Beside a message: names, ids, other messages of the commit.
 pub(crate) const FRAME_BYTES_EXTRA: u32 = 33 << 20;
 
@@ -30,6 +31,7 @@ pub(crate) enum Kind {
     Topics = 9,
     Alter = 10,
     Delete = 11,
+    Proof = 12,
 }
 
 impl Kind {
@@ -47,6 +49,7 @@ impl Kind {
             9 => Self::Topics,
             10 => Self::Alter,
             11 => Self::Delete,
+            12 => Self::Proof,
             _ => return None,
         })
     }

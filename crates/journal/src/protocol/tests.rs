@@ -7,7 +7,7 @@ use bytes::Bytes;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use super::frame::{self, FrameError, Frames, time_of};
-use super::values;
+use super::{handshake, values};
 use crate::codec::{Sink as _, Source};
 use crate::commit::{Append, COMMIT_EDITS_MAX, COMMIT_PARTS_MAX, Commit, Edit, Move, NewMessage, StateWrite};
 use crate::core::{message, record};
@@ -118,6 +118,8 @@ fn requests_and_replies_take_any_bytes() {
         if let Some(ids) = decode(input, |source| values::delayed_ids(source, input.len() / 8)) {
             assert!(ids.len() * 16 <= input.len());
         }
+        decode(input, handshake::hello);
+        let _ = handshake::Challenge::decode(Bytes::copy_from_slice(input));
         decode(input, values::partition);
         decode(input, values::topic);
         decode(input, values::fence);

@@ -41,7 +41,7 @@ impl Asked {
     /// Takes it from the body of a request.
     pub(super) fn take(kind: Kind, source: &mut Source) -> Result<Self, Malformed> {
         Ok(match kind {
-            Kind::Hello => return Err(Malformed("a second hello")),
+            Kind::Hello | Kind::Proof => return Err(Malformed("a second handshake")),
             Kind::Commit => match values::commit(source) {
                 Ok(commit) => Self::Change(Wish::Commit(commit)),
                 Err(values::Refused::TooLarge(error)) => Self::Refused(error),

@@ -13,14 +13,15 @@ use tracing::{debug, warn};
 
 use super::asked::{Asked, QUERY_BYTES, Query, SHORT_BYTES, reply_bytes};
 use super::writer::Writer;
-use crate::codec::{Malformed, Sink as _, Source};
+use crate::codec::{Sink as _, Source};
 use crate::core::decide::{Answer, Wish};
 use crate::error::JournalError;
 use crate::id::MessageId;
 use crate::journal::Journal as _;
 use crate::protocol::frame::{self, Frame, FrameError, Frames};
+use crate::protocol::handshake::{self, Binding, Challenge, Hello, Side, Transcript};
 use crate::protocol::{
-    DONE, FRAME_BYTES_EXTRA, HELLO_BYTES_MAX, Kind, MAGIC, PROTOCOL_VERSION, REFUSED, values,
+    DONE, FRAME_BYTES_EXTRA, HANDSHAKE_BYTES_MAX, Kind, PROTOCOL_VERSION, REFUSED, values,
 };
 use crate::read::Read;
 use crate::store::Store;
@@ -123,13 +124,14 @@ impl Service {
         self: Arc<Self>,
         stream: S,
         peer: SocketAddr,
+        binding: Binding,
     ) {
         let (reading, writing) = tokio::io::split(stream);
-        let mut frames = Frames::new(reading, HELLO_BYTES_MAX);
+        let mut frames = Frames::new(reading, HANDSHAKE_BYTES_MAX);
         let (replies, outgoing) = mpsc::unbounded_channel();
         let mut writer = tokio::spawn(write(writing, outgoing));
         let broken = tokio::select! {
-            broken = self.listen(&mut frames, &replies) => broken,
+            broken = self.listen(&mut frames, &replies, binding) => broken,
             // The client takes nothing any more.
             _ = &mut writer => Ok(()),
         };
@@ -147,8 +149,10 @@ impl Service {
         self: &Arc<Self>,
         frames: &mut Frames<S>,
         replies: &Replies,
+        binding: Binding,
     ) -> Result<(), String> {
-        if !self.greet(frames, replies).await? {
+        let greeted = timeout(HELLO_TIME, self.greet(frames, replies, binding)).await;
+        if !greeted.map_err(|_| "it has not said who it is in time".to_owned())?? {
             return Ok(());
         }
         frames.max = self.store.message_bytes_max().saturating_add(FRAME_BYTES_EXTRA);
@@ -184,38 +188,45 @@ impl Service {
         }
     }
 
-    /// The first frame says who it is. False when it was refused.
+    /// Both sides prove that they know the token. False when the client was refused.
     async fn greet<S: AsyncRead + Unpin>(
         &self,
         frames: &mut Frames<S>,
         replies: &Replies,
+        binding: Binding,
     ) -> Result<bool, String> {
-        let first = timeout(HELLO_TIME, frames.next()).await.map_err(|_| "nothing was said".to_owned())?;
-        let Some(Frame { number, kind, body }) = first.map_err(told)? else { return Ok(false) };
-        let mut source = Source::new(body);
-        let hello =
-            |source: &mut Source| Ok::<_, Malformed>((source.take(4)?, source.u32()?, source.short()?));
-        let (magic, version, shown) = hello(&mut source).map_err(|error| error.to_string())?;
-        if kind != Kind::Hello as u8 || magic.as_ref() != MAGIC {
-            return Err("it does not speak our protocol".to_owned());
+        let Some(Frame { number, kind, body }) = frames.next().await.map_err(told)? else { return Ok(false) };
+        let hello = handshake::hello(&mut Source::new(body)).map_err(|error| error.to_string())?;
+        if kind != Kind::Hello as u8 {
+            return Err("it does not begin with a hello".to_owned());
         }
-        let refusal = if version != PROTOCOL_VERSION {
-            Some(JournalError::Protocol(format!(
-                "the server speaks version {PROTOCOL_VERSION}, the client {version}"
-            )))
-        } else if !self.token.is(&shown) {
-            Some(JournalError::Denied("the token is not right".to_owned()))
-        } else {
-            None
+        let client = match hello {
+            Hello::Nonce(nonce) => nonce,
+            Hello::Version(version) => {
+                let versions = format!("the server speaks version {PROTOCOL_VERSION}, the client {version}");
+                refuse(replies, number, &JournalError::Protocol(versions));
+                return Ok(false);
+            }
         };
-        let mut head = frame::begin(number, if refusal.is_some() { REFUSED } else { DONE });
-        match &refusal {
-            Some(error) => values::put_json(error, &mut head),
-            None => head.put_u32(PROTOCOL_VERSION),
+        let server = handshake::nonce().map_err(|error| error.to_string())?;
+        let transcript = Transcript { client, server, identity: self.store.identity(), binding };
+        let challenge = Challenge {
+            version: PROTOCOL_VERSION,
+            identity: transcript.identity,
+            nonce: server,
+            proof: transcript.proof(Side::Server, &self.token),
+        };
+        accept(replies, number, |out| challenge.put(out));
+        let Some(Frame { number, kind, body }) = frames.next().await.map_err(told)? else { return Ok(false) };
+        if kind != Kind::Proof as u8 {
+            return Err("it asks for something before it has proven who it is".to_owned());
         }
-        frame::finish(&mut head, 0);
-        let _ = replies.send(Out { head, parts: Vec::new(), _room: None, _place: None });
-        Ok(refusal.is_none())
+        if !transcript.is_proven(Side::Client, &self.token, &body) {
+            refuse(replies, number, &JournalError::Denied("the token is not right".to_owned()));
+            return Ok(false);
+        }
+        accept(replies, number, |_| {});
+        Ok(true)
     }
 
     /// Waits for room in the store's queue, and so lets the client wait.
@@ -275,6 +286,25 @@ impl Service {
             }
         }
     }
+}
+
+/// A reply of the handshake.
+fn accept(replies: &Replies, number: u64, put: impl FnOnce(&mut Vec<u8>)) {
+    let mut head = frame::begin(number, DONE);
+    put(&mut head);
+    send(replies, head);
+}
+
+fn refuse(replies: &Replies, number: u64, error: &JournalError) {
+    let mut head = frame::begin(number, REFUSED);
+    values::put_json(error, &mut head);
+    send(replies, head);
+}
+
+fn send(replies: &Replies, mut head: Vec<u8>) {
+    frame::finish(&mut head, 0);
+    // The client may have gone.
+    let _ = replies.send(Out { head, parts: Vec::new(), _room: None, _place: None });
 }
 
 fn told(error: FrameError) -> String {

@@ -14,7 +14,8 @@ use crate::fence::Fence;
 use crate::id::MessageId;
 use crate::journal::Journal as _;
 use crate::protocol::frame::{self, Frames};
-use crate::protocol::{DONE, Kind, MAGIC, PROTOCOL_VERSION, values};
+use crate::protocol::handshake::{self, Binding, Challenge, Side, Transcript};
+use crate::protocol::{DONE, Kind, values};
 use crate::read::Read;
 use crate::store::{Config, Metrics, Store};
 use crate::token::Token;
@@ -37,17 +38,18 @@ impl Raw {
         let spot = PartitionId::new(Topic::new("mail").unwrap(), 1);
         store.create_topic(&spot.topic, TopicConfig::partitions(2)).await.unwrap();
         let (ours, theirs) = duplex(64 << 10);
-        let service = Arc::new(Service { store: store.clone(), token: Token::new("secret") });
-        tokio::spawn(service.talk(theirs, "127.0.0.1:1".parse().unwrap()));
+        let token = Token::new("secret");
+        let service = Arc::new(Service { store: store.clone(), token: token.clone() });
+        tokio::spawn(service.talk(theirs, "127.0.0.1:1".parse().unwrap(), Binding::default()));
         let (reading, writing) = split(ours);
         let frames = Frames::new(reading, u32::MAX);
         let mut raw = Self { frames, writing, store, spot, _folder: folder };
-        let hello = |out: &mut Vec<u8>| {
-            out.put(MAGIC);
-            out.put_u32(PROTOCOL_VERSION);
-            out.put_short(b"secret");
-        };
-        raw.ask(0, Kind::Hello, hello).await;
+        let client = [7; 32];
+        raw.ask(0, Kind::Hello, |out| handshake::put_hello(&client, out)).await;
+        let challenge = Challenge::decode(raw.frames.next().await.unwrap().unwrap().body).unwrap();
+        let Challenge { identity, nonce: server, .. } = challenge;
+        let proof = Transcript { client, server, identity, binding: Binding::default() };
+        raw.ask(0, Kind::Proof, |out| out.put(&proof.proof(Side::Client, &token))).await;
         assert_eq!(raw.reply().await, 0);
         raw
     }

@@ -23,6 +23,7 @@ use tokio::sync::{Semaphore, watch};
 use tracing::warn;
 
 use self::connection::Service;
+use crate::protocol::handshake::Binding;
 use crate::protocol::liveness;
 use crate::store::{Store, StoreError};
 use crate::tls;
@@ -231,9 +232,12 @@ async fn serve(
     let connections = service.store.metrics().connections.clone();
     connections.inc();
     match tls {
-        None => service.talk(stream, peer).await,
+        None => service.talk(stream, peer, Binding::default()).await,
         Some(tls) => match tokio::time::timeout(connection::HELLO_TIME, tls.accept(stream)).await {
-            Ok(Ok(stream)) => service.talk(stream, peer).await,
+            Ok(Ok(stream)) => match Binding::of(stream.get_ref().1) {
+                Ok(binding) => service.talk(stream, peer, binding).await,
+                Err(error) => tracing::debug!(%peer, %error, "TLS does not name its connection"),
+            },
             Ok(Err(error)) => tracing::debug!(%peer, %error, "TLS failed"),
             Err(_) => tracing::debug!(%peer, "TLS took too long"),
         },

@@ -14,13 +14,16 @@ use menagerie_wal::{Options as LogOptions, Wal};
 use super::Store;
 use super::error::StoreError;
 use super::folder::{Folder, open_private, sync_dir};
+use super::identity::{FolderIdentity, IDENTITY_FILE};
 use super::recover::{newest_image, read_image};
 use super::segment::Name;
 use super::shared::Shared;
 use super::verify::verify_folder;
 
 const MAGIC: &[u8; 8] = b"menagJBK";
-const VERSION: u32 = 1;
+/// Since 2, a backup says of which folder it is.
+const VERSION: u32 = 2;
+const VERSION_OLDEST: u32 = 1;
 const CHUNK: usize = 256 << 10;
 
 /// A file of a backup: its name in the folder, and how long.
@@ -80,12 +83,12 @@ impl Store {
         let folder = &self.folder;
         let image = newest_image(folder)?;
         let mut pieces = Vec::new();
-        let snapshot = folder.snapshot(image.sequence);
-        for path in image.ids.iter().map(|(at, _)| folder.ids(*at)).chain([snapshot.clone()]) {
+        let replaced = [folder.identity_file(), folder.snapshot(image.sequence)];
+        for path in image.ids.iter().map(|(at, _)| folder.ids(*at)).chain(replaced.clone()) {
             let file = File::open(&path).map_err(StoreError::io("open", &path))?;
             let bytes = file.metadata().map_err(StoreError::io("look at", &path))?.len();
             let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default().to_owned();
-            pieces.push(Piece { name, file: (path == snapshot).then_some(file), bytes });
+            pieces.push(Piece { name, file: replaced.contains(&path).then_some(file), bytes });
         }
         for topic in &image.topics {
             for (number, segment) in &topic.segments {
@@ -195,8 +198,10 @@ fn check_head<R: Read>(source: &mut Summed<R>, backup: &Path) -> Result<(), Stor
     let no = |what: String| StoreError::NoBackup { path: backup.to_owned(), what };
     let head = source.take::<8>().and_then(|magic| Ok((magic, source.take()?)));
     match head.map(|(magic, version)| (&magic == MAGIC, u32::from_le_bytes(version))) {
-        Ok((true, VERSION)) => Ok(()),
-        Ok((true, other)) => Err(no(format!("it has version {other}, and this program reads {VERSION}"))),
+        Ok((true, VERSION_OLDEST..=VERSION)) => Ok(()),
+        Ok((true, other)) => {
+            Err(no(format!("it has version {other}, and this program reads {VERSION_OLDEST} to {VERSION}")))
+        }
         Ok((false, _)) => Err(no("it is no backup of a journal".to_owned())),
         Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
             Err(no(format!("it ends after {} bytes and is no backup of a journal", source.bytes)))
@@ -208,6 +213,7 @@ fn check_head<R: Read>(source: &mut Summed<R>, backup: &Path) -> Result<(), Stor
 /// Fills a folder, checks it, and only then lets it be opened.
 fn fill<R: Read>(folder: &Folder, source: &mut Summed<R>, backup: &Path) -> Result<u64, StoreError> {
     folder.furnish()?;
+    folder.forget_identity()?;
     unpack(source, folder).map_err(|error| match error.kind() {
         io::ErrorKind::UnexpectedEof => {
             StoreError::damaged(backup, source.bytes, "it ends there, but more must follow")
@@ -228,8 +234,24 @@ fn fill<R: Read>(folder: &Folder, source: &mut Summed<R>, backup: &Path) -> Resu
     match report.damaged.pop() {
         Some(damaged) => Err(damaged),
         // First what it names, then the word that lets it be opened.
-        None => folder.sync().and_then(|()| folder.seal()).map(|()| report.segments),
+        None => {
+            become_successor(folder)?;
+            folder.sync()?;
+            folder.seal()?;
+            Ok(report.segments)
+        }
     }
+}
+
+/// What is restored is another folder than what was backed up, which may still be there and have newer messages; but it goes on
+/// from that one.
+fn become_successor(folder: &Folder) -> Result<(), StoreError> {
+    let path = folder.identity_file();
+    let successor = match FolderIdentity::read(&path)? {
+        Some(backed_up) => backed_up.successor(),
+        None => FolderIdentity::draw(),
+    };
+    folder.set_identity(&successor.map_err(StoreError::io("draw an id for", &path))?)
 }
 
 fn unpack<R: Read>(source: &mut Summed<R>, folder: &Folder) -> io::Result<()> {
@@ -245,11 +267,7 @@ fn unpack<R: Read>(source: &mut Summed<R>, folder: &Folder) -> io::Result<()> {
         // Only names that we give: a backup must not write elsewhere.
         let ours = match name.strip_prefix("segments/") {
             Some(segment) => Name::parse(segment).is_some(),
-            None => ["ids-", "snapshot-"].iter().any(|prefix| {
-                name.strip_prefix(prefix).is_some_and(|digits| {
-                    digits.len() == 16 && digits.bytes().all(|byte| byte.is_ascii_hexdigit())
-                })
-            }),
+            None => name == IDENTITY_FILE || is_numbered(&name),
         };
         if !ours {
             return Err(bad("a file in it is none of a journal"));
@@ -261,6 +279,14 @@ fn unpack<R: Read>(source: &mut Summed<R>, folder: &Folder) -> io::Result<()> {
         return Err(bad("it does not have its checksum"));
     }
     Ok(())
+}
+
+/// Whether this is the name of a snapshot or of a file of dedup ids.
+fn is_numbered(name: &str) -> bool {
+    ["ids-", "snapshot-"].iter().any(|prefix| {
+        name.strip_prefix(prefix)
+            .is_some_and(|digits| digits.len() == 16 && digits.bytes().all(|byte| byte.is_ascii_hexdigit()))
+    })
 }
 
 fn copy<R: Read>(source: &mut Summed<R>, mut file: &File) -> io::Result<()> {

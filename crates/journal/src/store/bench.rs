@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use prometheus_client::registry::Registry;
 use tempfile::TempDir;
@@ -42,6 +43,20 @@ impl Bench {
         Self { log_loop: prepare(&folder, &clock, flush_bytes), clock, folder }
     }
 
+    /// The same after an orderly end.
+    pub(super) fn close_and_open(self) -> Self {
+        let Self { log_loop, clock, folder } = self;
+        let flush_bytes = log_loop.shared.config.flush_bytes;
+        log_loop.close().unwrap();
+        Self { log_loop: prepare(&folder, &clock, flush_bytes), clock, folder }
+    }
+
+    /// As if it had run for so much longer.
+    pub(super) fn run_for(&mut self, time: Duration) {
+        self.log_loop.started = self.log_loop.started.checked_sub(time).unwrap();
+        self.tick();
+    }
+
     /// Lets a second go by.
     pub(super) fn tick(&mut self) {
         let before = self.log_loop.ticked;
@@ -62,6 +77,15 @@ impl Bench {
         let message = NewMessage { due: due.map(Ticks), ..NewMessage::new(vec![b'x'; body]) };
         let appends = vec![Append { partition, message }; count];
         self.wish(Wish::Commit(Commit { appends, ..Commit::default() }));
+    }
+
+    /// Appends with a dedup id; tells whether it made a message.
+    pub(super) fn append_once(&mut self, id: &'static str) -> bool {
+        let before = self.visible();
+        let partition = PartitionId::new(Topic::new("mail").unwrap(), 1);
+        let message = NewMessage { dedup: Some(id.into()), ..NewMessage::new("x") };
+        self.wish(Wish::Commit(Commit::append(partition, message)));
+        self.visible() > before
     }
 
     pub(super) fn checkpoint(&mut self) {

@@ -24,6 +24,9 @@ use crate::error::JournalError;
 /// A failed checkpoint is tried again after this; and one that may make room comes so soon after another.
 const AGAIN: Duration = Duration::from_secs(1);
 
+/// A journal that is closed notes how old dedup ids are, if they have aged by this many ticks since that was noted: a minute.
+const AGED: u64 = 600_000_000;
+
 /// Keeps track of checkpoints, within the log loop.
 pub(crate) struct Checkpoints {
     pub(crate) running: bool,
@@ -38,6 +41,7 @@ pub(crate) struct Checkpoints {
     ids: Vec<(u64, u64)>,
     segments: BTreeSet<Name>,
     sequence: u64,
+    steady: u64,
     /// Files that no snapshot needs any more and that are still there.
     going: BTreeSet<PathBuf>,
     /// Bytes of the log when the newest image was taken; and those that it still has although a snapshot has them, too.
@@ -46,7 +50,12 @@ pub(crate) struct Checkpoints {
 }
 
 impl Checkpoints {
-    pub(crate) fn new(ids: Vec<(u64, u64)>, segments: BTreeSet<Name>, sequence: u64, log: &Wal) -> Self {
+    pub(crate) fn new(
+        ids: Vec<(u64, u64)>,
+        segments: BTreeSet<Name>,
+        (sequence, steady): (u64, u64),
+        log: &Wal,
+    ) -> Self {
         let last = Instant::now();
         let is_covered = log.last_sequence() == sequence;
         Self {
@@ -58,6 +67,7 @@ impl Checkpoints {
             ids,
             segments,
             sequence,
+            steady,
             going: BTreeSet::new(),
             log_bytes: log.log_bytes(),
             covered_bytes: if is_covered { log.log_bytes() } else { 0 },
@@ -108,28 +118,30 @@ impl Checkpoints {
         shared: &Shared,
         folder: &Folder,
         log: &mut Wal,
-        sure: u64,
+        steady: u64,
     ) -> Result<(), StoreError> {
-        if log.last_sequence() == self.sequence {
+        // Without a note of the time that has passed, ids would be remembered for ever where a journal never runs for long.
+        let ages = steady.saturating_sub(self.steady) > AGED && !self.ids.is_empty();
+        if log.last_sequence() == self.sequence && !ages {
             return Ok(());
         }
-        let image = self.capture(shared, log, sure);
+        let image = self.capture(shared, log, steady);
         let done = make_durable(image, folder, shared.config.segment_bytes);
         self.end(done, shared, folder, log)
     }
 
-    /// `sure`: by this time ids are old enough to be forgotten.
-    fn capture(&mut self, shared: &Shared, log: &Wal, sure: u64) -> Image {
-        let mut image = Image::capture(&mut shared.write(), log.last_sequence());
+    /// `steady`: by this time ids are old enough to be forgotten.
+    fn capture(&mut self, shared: &Shared, log: &Wal, steady: u64) -> Image {
+        let mut image = Image::capture(&mut shared.write(), log.last_sequence(), steady);
         self.fresh = image.fresh.clone();
         (self.last, self.log_bytes) = (Instant::now(), log.log_bytes());
-        image.ids = self.ids.iter().filter(|(_, until)| *until >= sure).copied().collect();
+        image.ids = self.ids.iter().filter(|(_, until)| *until >= steady).copied().collect();
         image
     }
 
     /// Takes an image; a thread makes it durable and tells the log loop.
-    pub(crate) fn begin(&mut self, shared: &Arc<Shared>, folder: &Arc<Folder>, log: &Wal, sure: u64) {
-        let image = self.capture(shared, log, sure);
+    pub(crate) fn begin(&mut self, shared: &Arc<Shared>, folder: &Arc<Folder>, log: &Wal, steady: u64) {
+        let image = self.capture(shared, log, steady);
         self.running = true;
         let (thread_shared, thread_folder) = (shared.clone(), folder.clone());
         let work = move || {
@@ -173,7 +185,8 @@ impl Checkpoints {
         self.covered_bytes = log.log_bytes().saturating_sub(since);
         log.set_thrifty(false).map_err(log_failed)?;
         self.let_go(&done, shared, folder);
-        (self.ids, self.segments, self.sequence) = (done.ids, done.segments, done.sequence);
+        (self.ids, self.segments) = (done.ids, done.segments);
+        (self.sequence, self.steady) = (done.sequence, done.steady);
         self.asked.drain(..).for_each(|tell| tell(Ok(())));
         debug!(sequence = self.sequence, segments = self.segments.len(), dropped, "checkpoint");
         Ok(())
@@ -244,7 +257,7 @@ pub(crate) fn make_durable(
     snapshot::write(&folder.snapshot(image.sequence), snapshot::SNAPSHOT, &image.encode())?;
     folder.sync()?;
     let segments = named(&image).collect();
-    Ok(Done { flushed, sequence: image.sequence, ids: image.ids, segments })
+    Ok(Done { flushed, sequence: image.sequence, steady: image.steady, ids: image.ids, segments })
 }
 
 fn lengths(image: &Image) -> impl Iterator<Item = (Name, u64)> {

@@ -22,14 +22,27 @@ pub(crate) struct Folder {
     /// Open, so that names can be made durable also when no more files can be opened.
     dir: File,
     /// Holds the lock as long as it is open.
-    _lock: File,
+    lock: File,
+}
+
+/// What a folder holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Found {
+    /// Data of our format.
+    Data,
+    /// None of ours.
+    Nothing,
 }
 
 impl Folder {
     /// Makes the folder if need be, locks it, and checks its format.
     pub(crate) fn open(path: &Path) -> Result<Self, StoreError> {
         let folder = Self::lock(path)?;
-        folder.check_format()?;
+        if folder.check_format()? == Found::Nothing {
+            // What was here before is gone, and its id with it. Before the word that says that there is data.
+            folder.draw_identity()?;
+            folder.seal()?;
+        }
         folder.furnish()?;
         Ok(folder)
     }
@@ -45,9 +58,11 @@ impl Folder {
         let mut file = file.map_err(StoreError::io("open", &name))?;
         hold(&mut file, path)?;
         let dir = File::open(path).map_err(StoreError::io("open", path))?;
-        let folder = Self { path: path.to_owned(), dir, _lock: file };
-        folder.check_format()?;
-        Ok(folder)
+        let folder = Self { path: path.to_owned(), dir, lock: file };
+        match folder.check_format()? {
+            Found::Data => Ok(folder),
+            Found::Nothing => Err(StoreError::NoData { path: path.to_owned() }),
+        }
     }
 
     /// Makes and locks a folder for data that is yet to come, and refuses one that holds any. Until [`Folder::seal`] nobody
@@ -72,7 +87,7 @@ impl Folder {
     /// Removes all data, the log last: what is left when that fails is refused. The lock stays, as somebody may wait for it.
     pub(crate) fn clear(&self) -> Result<(), StoreError> {
         let numbered = [self.numbered("snapshot-")?, self.numbered("ids-")?].concat();
-        let files = numbered.into_iter().map(|(_, path)| path).chain([self.format()]);
+        let files = numbered.into_iter().map(|(_, path)| path).chain([self.format(), self.identity_file()]);
         for path in files.filter(|path| path.exists()) {
             fs::remove_file(&path).map_err(StoreError::io("remove", &path))?;
         }
@@ -88,7 +103,7 @@ impl Folder {
         fs::set_permissions(path, Permissions::from_mode(0o700))
             .map_err(StoreError::io("close to others", path))?;
         let dir = File::open(path).map_err(StoreError::io("open", path))?;
-        Ok(Self { path: path.to_owned(), dir, _lock: lock(path)? })
+        Ok(Self { path: path.to_owned(), dir, lock: lock(path)? })
     }
 
     /// Makes the folders within.
@@ -96,6 +111,10 @@ impl Folder {
         make(&self.log())?;
         make(&self.segments())?;
         self.sync()
+    }
+
+    pub(super) fn lock_metadata(&self) -> std::io::Result<fs::Metadata> {
+        self.lock.metadata()
     }
 
     fn format(&self) -> PathBuf {
@@ -154,7 +173,7 @@ impl Folder {
         self.dir.sync_all().map_err(StoreError::io("synchronise", &self.path))
     }
 
-    fn check_format(&self) -> Result<(), StoreError> {
+    fn check_format(&self) -> Result<Found, StoreError> {
         let path = self.format();
         match fs::read_to_string(&path) {
             Ok(text) => {
@@ -164,7 +183,7 @@ impl Folder {
                     Some(Ok(found)) if found > FORMAT => {
                         Err(StoreError::Newer { path, found, known: FORMAT })
                     }
-                    _ if text == format!("{FORMAT_WORD} {FORMAT}\n") => Ok(()),
+                    _ if text == format!("{FORMAT_WORD} {FORMAT}\n") => Ok(Found::Data),
                     _ => {
                         let what = format!("expected `{FORMAT_WORD} {FORMAT}`, found {text:?}");
                         Err(StoreError::damaged(&path, 0, what))
@@ -174,7 +193,7 @@ impl Folder {
             Err(error) if error.kind() == ErrorKind::NotFound => {
                 // A folder of data whose format was lost is no new folder.
                 if self.numbered("snapshot-")?.is_empty() && !self.log().exists() {
-                    return self.seal();
+                    return Ok(Found::Nothing);
                 }
                 Err(StoreError::damaged(&path, 0, "it is missing, but there is data"))
             }

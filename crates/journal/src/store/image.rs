@@ -16,6 +16,8 @@ pub(crate) struct Image {
     /// The last record of the log that is in it.
     pub(crate) sequence: u64,
     pub(crate) newest: u64,
+    /// The time by which dedup windows are counted; 0 if a version wrote it that knew no such time.
+    pub(crate) steady: u64,
     pub(crate) next_topic: u32,
     pub(crate) topics: Vec<TopicImage>,
     pub(crate) delayed: Vec<((u64, u64), Spot)>,
@@ -79,8 +81,9 @@ pub(crate) struct PartitionImage {
 
 impl Image {
     /// Takes the state, and freezes the blocks that are in memory. `sequence` is the last record applied.
-    pub(crate) fn capture(state: &mut State, sequence: u64) -> Self {
+    pub(crate) fn capture(state: &mut State, sequence: u64, steady: u64) -> Self {
         Self {
+            steady,
             fresh: Fresh::take(state),
             sequence,
             newest: state.newest,

@@ -16,7 +16,7 @@ use super::group::Group;
 use super::maturing::Maturing;
 use super::shared::{Shared, Tell, Waiting};
 use super::space::Space;
-use crate::core::clock::{Belief, Watch};
+use crate::core::clock::{Belief, Steady, Watch};
 use crate::core::decide::{Answer, Facts, Limits, Verdict, Wish};
 use crate::core::pending::Pending;
 use crate::core::retention;
@@ -42,6 +42,7 @@ pub(crate) struct LogLoop {
     pub(super) maturing: Maturing,
     pub(super) watch: Watch,
     pub(super) belief: Belief,
+    pub(super) steady: Steady,
     pub(super) started: Instant,
     pub(super) ticked: Instant,
 }
@@ -85,10 +86,24 @@ impl LogLoop {
         }
         let space = Space::new(folder.path().to_owned(), shared.config.reserve_bytes);
         let (watch, belief, ticked) = (Watch::default(), Belief::new(newest), started);
+        let steady = Steady::new(shared.read().steady, shared.config.clock.now());
         let (stranded, mut maturing) = (None, Maturing::default());
         // A topic may have been deleted just before the end.
         maturing.look_for_orphans();
-        Self { shared, folder, log, checkpoints, space, stranded, maturing, watch, belief, started, ticked }
+        Self {
+            shared,
+            folder,
+            log,
+            checkpoints,
+            space,
+            stranded,
+            maturing,
+            watch,
+            belief,
+            steady,
+            started,
+            ticked,
+        }
     }
 
     /// Runs until the journal stops and everything accepted is durable, or until the disk fails: then nobody knows what is
@@ -217,7 +232,8 @@ impl LogLoop {
         let state = self.shared.read();
         let files = &self.shared.files;
         let load = |topic, location| files.load(topic, location).map_err(JournalError::from);
-        let facts = Facts { state: &state, limits: self.limits(&state), now, load: &load };
+        let limits = self.limits(&state);
+        let facts = Facts { state: &state, limits, now, steady: self.steady(), load: &load };
         let mut pending = Pending::default();
         let mut wishes = wishes.into_iter();
         while let Some(mut waiting) = wishes.next() {
@@ -302,9 +318,10 @@ impl LogLoop {
                 self.shared.queue().checkpoints.push(Box::new(|_| {}));
             }
         }
+        let steady = self.steady();
         for topic in self.shared.write().topics.values_mut() {
             let window = topic.dedup_ticks();
-            topic.dedup.age(hour.sure, window);
+            topic.dedup.age(steady, window);
         }
         self.measure();
         Ok(())
@@ -327,8 +344,8 @@ impl LogLoop {
             let asked = std::mem::take(&mut self.shared.queue().checkpoints);
             self.checkpoints.tell(asked);
         }
-        let sure = self.look_at_clock().sure;
-        self.checkpoints.begin(&self.shared, &self.folder, &self.log, sure);
+        let steady = self.steady();
+        self.checkpoints.begin(&self.shared, &self.folder, &self.log, steady);
     }
 
     fn measure(&self) {
@@ -364,10 +381,10 @@ impl LogLoop {
     }
 
     /// Moves everything to segments, so that opening is quick, and closes the log.
-    fn close(mut self) -> Result<(), StoreError> {
+    pub(super) fn close(mut self) -> Result<(), StoreError> {
         self.await_flush()?;
-        let sure = self.look_at_clock().sure;
-        self.checkpoints.last(&self.shared, &self.folder, &mut self.log, sure)?;
+        let steady = self.steady();
+        self.checkpoints.last(&self.shared, &self.folder, &mut self.log, steady)?;
         self.log.close().map_err(|source| StoreError::Log { path: self.folder.log(), source })
     }
 }

@@ -7,7 +7,7 @@
 //!   [`checkpoint`], [`flush`]: from memory and log to segments. [`reader`]: reads; [`delayed`] those of what is not due yet.
 //!   [`group`]: what becomes durable together. [`space`]: room on the disk.
 //! - [`segment`], [`snapshot`]: what the bytes mean. [`image`]: a state to be written. [`files`]: open segments.
-//! - [`folder`], [`recover`]: from a folder to a state. [`verify`], [`backup`]: checks and copies of all of it.
+//! - [`folder`], [`recover`]: from a folder to a state. [`identity`]: what tells a folder from all others. [`verify`], [`backup`]: checks and copies of all of it.
 //!
 //! A message is written twice: to the log, with one sync for a whole group, and later, in the background, to its topic's
 //! segment, compressed, beside its neighbours. What is in memory is the index of the blocks, and the messages that are in
@@ -25,6 +25,7 @@ pub(crate) mod files;
 mod flush;
 pub(crate) mod folder;
 mod group;
+pub mod identity;
 mod image;
 mod log_loop;
 mod maturing;
@@ -49,6 +50,7 @@ pub use backup::Backup;
 pub use config::{Clock, Config};
 pub use error::StoreError;
 pub use folder::FORMAT;
+pub use identity::Lineage;
 pub use metrics::Metrics;
 
 use self::checkpoint::Checkpoints;
@@ -64,6 +66,7 @@ use crate::core::message;
 use crate::error::JournalError;
 use crate::fence::Fence;
 use crate::id::{MessageId, Ticks};
+use crate::identity::{Identity, RandomId};
 use crate::journal::{Journal, Reply};
 use crate::read::{Batch, Read};
 use crate::stats::{PartitionStats, Usage};
@@ -81,6 +84,7 @@ const RECORD_BYTES_MAX: u32 = u32::MAX >> 1;
 pub struct Store {
     shared: Arc<Shared>,
     folder: Arc<Folder>,
+    identity: Identity,
     ended: Arc<Ended>,
 }
 
@@ -106,12 +110,14 @@ impl Store {
     pub fn open(config: Config, metrics: Metrics) -> Result<Self, StoreError> {
         let log_loop = Self::prepare(config, metrics)?;
         let (shared, folder) = (log_loop.shared.clone(), log_loop.folder.clone());
+        let start = RandomId::draw().map_err(StoreError::io("draw an id for a start of", folder.path()))?;
+        let identity = Identity { folder: folder.identity()?.folder, start };
         let thread = std::thread::Builder::new()
             .name("journal-log".to_owned())
             .spawn(move || log_loop.run())
             .map_err(StoreError::io("start a thread for", folder.path()))?;
         let ended = Arc::new(Ended { thread: std::sync::Mutex::new(Some(thread)), shared: shared.clone() });
-        Ok(Self { shared, folder, ended })
+        Ok(Self { shared, folder, identity, ended })
     }
 
     /// Loads what is there, for a log loop that is yet to run.
@@ -122,10 +128,10 @@ impl Store {
             record_bytes_max: RECORD_BYTES_MAX,
             durability: Durability::Fsync,
         };
-        let Recovered { state, log, ids, segments, covered } = recover(&folder, options)?;
+        let Recovered { state, log, ids, segments, covered, steady } = recover(&folder, options)?;
         let files = Files::new(folder.segments());
         let shared = Arc::new(Shared::new(config, state, files, metrics));
-        let checkpoints = Checkpoints::new(ids, segments, covered, &log);
+        let checkpoints = Checkpoints::new(ids, segments, (covered, steady), &log);
         Ok(LogLoop::new(shared, folder, log, checkpoints))
     }
 
@@ -151,6 +157,22 @@ impl Store {
                 Err(StoreError::damaged(self.folder.path(), 0, "the log loop has panicked: a bug"))
             }
         }
+    }
+
+    /// Which folder this is, and which of its starts.
+    pub fn identity(&self) -> Identity {
+        self.identity
+    }
+
+    /// What tells the folder from copies of it.
+    pub fn lineage(&self) -> Result<Lineage, StoreError> {
+        self.folder.lineage()
+    }
+
+    /// Makes the folder remember that this start may be registered. To be called before it is: a start that is registered, and
+    /// that the folder does not know, was made on a copy.
+    pub fn note_start(&self) -> Result<(), StoreError> {
+        self.folder.note_start(self.identity.start)
     }
 
     /// Where its data is.
@@ -239,6 +261,10 @@ fn mixed_up() -> JournalError {
 }
 
 impl Journal for Store {
+    fn folder(&self) -> Reply<'_, RandomId> {
+        Box::pin(async move { Ok(self.identity.folder) })
+    }
+
     fn open<'a>(
         &'a self,
         partition: &'a PartitionId,
@@ -371,7 +397,9 @@ mod tests {
     async fn what_a_failing_journal_has_taken_has_an_unknown_outcome() {
         let LogLoop { shared, folder, .. } = Bench::new(16 << 20).log_loop;
         let ended = Arc::new(Ended { thread: std::sync::Mutex::default(), shared: shared.clone() });
-        let store = Store { shared: shared.clone(), folder, ended };
+        let id = RandomId::draw().unwrap();
+        let identity = Identity { folder: id, start: id };
+        let store = Store { shared: shared.clone(), folder, identity, ended };
         let spot = PartitionId::new(Topic::new("mail").unwrap(), 1);
         let asked =
             tokio::spawn(async move { store.commit(Commit::append(spot, NewMessage::new("x"))).await });

@@ -30,8 +30,9 @@ pub(crate) struct Recovered {
     pub(crate) ids: Vec<(u64, u64)>,
     /// Segments that the snapshot names.
     pub(crate) segments: BTreeSet<Name>,
-    /// The last record of the log that the snapshot has.
+    /// The last record of the log that the snapshot has, and the time by which dedup windows are counted, when it was made.
     pub(crate) covered: u64,
+    pub(crate) steady: u64,
 }
 
 enum Failure {
@@ -49,7 +50,7 @@ impl From<menagerie_wal::Error> for Failure {
 pub(crate) fn recover(folder: &Folder, log_options: LogOptions) -> Result<Recovered, StoreError> {
     let started = Instant::now();
     let image = newest_image(folder)?;
-    let covered = image.sequence;
+    let (covered, steady) = (image.sequence, image.steady);
     let ids = image.ids.clone();
     let segments: BTreeSet<Name> = named(&image).collect();
     let mut state = load(image, &folder.segments())?;
@@ -82,7 +83,7 @@ pub(crate) fn recover(folder: &Folder, log_options: LogOptions) -> Result<Recove
         ms = started.elapsed().as_millis() as u64,
         "data loaded"
     );
-    Ok(Recovered { state, log, ids, segments, covered })
+    Ok(Recovered { state, log, ids, segments, covered, steady })
 }
 
 /// The newest snapshot. The log was cut when it was durable, so there is no falling back to an older one.
@@ -113,7 +114,7 @@ pub(crate) fn named(image: &Image) -> impl Iterator<Item = Name> {
 /// A state from an image and the segments that it names.
 fn load(image: Image, segments: &Path) -> Result<State, StoreError> {
     let mut state = State::new();
-    state.newest = image.newest;
+    (state.newest, state.steady) = (image.newest, image.steady);
     state.next_topic = image.next_topic;
     for topic in image.topics {
         let number = topic.number;
@@ -248,6 +249,7 @@ fn load_ids(path: &Path, state: &mut State) -> Result<(), StoreError> {
         if let Some(topic) = state.topics.get_mut(&noted.topic) {
             let window = topic.dedup_ticks();
             topic.dedup.insert(&noted.id, noted.used, noted.now, window);
+            state.steady = state.steady.max(noted.now);
         }
     }
     Ok(())

@@ -54,6 +54,7 @@ pub(crate) struct Queue {
 pub(crate) struct Done {
     pub(crate) flushed: Flushed,
     pub(crate) sequence: u64,
+    pub(crate) steady: u64,
     pub(crate) ids: Vec<(u64, u64)>,
     pub(crate) segments: std::collections::BTreeSet<super::segment::Name>,
 }

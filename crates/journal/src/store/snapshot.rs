@@ -14,7 +14,9 @@ use crate::core::record;
 use crate::core::topic::Segment;
 use crate::fence::Fence;
 
-pub(crate) const SNAPSHOT_VERSION: u32 = 1;
+/// Since 2, a snapshot says how old dedup ids are.
+pub(crate) const SNAPSHOT_VERSION: u32 = 2;
+const SNAPSHOT_VERSION_OLDEST: u32 = 1;
 pub(crate) const SNAPSHOT: &[u8; 8] = b"menagJSN";
 pub(crate) const IDS: &[u8; 8] = b"menagIDS";
 const FRAME_BYTES: usize = 24;
@@ -57,7 +59,10 @@ pub(crate) fn unframe(path: &Path, magic: &[u8; 8], bytes: Bytes) -> Result<Byte
         let (found, known) = (version, SNAPSHOT_VERSION);
         return Err(StoreError::Newer { path: path.to_owned(), found, known });
     }
-    if !whole || version != SNAPSHOT_VERSION || len != (bytes.len() - FRAME_BYTES) as u64 {
+    if !whole
+        || !(SNAPSHOT_VERSION_OLDEST..=SNAPSHOT_VERSION).contains(&version)
+        || len != (bytes.len() - FRAME_BYTES) as u64
+    {
         return Err(damaged("it does not have its checksum"));
     }
     Ok(bytes.slice(FRAME_BYTES..))
@@ -86,6 +91,7 @@ impl Image {
         for topic in &self.topics {
             topic.encode(&mut out);
         }
+        out.put_u64(self.steady);
         out
     }
 
@@ -105,6 +111,10 @@ impl Image {
         }
         for _ in 0..source.count(16)? {
             image.topics.push(TopicImage::decode(source)?);
+        }
+        // Version 1 ends here.
+        if !source.is_empty() {
+            image.steady = source.u64()?;
         }
         if !source.is_empty() {
             return Err(Malformed("something follows its end"));

@@ -21,6 +21,11 @@ impl LogLoop {
         self.belief.hour(now, steady)
     }
 
+    /// The time by which dedup windows are counted.
+    pub(super) fn steady(&self) -> u64 {
+        self.steady.after(self.started.elapsed())
+    }
+
     /// What time it is for what cannot be undone.
     pub(super) fn hour(&self) -> Hour {
         self.belief.hour(self.shared.config.clock.now(), self.started.elapsed())
@@ -58,7 +63,10 @@ mod tests {
     use std::time::Duration;
 
     use super::super::bench::Bench;
-    use crate::id::Ticks;
+    use super::super::image::Image;
+    use crate::core::record::{Change, Record};
+    use crate::id::{MessageId, Ticks};
+    use crate::read::Message;
     use crate::topic::TopicConfig;
 
     const DAY: Duration = Duration::from_secs(24 * 3600);
@@ -100,6 +108,77 @@ mod tests {
             assert_eq!((bench.visible(), bench.waiting()), (5, 1));
             assert_eq!(bench.log_loop.shared.metrics.clock_doubted_seconds.get(), 0);
         }
+    }
+
+    #[test]
+    fn a_clock_that_is_set_makes_nobody_forget_a_dedup_id() {
+        let step = Duration::from_secs(300);
+        for (opened_again, checkpoint) in [(false, false), (false, true), (true, false), (true, true)] {
+            let mut bench = Bench::new(16 << 20);
+            assert!(bench.append_once("a"));
+            if checkpoint {
+                bench.checkpoint();
+            }
+            for turn in 1..=2 {
+                let now = Ticks(bench.clock.load(Ordering::SeqCst));
+                bench.clock.store(now.plus(step).0, Ordering::SeqCst);
+                if opened_again {
+                    bench = bench.reopen();
+                }
+                // Others make the next generation begin, and a tick ends what is old.
+                assert!(bench.append_once(["b", "c"][turn - 1]));
+                bench.tick();
+                assert!(!bench.append_once("a"), "{opened_again} {checkpoint} {turn}");
+                if checkpoint {
+                    bench.checkpoint();
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn dedup_ids_are_forgotten_when_the_journal_has_run_for_two_windows() {
+        let minute = Duration::from_secs(60);
+        for opened_again in [false, true] {
+            let mut bench = Bench::new(16 << 20);
+            assert!(bench.append_once("a"));
+            // The window is two minutes: it is remembered for that long at least, and for twice as long at most.
+            for _ in 0..2 {
+                bench.run_for(minute);
+                if opened_again {
+                    bench = bench.close_and_open();
+                }
+            }
+            assert!(!bench.append_once("a"), "{opened_again}");
+            for _ in 0..2 {
+                bench.run_for(minute + minute / 20);
+                if opened_again {
+                    bench = bench.close_and_open();
+                    bench.tick();
+                }
+            }
+            assert!(bench.append_once("a"), "{opened_again}");
+        }
+    }
+
+    #[test]
+    fn ids_of_a_version_that_knew_only_the_wall_clock_age_from_when_it_was_opened() {
+        let mut bench = bench();
+        let now = bench.clock.load(Ordering::SeqCst);
+        let (id, meta, body) = (MessageId(Ticks(now)), "".into(), "x".into());
+        let message = Message { id, meta, body, expires: None };
+        let change = Change::Append { spot: (1, 1), message, dedup: "a".into() };
+        bench.log_loop.shared.write().apply(Record { now, steady: None, changes: vec![change] }, &mut |_| {});
+        let state = bench.log_loop.shared.read().clone();
+        assert_eq!(state.steady, now);
+        let image = Image { topics: Vec::new(), ..Image::capture(&mut state.clone(), 7, 99) };
+        let mut bytes = image.encode();
+        assert_eq!(Image::decode(bytes.clone().into()).unwrap().steady, 99);
+        // It ended where that follows.
+        bytes.truncate(bytes.len() - 8);
+        let decoded = Image::decode(bytes.into()).unwrap();
+        assert_eq!((decoded.steady, decoded.newest), (0, image.newest));
+        assert!(!bench.append_once("a"));
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use super::error::StoreError;
 use super::folder::Folder;
+use super::identity::FolderIdentity;
 use super::recover::{heads, newest_image};
 use super::segment::{self, Name};
 use super::snapshot;
@@ -34,7 +35,7 @@ pub fn verify(path: &Path) -> Result<Report, StoreError> {
 }
 
 /// Data without its format is damaged; without anything, the folder is the wrong one.
-fn missing(path: &Path) -> StoreError {
+pub(super) fn missing(path: &Path) -> StoreError {
     if path.join("log").exists() {
         StoreError::damaged(&path.join("format"), 0, "it is missing, but there is data")
     } else {
@@ -46,6 +47,7 @@ fn missing(path: &Path) -> StoreError {
 pub(crate) fn verify_folder(folder: &Folder) -> Result<Report, StoreError> {
     let mut report = Report::default();
     let image = newest_image(folder)?;
+    report.damaged.extend(FolderIdentity::read(&folder.identity_file()).err());
     for (sequence, _) in &image.ids {
         if let Err(error) = snapshot::read(&folder.ids(*sequence), snapshot::IDS) {
             report.damaged.push(error);

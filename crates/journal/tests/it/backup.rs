@@ -36,3 +36,30 @@ async fn what_is_removed_while_a_backup_is_written_is_in_it_and_goes_then() {
     let batch = elsewhere.open().read(Read::after(spot, MessageId::ZERO)).await.unwrap();
     assert_eq!(batch.messages.len(), 100);
 }
+
+#[test]
+fn what_is_restored_is_another_folder_that_knows_where_it_comes_from() {
+    let mut rig = Rig::small();
+    let mut before = Vec::new();
+    for round in 0..3 {
+        let store = rig.open();
+        let folder = store.identity().folder;
+        store.note_start().unwrap();
+        assert!(!before.contains(&folder));
+        assert_eq!(store.lineage().unwrap().continues, before, "newest first");
+        before.insert(0, folder);
+        let file = rig.folder.path().join(format!("backup-{round}"));
+        let backup = store.backup().unwrap();
+        backup.write(&mut std::fs::File::create(&file).unwrap()).unwrap();
+        drop(backup);
+        store.close().unwrap();
+        drop(store);
+        assert_eq!(rig.open().identity().folder, folder, "it keeps its own");
+        rig.config.data = rig.folder.path().join(format!("restored-{round}"));
+        // What is left there of a folder without data counts for nothing.
+        std::fs::create_dir(&rig.config.data).unwrap();
+        std::fs::copy(rig.folder.path().join("journal/identity"), rig.config.data.join("identity")).unwrap();
+        restore(&file, &rig.config.data).unwrap();
+    }
+    assert_eq!(rig.open().lineage().unwrap().starts, [], "nobody knows of any");
+}

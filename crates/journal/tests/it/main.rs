@@ -5,6 +5,7 @@
 mod backup;
 mod damage;
 mod delayed;
+mod handshake;
 mod limits;
 mod model;
 mod reading;

@@ -11,11 +11,13 @@
 //!   [`Standing`]: a guard that runs one command after the other.
 //! - `machine.rs` decides what the guard does next (pure); `guardian.rs` does it, with `launch.rs` and `terminal.rs`.
 //! - `protocol.rs` is what the two say to each other (pure); `channel.rs` carries it.
+//! - `secrets.rs` says which variables of ours a command does not get.
 //! - `processes.rs` reads `/proc`; `kill.rs` signals what was found there.
 //!
 //! # Invariants
 //! - `machine.rs` and `protocol.rs` do no IO and read no clock.
 //! - A signal goes to processes that were looked at, never to a number that another one may have by now (`kill.rs`).
+//! - No secret of ours is in the environment of a guard or a command: both may run as somebody else.
 //! - The channel never reaches the command: it would then stay open when the wrapper dies.
 
 mod channel;
@@ -30,6 +32,7 @@ mod machine;
 mod outcome;
 mod processes;
 mod protocol;
+mod secrets;
 mod spawn;
 mod standing;
 mod sweep;

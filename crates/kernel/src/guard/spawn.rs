@@ -20,7 +20,7 @@ use super::clock::nanos;
 use super::command::{EnvChange, Stream};
 use super::guarded::{Control, Guarded, Seat, read_report};
 use super::protocol::{Report, Start};
-use super::{Command, GuardError, ProcessId, guardian};
+use super::{Command, GuardError, ProcessId, guardian, secrets};
 use crate::unique;
 
 /// The first argument of an executable that is to be a guard. Its `main` then calls [`run`](super::run).
@@ -156,6 +156,11 @@ fn start_guard(command: &Command, program: &Path, marker: &str, channel: UnixStr
     let mut guard = Tokio::new(program);
     guard.arg0(guardian::NAME).arg(SUBCOMMAND).process_group(0);
     guard.stdin(Stdio::from(OwnedFd::from(channel))).stdout(Stdio::null());
+    // First, so that whoever runs the command can still pass one on purpose. From the guard, too: it may run as another user,
+    // who can read its environment.
+    for secret in secrets::present() {
+        guard.env_remove(secret);
+    }
     for change in &command.env {
         match change {
             EnvChange::Clear => guard.env_clear(),

@@ -7,7 +7,7 @@ use clap::Args;
 use crate::exit::CliError;
 
 /// Where root keeps data.
-pub const SYSTEM_ROOT: &str = "/var/lib/menagerie";
+const SYSTEM_ROOT: &str = "/var/lib/menagerie";
 
 /// The root of all data of this machine; each role has a folder below it.
 #[derive(Debug, Clone, Args)]
@@ -30,6 +30,13 @@ impl DataArgs {
             what: "there is no home folder to keep data in".to_owned(),
             help: "name a folder with --data".to_owned(),
         })
+    }
+
+    /// Where clients on this machine look by themselves: with our data, else with the system's.
+    pub fn searched(&self) -> Vec<PathBuf> {
+        let mut roots: Vec<PathBuf> = self.root().into_iter().chain([PathBuf::from(SYSTEM_ROOT)]).collect();
+        roots.dedup();
+        roots
     }
 
     /// The journal's folder.

@@ -18,6 +18,9 @@ pub struct Raw {
     /// `[zookeeper]`
     #[serde(default)]
     pub zookeeper: RawZooKeeper,
+    /// `[journal]`
+    #[serde(default)]
+    pub journal: RawJournal,
     /// `[worker]`
     #[serde(default)]
     pub worker: RawWorker,
@@ -46,6 +49,14 @@ pub struct RawTls {
     pub ca: Option<Spanned<String>>,
     pub cert: Option<Spanned<String>>,
     pub key: Option<Spanned<String>>,
+}
+
+/// By what journals and we know each other.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RawJournal {
+    pub token_file: Option<Spanned<String>>,
+    pub ca: Option<Spanned<String>>,
 }
 
 /// A duration, still as text: a number is seconds.
@@ -111,7 +122,7 @@ impl FileText {
 
 /// Our names for tables mean nothing to who writes them.
 fn a_table(expected: &str) -> String {
-    let names = ["struct RawZooKeeper", "struct RawWorker", "struct RawApplication"];
+    let names = ["struct RawZooKeeper", "struct RawJournal", "struct RawWorker", "struct RawApplication"];
     names.iter().fold(expected.to_owned(), |text, name| text.replace(name, "a table"))
 }
 

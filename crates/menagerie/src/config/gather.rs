@@ -11,7 +11,7 @@ use serde::Deserialize;
 use super::file::FileText;
 use super::resolve::Inputs;
 use super::{ConfigError, Origin};
-use crate::commands::data::{DataArgs, SYSTEM_ROOT};
+use crate::commands::data::DataArgs;
 
 const FILE: &str = "menagerie.toml";
 
@@ -71,8 +71,7 @@ struct Addresses {
 /// The keeper that `menagerie up` runs on this machine: ours, else the system's.
 fn local(environment: &BTreeMap<String, String>) -> Option<(String, PathBuf)> {
     let data = environment.get("MENAGERIE_DATA").filter(|path| !path.is_empty()).map(PathBuf::from);
-    let ours = DataArgs { data }.root().ok();
-    ours.into_iter().chain([PathBuf::from(SYSTEM_ROOT)]).find_map(|root| {
+    DataArgs { data }.searched().into_iter().find_map(|root| {
         let path = root.join("addresses.json");
         let addresses: Addresses = serde_json::from_slice(&fs::read(&path).ok()?).ok()?;
         is_alive(addresses.pid).then_some((addresses.keeper, path))

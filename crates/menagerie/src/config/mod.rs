@@ -108,6 +108,10 @@ pub struct Settings {
     pub tls_cert: Option<Chosen<PathBuf>>,
     /// Who we are: private key. PEM.
     pub tls_key: Option<Chosen<PathBuf>>,
+    /// Tokens of journals on other machines.
+    pub journal_token_file: Option<Chosen<PathBuf>>,
+    /// Whom we believe to be a journal; with it, they must speak TLS. PEM.
+    pub journal_ca: Option<Chosen<PathBuf>>,
     /// What workers do.
     pub worker: WorkerSettings,
     /// Who may use queues over HTTP.

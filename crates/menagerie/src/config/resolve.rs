@@ -83,7 +83,7 @@ impl<'a> Lookup<'a> {
 /// Decides everything, or says what is wrong.
 pub fn resolve(inputs: &Inputs) -> Result<Settings, ConfigError> {
     let file = inputs.file.as_ref().map(|(file, _)| file);
-    let Raw { zookeeper: raw, worker, applications } =
+    let Raw { zookeeper: raw, journal, worker, applications } =
         file.map(FileText::parse).transpose()?.unwrap_or_default();
     let lookup = Lookup { inputs, file };
     let settings = Settings {
@@ -98,6 +98,8 @@ pub fn resolve(inputs: &Inputs) -> Result<Settings, ConfigError> {
         tls_ca: lookup.path("MENAGERIE_ZOOKEEPER_TLS_CA", raw.tls.ca.as_ref()),
         tls_cert: lookup.path("MENAGERIE_ZOOKEEPER_TLS_CERT", raw.tls.cert.as_ref()),
         tls_key: lookup.path("MENAGERIE_ZOOKEEPER_TLS_KEY", raw.tls.key.as_ref()),
+        journal_token_file: lookup.path("MENAGERIE_JOURNAL_TOKEN_FILE", journal.token_file.as_ref()),
+        journal_ca: lookup.path("MENAGERIE_JOURNAL_CA", journal.ca.as_ref()),
         worker: super::worker::resolve(worker, &|at| lookup.origin_at(at))?,
         applications: super::applications::resolve(applications, &|at| lookup.origin_at(at))?,
     };

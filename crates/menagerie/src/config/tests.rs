@@ -110,3 +110,17 @@ fn secrets_show_in_no_error_and_no_debug_output() {
     ));
     assert!(!format!("{settings:?}").contains("hush"));
 }
+
+#[test]
+fn what_journals_are_known_by_comes_from_the_environment_or_the_file() {
+    let text = "[journal]\ntoken_file = \"tokens\"\nca = \"/tls/ca.pem\"\n";
+    let mut inputs = Inputs { file: file(text), ..Inputs::default() };
+    let settings = resolve(&inputs).unwrap();
+    let tokens = PathBuf::from("/etc/menagerie/tokens");
+    assert_eq!(settings.journal_token_file, Some(Chosen { value: tokens, origin: at(2) }));
+    assert_eq!(settings.journal_ca, Some(Chosen { value: PathBuf::from("/tls/ca.pem"), origin: at(3) }));
+    inputs.environment = environment(&[("MENAGERIE_JOURNAL_TOKEN_FILE", "here")]);
+    let chosen = resolve(&inputs).unwrap().journal_token_file.unwrap();
+    assert_eq!(chosen.origin, Origin::Environment("MENAGERIE_JOURNAL_TOKEN_FILE"));
+    assert_eq!(chosen.value, PathBuf::from("here"), "from where we are, not from where the file is");
+}

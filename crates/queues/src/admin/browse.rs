@@ -7,7 +7,7 @@ use menagerie_journal::{Journal, Message, MessageId, Order, Read};
 use menagerie_kernel::Session;
 use menagerie_znodes::queues::{PartitionName, QueueName};
 
-use super::{named, readable};
+use super::{home, readable};
 use crate::coordination::claim::partition_id;
 use crate::coordination::cursor::CursorAt;
 use crate::error::QueueError;
@@ -33,7 +33,7 @@ impl Browser {
     /// For a queue that is there, or its failed messages.
     pub async fn open(session: &Session, journals: &Journals, queue: &QueueName) -> Result<Self, QueueError> {
         let settings = readable(&session.term(), queue).await?;
-        let store = named(journals, queue, &settings.journal)?;
+        let store = home(journals, queue, &settings)?;
         Ok(Self { queue: queue.clone(), partitions: settings.partitions, store })
     }
 

@@ -5,7 +5,7 @@ use menagerie_znodes::Payload as _;
 use menagerie_znodes::queues::{self, Consistency, Keep, QueueName, Settings, Visibility};
 
 use super::create::{create_cursors, create_topic};
-use super::named;
+use super::home;
 use crate::coordination::catalogue;
 use crate::error::QueueError;
 use crate::journals::Journals;
@@ -68,7 +68,7 @@ pub async fn change(
             return Ok(Changed::Fewer(settings));
         }
         if change.partitions.is_some() {
-            let store = named(journals, queue, &settings.journal)?;
+            let store = home(journals, queue, &settings)?;
             create_topic(&*store, queue, next.partitions).await?;
         }
         if next != settings {

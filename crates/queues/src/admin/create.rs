@@ -10,7 +10,7 @@ use menagerie_znodes::queues::{
 };
 use menagerie_znodes::{Kind, Payload as _};
 
-use super::named;
+use super::home;
 use crate::coordination::catalogue;
 use crate::coordination::claim::topic;
 use crate::coordination::cursor::{CursorAt, ahead};
@@ -46,6 +46,7 @@ pub fn plain(partitions: u16, journal: &str) -> Settings {
     Settings {
         partitions,
         journal: journal.to_owned(),
+        folder: None,
         visibility: Visibility::default(),
         consistency: Consistency::default(),
         principles: Vec::new(),
@@ -69,8 +70,8 @@ pub async fn create_as(
         return Err(QueueError::Reserved { queue: queue.clone() });
     }
     let term = session.term();
-    let store = named(journals, queue, journal)?;
     let before = catalogue::settings(&term, queue).await?.map(|(settings, _)| settings);
+    let store = home(journals, queue, before.as_ref().unwrap_or(settings))?;
     if let Some(found) = &before
         && (found.partitions, found.journal.as_str()) != (partitions, journal)
     {
@@ -87,7 +88,9 @@ pub async fn create_as(
         require_past(&term, &*store, queue, partitions).await?;
     }
     create_failed_topic(&*store, queue).await?;
-    let created = write_settings(&term, queue, settings).await?;
+    // The name alone could lead to another folder one day, where these ids and positions mean nothing.
+    let settings = Settings { folder: Some(store.folder().await?.to_string()), ..settings.clone() };
+    let created = write_settings(&term, queue, &settings).await?;
     create_cursors(&term, queue, partitions).await?;
     Ok(created)
 }

@@ -4,7 +4,7 @@ use menagerie_journal::{JournalError, MessageId};
 use menagerie_kernel::{CallError, Session, Term, retry};
 use menagerie_znodes::queues::{self, PartitionName, QueueName};
 
-use super::{found, named};
+use super::{found, home};
 use crate::coordination::claim::{partition_id, topic};
 use crate::error::QueueError;
 use crate::journals::Journals;
@@ -14,7 +14,7 @@ use crate::journals::Journals;
 pub async fn delete(session: &Session, journals: &Journals, queue: &QueueName) -> Result<(), QueueError> {
     let term = session.term();
     let settings = found(&term, queue).await?;
-    let store = named(journals, queue, &settings.journal)?;
+    let store = home(journals, queue, &settings)?;
     // Before anything is changed: a queue whose journal is away stays as it is.
     store.topics().await?;
     stop(&term, queue, settings.partitions).await?;
@@ -79,7 +79,7 @@ pub async fn skip(
             partitions: settings.partitions,
         });
     }
-    let store = named(journals, queue, &settings.journal)?;
+    let store = home(journals, queue, &settings)?;
     let stats = store.stats(&topic(queue)?).await?;
     let ours = stats.iter().find(|stats| stats.partition == u32::from(number));
     // What is not there yet must not be gone when it comes.

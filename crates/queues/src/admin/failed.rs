@@ -8,7 +8,7 @@ use menagerie_journal::{
 use menagerie_kernel::Session;
 use menagerie_znodes::queues::QueueName;
 
-use super::{found, named};
+use super::{found, home};
 use crate::coordination::claim::{partition_id, topic};
 use crate::error::QueueError;
 use crate::failed::{Meta, Story};
@@ -36,7 +36,7 @@ impl FailedMessages {
     /// Those of a queue that is there.
     pub async fn open(session: &Session, journals: &Journals, queue: &QueueName) -> Result<Self, QueueError> {
         let settings = found(&session.term(), queue).await?;
-        let store = named(journals, queue, &settings.journal)?;
+        let store = home(journals, queue, &settings)?;
         let place = queue.failed().ok_or_else(|| QueueError::NoQueue { queue: queue.clone() })?;
         let partition = PartitionId::new(topic(&place)?, 1);
         Ok(Self { queue: queue.clone(), store, partition })

@@ -24,7 +24,7 @@ use menagerie_znodes::queues::{Keep, QueueName, Settings};
 
 use crate::coordination::catalogue;
 use crate::error::QueueError;
-use crate::journals::Journals;
+use crate::journals::{Home, Journals};
 
 pub use change::{Change, Changed, change};
 pub use create::{Created, create, create_as, plain};
@@ -54,13 +54,12 @@ pub(crate) async fn readable(term: &Term, queue: &QueueName) -> Result<Settings,
     }
 }
 
-/// The journal with this name.
-pub(crate) fn named(
+/// The journal that has a queue's messages.
+pub(crate) fn home(
     journals: &Journals,
     queue: &QueueName,
-    journal: &str,
+    settings: &Settings,
 ) -> Result<Arc<dyn Journal>, QueueError> {
-    journals
-        .get(journal)
-        .ok_or_else(|| QueueError::NoJournal { queue: queue.clone(), journal: journal.to_owned() })
+    let home = Home::from(settings);
+    journals.get(&home).ok_or_else(|| QueueError::NoJournal { queue: queue.clone(), journal: home.journal })
 }

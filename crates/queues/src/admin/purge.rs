@@ -4,7 +4,7 @@ use menagerie_kernel::Session;
 use menagerie_znodes::queues::QueueName;
 use serde::Serialize;
 
-use super::{found, named};
+use super::{found, home};
 use crate::coordination::claim::{partition_id, topic};
 use crate::coordination::cursor::CursorAt;
 use crate::error::QueueError;
@@ -14,7 +14,7 @@ use crate::journals::Journals;
 /// handled; those that are not due yet stay.
 pub async fn purge(session: &Session, journals: &Journals, queue: &QueueName) -> Result<u64, QueueError> {
     let settings = found(&session.term(), queue).await?;
-    let store = named(journals, queue, &settings.journal)?;
+    let store = home(journals, queue, &settings)?;
     let mut messages = 0;
     for stats in store.stats(&topic(queue)?).await? {
         let Ok(number) = u16::try_from(stats.partition) else { continue };
@@ -44,7 +44,7 @@ pub async fn purge_handled(
 ) -> Result<Purged, QueueError> {
     let term = session.term();
     let settings = found(&term, queue).await?;
-    let (store, topic) = (named(journals, queue, &settings.journal)?, topic(queue)?);
+    let (store, topic) = (home(journals, queue, &settings)?, topic(queue)?);
     let before = store.stats(&topic).await?;
     for number in 1..=settings.partitions {
         let partition = queue.partition(number);

@@ -7,7 +7,7 @@ use menagerie_journal::{Append, Appended, Commit, Journal, MessageId, NewMessage
 use menagerie_kernel::Session;
 use menagerie_znodes::queues::{PartitionName, QueueName};
 
-use super::{found, named};
+use super::{found, home};
 use crate::coordination::claim::partition_id;
 use crate::core::partitioning;
 use crate::error::QueueError;
@@ -42,7 +42,7 @@ impl Putter {
         start: u16,
     ) -> Result<Self, QueueError> {
         let settings = found(&session.term(), queue).await?;
-        let store = named(journals, queue, &settings.journal)?;
+        let store = home(journals, queue, &settings)?;
         let partitions = NonZeroU16::new(settings.partitions);
         let partitions = partitions.ok_or(QueueError::Partitions { partitions: 0 })?;
         Ok(Self { queue: queue.clone(), partitions, store, next: start % partitions })

@@ -11,12 +11,12 @@ use menagerie_znodes::quote::unquote;
 use menagerie_znodes::{Name, Payload as _};
 use serde::Serialize;
 
-use super::{named, readable};
+use super::{home, readable};
 use crate::coordination::catalogue;
 use crate::coordination::claim::{behind, partition_id, topic};
 use crate::coordination::cursor::{CursorAt, ahead};
 use crate::error::QueueError;
-use crate::journals::Journals;
+use crate::journals::{Home, Journals};
 
 /// A worker that is listed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -146,7 +146,7 @@ pub async fn all(
     let places = catalogue::journals(&session.term(), &queues).await?;
     let names: BTreeSet<&String> = places.values().collect();
     let answers = names.into_iter().map(|name| async move {
-        let away = match journals.get(name) {
+        let away = match journals.get(&Home::named(name)) {
             Some(store) => store.usage().await.err(),
             None => None,
         };
@@ -190,7 +190,7 @@ pub async fn show(
 ) -> Result<QueueView, QueueError> {
     let term = session.term();
     let settings = readable(&term, queue).await?;
-    let store = named(journals, queue, &settings.journal)?;
+    let store = home(journals, queue, &settings)?;
     let workers = workers(session).await?;
     let owners: BTreeMap<&PartitionName, &WorkerEntry> = workers
         .iter()

@@ -21,7 +21,7 @@ use super::catalogue;
 use super::cursor::CursorAt;
 use crate::core::failure::Attempts;
 use crate::error::QueueError;
-use crate::journals::Journals;
+use crate::journals::{Home, Journals};
 use crate::metrics::Metrics;
 
 /// Under this name workers have their state in the journal.
@@ -139,12 +139,13 @@ async fn open(
         return Ok(Claim::Gone);
     };
     let queue = partition.queue();
-    let name = match catalogue::settings(&term, queue).await? {
-        Some((settings, _)) => settings.journal,
-        None => String::new(),
+    let home = match catalogue::settings(&term, queue).await? {
+        Some((settings, _)) => Home::from(&settings),
+        None => Home::named(""),
     };
-    let journal =
-        journals.get(&name).ok_or_else(|| QueueError::NoJournal { queue: queue.clone(), journal: name })?;
+    let journal = journals
+        .get(&home)
+        .ok_or_else(|| QueueError::NoJournal { queue: queue.clone(), journal: home.journal.clone() })?;
     let fence = Fence::new(held.fence().generation, held.fence().zxid);
     let consumer = Consumer::new(CONSUMER).expect("it is a name");
     let mut books = Books {

@@ -94,6 +94,7 @@ mod tests {
         Settings {
             partitions: 1,
             journal: "j".into(),
+            folder: None,
             visibility,
             consistency: Consistency::default(),
             principles: principles.iter().map(|&one| one.to_owned()).collect(),

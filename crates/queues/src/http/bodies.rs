@@ -12,6 +12,8 @@ use super::items::{Field, Item, Items};
 /// So many in one request: what a journal makes of them must fit into one frame.
 pub const MESSAGES_MAX: usize = 10_000;
 
+const UNKNOWN: &str = "Unknown field: a message has body or body_base64, partition, ttl";
+
 /// A message to be.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Posted {
@@ -62,6 +64,9 @@ pub fn several(json: &[u8], partitions: u16) -> Result<Vec<Posted>, Reasons> {
         findings.take::<()>("messages", Err(format!("{} are more than {MESSAGES_MAX}", messages.count)));
         return findings.give(None);
     }
+    if let Some(name) = messages.unknown {
+        findings.take::<()>(&name, Err("Unknown field: beside messages there is nothing to say".to_owned()));
+    }
     let each = messages.items.into_iter().enumerate();
     let posted: Vec<_> = each.map(|(index, one)| message(&mut findings, index, one, partitions)).collect();
     findings.give(posted.into_iter().collect())
@@ -73,6 +78,10 @@ fn message(findings: &mut Findings, index: usize, one: Field, partitions: u16) -
         Field::Object(item) => *item,
         Field::Nothing | Field::Text(_) | Field::Other(_) => Item::default(),
     };
+    // Whoever says more means something by it: a delay, say, that would not be kept to.
+    if let Some(name) = &item.unknown {
+        findings.take::<()>(&field(name), Err(UNKNOWN.to_owned()));
+    }
     let body = findings.take(&field("body"), body(item.body, item.body_base64));
     let partition = item
         .partition

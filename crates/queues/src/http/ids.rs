@@ -35,12 +35,6 @@ pub fn places(text: &str) -> Option<Vec<Place>> {
     text.split(',').map(str::trim).map(place).collect()
 }
 
-/// Those that are written as an id is; nothing if there are too many.
-pub fn likely(text: &str) -> Option<Vec<Place>> {
-    let few = text.split(',').count() <= PLACES_MAX;
-    few.then(|| text.split(',').map(str::trim).filter_map(place).collect())
-}
-
 fn place(text: &str) -> Option<Place> {
     let (partition, hex) = match text.split_once(':') {
         Some((partition, hex)) => (number(partition)?, hex),
@@ -84,7 +78,7 @@ mod tests {
             &format!("1000:{ID}"),
         ] {
             assert_eq!(places(text), None, "{text}");
-            assert_eq!(likely(&format!("{text},2:{ID}")).unwrap().last().unwrap().partition, 2, "{text}");
+            assert_eq!(places(&format!("{text},2:{ID}")), None, "{text}");
         }
     }
 
@@ -95,7 +89,7 @@ mod tests {
         let ours = format!("{:032x}", foreign.id.unwrap().to_uuid());
         assert_eq!(places(&ours).unwrap()[0].foreign(), None);
         let many = [ID; PLACES_MAX + 1].join(",");
-        assert!(places(&many).is_none() && likely(&many).is_none());
+        assert!(places(&many).is_none());
     }
 
     #[test]

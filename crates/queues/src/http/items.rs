@@ -1,5 +1,5 @@
 //! A list of messages as JSON, of which only what counts is kept: whatever else a request has in it, however much and
-//! however deep, is passed over.
+//! however deep, leaves no more than a name, by which it is refused.
 
 use std::fmt;
 
@@ -12,6 +12,16 @@ pub struct Items<const MAX: usize> {
     pub items: Vec<Field>,
     /// All of them.
     pub count: usize,
+    /// The first field beside them that nobody knows.
+    pub unknown: Option<String>,
+}
+
+/// So much of a name is kept.
+const NAME_CHARS_MAX: usize = 50;
+
+/// Notes the name of a field that nobody knows, if it is the first.
+fn note(unknown: &mut Option<String>, name: &str) {
+    unknown.get_or_insert_with(|| name.chars().take(NAME_CHARS_MAX).collect());
 }
 
 /// A value, as far as anything can be made of it.
@@ -39,6 +49,8 @@ pub struct Item {
     pub partition: Field,
     /// `ttl`
     pub ttl: Field,
+    /// The first field that nobody knows.
+    pub unknown: Option<String>,
 }
 
 impl Field {
@@ -69,14 +81,18 @@ impl<'de, const MAX: usize> Visitor<'de> for Outer<MAX> {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Items<MAX>, A::Error> {
-        let mut found = None;
+        let (mut found, mut unknown) = (None, None);
         while let Some(key) = map.next_key::<String>()? {
             match key.as_str() {
                 "messages" => found = Some(map.next_value::<List<MAX>>()?.0),
-                _ => drop(map.next_value::<IgnoredAny>()?),
+                other => {
+                    note(&mut unknown, other);
+                    map.next_value::<IgnoredAny>()?;
+                }
             }
         }
-        found.ok_or_else(|| A::Error::missing_field("messages"))
+        let found: Items<MAX> = found.ok_or_else(|| A::Error::missing_field("messages"))?;
+        Ok(Items { unknown, ..found })
     }
 }
 
@@ -167,7 +183,8 @@ impl<'de> Visitor<'de> for Any {
                 "body_base64" => &mut item.body_base64,
                 "partition" => &mut item.partition,
                 "ttl" => &mut item.ttl,
-                _ => {
+                other => {
+                    note(&mut item.unknown, other);
                     map.next_value::<IgnoredAny>()?;
                     continue;
                 }
@@ -187,11 +204,14 @@ mod tests {
     }
 
     #[test]
-    fn what_counts_is_kept_and_nothing_else() {
+    fn what_counts_is_kept_and_of_the_rest_a_name() {
         let found = read(r#"{"x":[1,{"y":2}],"messages":[{"body":"a","z":[[]],"ttl":5},7,8,[9]]}"#).unwrap();
-        let item = Item { body: Field::Text("a".into()), ttl: Field::Other("5".into()), ..Item::default() };
+        let (body, ttl, unknown) = (Field::Text("a".into()), Field::Other("5".into()), Some("z".to_owned()));
+        let item = Item { body, ttl, unknown, ..Item::default() };
         assert_eq!(found.items, [Field::Object(Box::new(item)), Field::Other("7".into())]);
-        assert_eq!(found.count, 4);
+        assert_eq!((found.count, found.unknown.as_deref()), (4, Some("x")));
+        let long = read(&format!(r#"{{"messages":[],"{}":1,"z":2}}"#, "ü".repeat(1000))).unwrap();
+        assert_eq!(long.unknown, Some("ü".repeat(NAME_CHARS_MAX)));
     }
 
     #[test]

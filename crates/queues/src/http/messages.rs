@@ -75,7 +75,7 @@ impl Desk {
 
 impl Service {
     pub(super) fn desk(&self, queue: QueueName, settings: &Settings) -> Result<Desk, Reply> {
-        let store = admin::named(&self.journals, &queue, &settings.journal).map_err(unreachable)?;
+        let store = admin::home(&self.journals, &queue, settings).map_err(unreachable)?;
         Ok(Desk { queue, store })
     }
 

@@ -26,7 +26,7 @@ impl Service {
         held: &mut Held,
     ) -> Result<Reply, Reply> {
         let (queue, settings) = self.queue(caller, Wish::View, place).await?;
-        let places = ids::places(ids).ok_or_else(Reply::bad_ids)?;
+        let places = ids::places(ids).ok_or_else(|| bad_ids(ids))?;
         let settings = self.spanning(&queue, settings, &places).await?;
         let desk = self.desk(queue, &settings)?;
         let (mut messages, mut room) = (Vec::new(), ANSWER_BYTES_MAX);
@@ -53,7 +53,7 @@ impl Service {
         held: &mut Held,
     ) -> Result<Reply, Reply> {
         let (queue, settings) = self.queue(caller, Wish::Post, place).await?;
-        let places = once(ids::places(ids).ok_or_else(Reply::bad_ids)?);
+        let places = once(ids::places(ids).ok_or_else(|| bad_ids(ids))?);
         let settings = self.spanning(&queue, settings, &places).await?;
         let message = bodies::replacement(request.body.clone(), request.headers.ttl.as_deref())
             .map_err(|reasons| Reply::refused(400, &reasons))?;
@@ -83,8 +83,7 @@ impl Service {
         ids: &str,
     ) -> Result<Reply, Reply> {
         let (queue, settings) = self.queue(caller, Wish::Delete, place).await?;
-        // What cannot be an id names no message, and none is there afterwards. The others are deleted all the same.
-        let places = once(ids::likely(ids).ok_or_else(too_many)?);
+        let places = once(ids::places(ids).ok_or_else(|| bad_ids(ids))?);
         let settings = self.spanning(&queue, settings, &places).await?;
         let desk = self.desk(queue, &settings)?;
         let mut commit = Commit::default();
@@ -114,8 +113,11 @@ impl Service {
     }
 }
 
-/// Each is looked for, and that takes its time.
-fn too_many() -> Reply {
+/// What is wrong with a list. Each id is looked for, and that takes its time: so there may be too many.
+fn bad_ids(ids: &str) -> Reply {
+    if ids.split(',').count() <= ids::PLACES_MAX {
+        return Reply::bad_ids();
+    }
     let why = format!("More than {} ids in one request.", ids::PLACES_MAX);
     Reply::error(400, "InvalidMessageID", &why)
 }

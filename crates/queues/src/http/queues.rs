@@ -14,6 +14,7 @@ use crate::QueueError;
 use crate::admin::{self, Change, Changed};
 use crate::coordination::claim::topic;
 use crate::http::keys;
+use crate::journals::Home;
 
 /// A journal that was started a moment ago is waited for.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -116,18 +117,18 @@ impl Service {
 
     /// Messages of these queues; each journal is asked once, however many they are.
     async fn counts(&self, queues: &[&(QueueName, Settings)]) -> Result<HashMap<QueueName, u64>, Reply> {
-        let mut by_journal: BTreeMap<&str, Vec<&QueueName>> = BTreeMap::new();
-        for (queue, settings) in queues {
-            by_journal.entry(&settings.journal).or_default().push(queue);
+        let mut by_home: BTreeMap<Home, Vec<&(QueueName, Settings)>> = BTreeMap::new();
+        for queue in queues {
+            by_home.entry(Home::from(&queue.1)).or_default().push(queue);
         }
         let mut counts = HashMap::new();
-        for (journal, queues) in by_journal {
-            let Some(first) = queues.first() else { continue };
-            let store = admin::named(&self.journals, first, journal).map_err(unreachable)?;
+        for queues in by_home.into_values() {
+            let Some((first, settings)) = queues.first() else { continue };
+            let store = admin::home(&self.journals, first, settings).map_err(unreachable)?;
             let topics = store.topics().await.map_err(failed)?;
             let messages: HashMap<&str, u64> =
                 topics.iter().map(|view| (view.topic.as_str(), view.messages)).collect();
-            for queue in queues {
+            for (queue, _) in queues {
                 let topic = topic(queue).map_err(unreachable)?;
                 counts.extend(messages.get(topic.as_str()).map(|count| (queue.clone(), *count)));
             }

@@ -252,6 +252,7 @@ mod tests {
         Settings {
             partitions: 2,
             journal: "j".into(),
+            folder: None,
             visibility: Visibility::User,
             consistency: Consistency::Strong,
             principles: Vec::new(),

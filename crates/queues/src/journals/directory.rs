@@ -3,36 +3,31 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use menagerie_journal::Identity;
 use menagerie_kernel::Session;
 use menagerie_kernel::recipes::tree_cache::{TreeCache, TreeCacheError};
-use menagerie_znodes::components::{self, Component};
-use menagerie_znodes::{Name, Payload as _};
-use serde_json::Value;
+use menagerie_znodes::Payload as _;
+use menagerie_znodes::journals::{self, Folder, Server};
 
 use super::Access;
-use crate::core::whereabouts::{Choice, Entry, choose};
-
-/// What journals register as.
-pub const KIND: &str = "journal";
+use crate::core::whereabouts::{Choice, Entry, Home, choose};
 
 /// Follows who is registered.
 #[derive(Debug, Clone)]
 pub struct Directory {
     cache: TreeCache,
-    root: String,
     access: Access,
 }
 
 impl Directory {
     /// Begins to follow, and waits until it knows.
     pub async fn follow(session: &Session, access: Access) -> Result<Self, TreeCacheError> {
-        let root = components::kind(&Name::new(KIND).expect("it is a name"));
-        let cache = TreeCache::start(session, &root);
+        let cache = TreeCache::start(session, &journals::root());
         cache.ready().await?;
-        Ok(Self { cache, root: root.path().to_owned(), access })
+        Ok(Self { cache, access })
     }
 
-    /// By what they know us.
+    /// By what they and we know each other.
     pub fn access(&self) -> &Access {
         &self.access
     }
@@ -44,11 +39,36 @@ impl Directory {
 
     /// All that are registered.
     pub fn entries(&self) -> Vec<Entry> {
-        let read = |name: String| {
-            let (data, stat) = self.cache.get(&format!("{}/{name}", self.root))?;
-            entry(&Component::decode(&data).ok()?, stat.czxid)
+        let starts = |folder: String| {
+            let path = journals::folder(&folder).path().to_owned();
+            self.cache.children(&path).into_iter().map(move |start| (folder.clone(), start))
         };
-        self.cache.children(&self.root).into_iter().filter_map(read).collect()
+        let read = |(folder, start): (String, String)| {
+            let (data, stat) = self.cache.get(journals::server(&folder, &start).path())?;
+            entry(&folder, Server::decode(&data).ok()?, stat.czxid)
+        };
+        // What is left of those that have served copies of a folder ends in a moment.
+        let folders = self.folders().into_iter().filter(|folder| self.contest(folder).is_none());
+        folders.flat_map(starts).filter_map(read).collect()
+    }
+
+    fn folders(&self) -> Vec<String> {
+        self.cache.children(journals::root().path())
+    }
+
+    /// The two journals that have served copies of the folder that is meant, if there are such: neither of them may be used.
+    pub fn contested(&self, home: &Home) -> Option<(Server, Server)> {
+        let meant = |folder: &String, last: &Server| match &home.folder {
+            Some(home) => home == folder,
+            None => last.name == home.journal,
+        };
+        self.folders().iter().find_map(|folder| self.contest(folder).filter(|(last, _)| meant(folder, last)))
+    }
+
+    fn contest(&self, folder: &str) -> Option<(Server, Server)> {
+        let (data, _) = self.cache.get(journals::folder(folder).path())?;
+        let Folder { last, contested_by } = Folder::decode(&data).ok()?;
+        last.zip(contested_by)
     }
 
     /// Their names; the first one is waited for.
@@ -63,7 +83,7 @@ impl Directory {
 
     /// Waits until there is one with this name.
     pub async fn expect(&self, name: &str, patience: Duration) {
-        self.until(patience, || choose(&self.entries(), name) != Choice::None).await;
+        self.until(patience, || choose(&self.entries(), &Home::named(name)) != Choice::None).await;
     }
 
     async fn until(&self, patience: Duration, is_so: impl Fn() -> bool) {
@@ -81,14 +101,8 @@ impl Directory {
     }
 }
 
-fn entry(component: &Component, since: i64) -> Option<Entry> {
-    let text = |key: &str| component.details.get(key).and_then(Value::as_str).map(str::to_owned);
-    Some(Entry {
-        name: text("name").unwrap_or_default(),
-        address: text("address")?,
-        token_file: text("token_file")?,
-        host: component.host.clone(),
-        tls: component.details.get("tls").and_then(Value::as_bool).unwrap_or_default(),
-        since,
-    })
+fn entry(folder: &str, server: Server, since: i64) -> Option<Entry> {
+    let Server { start, name, address, tls, continues, .. } = server;
+    let identity = Identity { folder: folder.parse().ok()?, start: start.parse().ok()? };
+    Some(Entry { name, address, identity, continues, tls, since })
 }

@@ -1,22 +1,22 @@
-//! A journal by its name: each call goes to where it is now.
+//! A journal by its name and folder: each call goes to where it is now.
 
-use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
 use menagerie_journal::client::Address;
-use menagerie_journal::token::Token;
 use menagerie_journal::{
     Batch, Client, Commit, Committed, Consumer, Created, Fence, Journal, JournalError, MessageId, Opened,
-    PartitionId, PartitionStats, Read, Reply, Ticks, Topic, TopicConfig, TopicView, Usage,
+    PartitionId, PartitionStats, RandomId, Read, Reply, Ticks, Topic, TopicConfig, TopicView, Usage,
 };
 
+use menagerie_znodes::journals::Server;
+
 use super::directory::Directory;
-use crate::core::whereabouts::{Choice, Entry, choose};
+use crate::core::whereabouts::{Choice, Entry, Home, choose};
 
 /// One that is registered, or was, or will be.
 pub struct Located {
     directory: Directory,
-    name: String,
+    home: Home,
     last: Mutex<Option<Known>>,
 }
 
@@ -29,12 +29,12 @@ struct Known {
 }
 
 impl Located {
-    pub fn new(directory: Directory, name: &str) -> Self {
-        Self { directory, name: name.to_owned(), last: Mutex::new(None) }
+    pub fn new(directory: Directory, home: Home) -> Self {
+        Self { directory, home, last: Mutex::new(None) }
     }
 
     fn unreachable(&self, why: String) -> JournalError {
-        JournalError::Unreachable { address: format!("{:?}", self.name), why }
+        JournalError::Unreachable { address: format!("{:?}", self.home.journal), why }
     }
 
     /// Where it is. Does not wait, so that calls keep their order.
@@ -45,8 +45,8 @@ impl Located {
             return Ok(known.client.clone());
         }
         let entries = self.directory.entries();
-        match (choose(&entries, &self.name), last.as_mut()) {
-            (Choice::One(entry), Some(known)) if known.entry == *entry => {
+        match (choose(&entries, &self.home), last.as_mut()) {
+            (Choice::One(entry), Some(known)) if known.entry.leads_where(entry) => {
                 known.revision = revision;
                 Ok(known.client.clone())
             }
@@ -55,9 +55,18 @@ impl Located {
                 *last = Some(Known { revision, entry: entry.clone(), client: client.clone() });
                 Ok(client)
             }
-            // It serves without ZooKeeper, too: it may only have lost its session.
-            (Choice::None, Some(known)) => Ok(known.client.clone()),
-            (Choice::None, None) => Err(self.unreachable("none of that name is registered".to_owned())),
+            (Choice::None, known) => match (self.directory.contested(&self.home), known) {
+                (Some(both), _) => Err(self.contested(&both)),
+                // It serves without ZooKeeper, too: it may only have lost its session.
+                (None, Some(known)) => Ok(known.client.clone()),
+                (None, None) => Err(self.unreachable("none of that name is registered".to_owned())),
+            },
+            (Choice::Strange(entry), _) => Err(self.unreachable(format!(
+                "the one on {} has folder {}, and these messages are in folder {}; start the journal that has them",
+                entry.address,
+                entry.identity.folder,
+                self.home.folder.as_deref().unwrap_or_default()
+            ))),
             (Choice::Several(addresses), _) => Err(self.unreachable(format!(
                 "several are registered by that name ({}); each needs a --name of its own",
                 addresses.join(", ")
@@ -65,25 +74,42 @@ impl Located {
         }
     }
 
+    fn contested(&self, (one, other): &(Server, Server)) -> JournalError {
+        self.unreachable(format!(
+            "two have served copies of one folder, on {} of {} and on {} of {}, and neither does any more; their logs say what \
+             to do",
+            one.address, one.host, other.address, other.host
+        ))
+    }
+
     fn connect(&self, entry: &Entry) -> Result<Client, JournalError> {
         let access = self.directory.access();
-        let file = access.token_file.as_deref().unwrap_or(Path::new(&entry.token_file));
-        let token = Token::read(file).map_err(|error| {
-            self.unreachable(format!("its token {} cannot be read: {error}", file.display()))
-        })?;
         let authority = match (&access.authority, entry.tls) {
             (Some(authority), true) => Some(authority.clone()),
             (None, true) => {
                 return Err(self
                     .unreachable("it speaks TLS, and nobody says whom to trust (--journal-ca)".to_owned()));
             }
-            (_, false) => None,
+            (Some(_), false) => {
+                return Err(self.unreachable(format!(
+                    "it is registered on {} without TLS, and --journal-ca asks for TLS",
+                    entry.address
+                )));
+            }
+            (None, false) => None,
         };
-        Ok(Client::new(Address { address: entry.address.clone(), token, authority }))
+        let tokens =
+            access.tokens.read(&entry.identity.folder.to_string()).map_err(|why| self.unreachable(why))?;
+        let (address, identity) = (entry.address.clone(), Some(entry.identity));
+        Ok(Client::new(Address { address, tokens, authority, identity }))
     }
 }
 
 impl Journal for Located {
+    fn folder(&self) -> Reply<'_, RandomId> {
+        Box::pin(async move { self.client()?.folder().await })
+    }
+
     fn open<'a>(
         &'a self,
         partition: &'a PartitionId,

@@ -12,26 +12,82 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use menagerie_journal::Journal;
+use menagerie_journal::{Journal, Token};
 use menagerie_kernel::Session;
+use menagerie_kernel::local_secret;
 use menagerie_kernel::recipes::tree_cache::TreeCacheError;
+use menagerie_znodes::queues::Settings;
 
 use directory::Directory;
 use located::Located;
 
-/// By what journals know us, where what they have registered does not say it.
+pub use crate::core::whereabouts::Home;
+
+/// By what journals and we know each other. All of it is said on this machine: whoever can write ZooKeeper must neither choose
+/// which file we open nor whom we believe.
 #[derive(Debug, Clone, Default)]
 pub struct Access {
-    /// The token, for who is on another machine than the journal: its file is named from the journal's point of view.
-    pub token_file: Option<PathBuf>,
-    /// Whom to trust, PEM, if journals speak TLS.
+    /// Where the journals' tokens are.
+    pub tokens: TokenFiles,
+    /// Whom to trust, PEM. With this, journals that do not speak TLS are refused.
     pub authority: Option<PathBuf>,
+}
+
+/// Files with tokens of journals, one on each line. A journal shows by itself which of them is its own.
+#[derive(Debug, Clone)]
+pub enum TokenFiles {
+    /// This one, which must be readable.
+    Named(PathBuf),
+    /// Journals of this machine: those of the same user tell us theirs; else as many of these files as are there and may be
+    /// read.
+    Local(Vec<PathBuf>),
+}
+
+impl Default for TokenFiles {
+    fn default() -> Self {
+        Self::Local(Vec::new())
+    }
+}
+
+impl TokenFiles {
+    /// The tokens for the journal of this folder, or why there are none. Read whenever a journal was started: it may have a
+    /// new one.
+    fn read(&self, folder: &str) -> Result<Vec<Token>, String> {
+        match self {
+            Self::Named(file) => Token::read_all(file)
+                .map_err(|error| format!("the token file {} cannot be used: {error}", file.display())),
+            Self::Local(files) => {
+                let mut reasons = Vec::new();
+                let told = local_secret::ask(&local_secret::Owner::journal(folder));
+                let mut tokens: Vec<Token> = told.into_iter().map(Token::new).collect();
+                for file in files {
+                    match Token::read_all(file) {
+                        Ok(found) => tokens.extend(found),
+                        Err(error) => reasons.push(format!("{}: {error}", file.display())),
+                    }
+                }
+                if tokens.is_empty() {
+                    return Err(format!(
+                        "we have no token for it ({}); name a copy of its token file with --journal-token-file",
+                        reasons.join("; ")
+                    ));
+                }
+                Ok(tokens)
+            }
+        }
+    }
+}
+
+impl From<&Settings> for Home {
+    fn from(settings: &Settings) -> Self {
+        Self { journal: settings.journal.clone(), folder: settings.folder.clone() }
+    }
 }
 
 /// The journals that this process can use, by name. Clones share them.
 #[derive(Clone)]
 pub struct Journals {
-    named: Arc<Mutex<BTreeMap<String, Arc<dyn Journal>>>>,
+    homes: Arc<Mutex<BTreeMap<Home, Arc<dyn Journal>>>>,
     directory: Option<Directory>,
 }
 
@@ -42,9 +98,10 @@ impl fmt::Debug for Journals {
 }
 
 impl<const N: usize> From<[(String, Arc<dyn Journal>); N]> for Journals {
-    /// These and no others.
+    /// These and no others, whatever folders they have.
     fn from(named: [(String, Arc<dyn Journal>); N]) -> Self {
-        Self { named: Arc::new(Mutex::new(BTreeMap::from(named))), directory: None }
+        let homes = named.into_iter().map(|(name, journal)| (Home::named(&name), journal)).collect();
+        Self { homes: Arc::new(Mutex::new(homes)), directory: None }
     }
 }
 
@@ -52,17 +109,20 @@ impl Journals {
     /// All that are registered, now or later.
     pub async fn registered(session: &Session, access: Access) -> Result<Self, TreeCacheError> {
         let directory = Directory::follow(session, access).await?;
-        Ok(Self { named: Arc::default(), directory: Some(directory) })
+        Ok(Self { homes: Arc::default(), directory: Some(directory) })
     }
 
-    /// The one with this name. One that is registered may be somewhere else each time it is asked, or away.
-    pub fn get(&self, name: &str) -> Option<Arc<dyn Journal>> {
-        let mut named = self.named.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(journal) = named.get(name) {
+    /// The one that has these messages. One that is registered may be somewhere else each time it is asked, or away.
+    pub fn get(&self, home: &Home) -> Option<Arc<dyn Journal>> {
+        let mut homes = self.homes.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(directory) = &self.directory else {
+            return homes.get(&Home::named(&home.journal)).cloned();
+        };
+        if let Some(journal) = homes.get(home) {
             return Some(journal.clone());
         }
-        let journal: Arc<dyn Journal> = Arc::new(Located::new(self.directory.clone()?, name));
-        named.insert(name.to_owned(), journal.clone());
+        let journal: Arc<dyn Journal> = Arc::new(Located::new(directory.clone(), home.clone()));
+        homes.insert(home.clone(), journal.clone());
         Some(journal)
     }
 
@@ -71,7 +131,10 @@ impl Journals {
     pub async fn names(&self, patience: Duration) -> Vec<String> {
         match &self.directory {
             Some(directory) => directory.names(patience).await,
-            None => self.named.lock().unwrap_or_else(PoisonError::into_inner).keys().cloned().collect(),
+            None => {
+                let homes = self.homes.lock().unwrap_or_else(PoisonError::into_inner);
+                homes.keys().map(|home| home.journal.clone()).collect()
+            }
         }
     }
 

@@ -27,7 +27,7 @@ fn remote(world: &World) -> (Server, Journals) {
     // A port that stays ours while it is away.
     let server = serve(world, (Ipv4Addr::LOCALHOST, free_port()).into());
     let token = Token::read(server.token_file()).unwrap();
-    let client = Client::new(Address { address: server.address().to_string(), token, authority: None });
+    let client = Client::new(Address::plain(server.address().to_string(), token));
     let journals = Journals::from([(JOURNAL.to_owned(), Arc::new(client) as _)]);
     (server, journals)
 }

@@ -57,7 +57,7 @@ async fn other_process() {
     config.timeout = LONG;
     let session = Session::connect(config).await.unwrap();
     let token = Token::read(Path::new(&told["token"])).unwrap();
-    let address = Address { address: told["journal"].clone(), token, authority: None };
+    let address = Address::plain(told["journal"].clone(), token);
     let journals = Journals::from([(JOURNAL.to_owned(), Arc::new(Client::new(address)) as _)]);
     let command = ["sh", "-c", SCRIPT, "sh", &told["folder"]].map(Into::into).to_vec();
     let (guard, grace) = (told["guard"].clone().into(), Duration::from_millis(300));

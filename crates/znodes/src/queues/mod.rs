@@ -58,7 +58,7 @@ const SETTINGS_DIR: Entry = folder("/queue-settings", "none: they were in Queuey
 const SETTINGS: Entry = Entry {
     pattern: "/queue-settings/<queue>",
     kind: Kind::Persistent,
-    payload: "JSON: number of partitions, journal, how long handled messages stay, type, principles, when it was created",
+    payload: "JSON: number of partitions, journal and its folder, how long handled messages stay, type, principles, when it was created",
     written_by: "`queue create`, `queue alter`, the HTTP API",
     guarded_by: "its version",
     deleted_by: "`queue delete`, last of all that belongs to the queue",
@@ -162,6 +162,10 @@ pub struct Settings {
     pub partitions: u16,
     /// The journal that its messages are in, by its name.
     pub journal: String,
+    /// The data folder of that journal, by its id. A journal of the name with another folder is not the one that is meant.
+    /// Queues of versions before this was noted take any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub folder: Option<String>,
     /// Who may read it.
     #[serde(default)]
     pub visibility: Visibility,

@@ -169,11 +169,17 @@ fn up_runs_a_journal_and_registers_it() {
         }));
         found.ok().filter(|found| found.len() == 1)?.pop()
     });
-    let (entry, _) =
-        look(&mut client, &format!("/menagerie/components/journal/{name}")).expect("it is registered");
-    let token = root.path().join("journal/token").canonicalize().expect("it has a token");
-    let entry = String::from_utf8(entry).expect("text");
-    assert!(entry.contains(token.to_str().expect("its name is text")), "{entry}");
+    let (component, _) =
+        look(&mut client, &format!("/menagerie/components/journal/{name}")).expect("it is listed");
+    let [folder] = &children(&mut client, "/menagerie/journals")[..] else { panic!("one folder") };
+    let folder = format!("/menagerie/journals/{folder}");
+    let [start] = &children(&mut client, &folder)[..] else { panic!("one start") };
+    let (entry, _) = look(&mut client, &format!("{folder}/{start}")).expect("it is registered");
+    let secret = std::fs::read_to_string(root.path().join("journal/token")).expect("it has a token");
+    for told in [component, entry].map(|told| String::from_utf8(told).expect("text")) {
+        assert!(told.contains(r#""name":"main""#), "{told}");
+        assert!(!told.contains("token") && !told.contains(secret.trim()), "{told}");
+    }
     assert!(text(&menagerie(&["journal", "stat", "--data", data])).contains("TOPICS"));
     up.signal(Signal::TERM);
     assert_eq!(up.wait_for_end().status.code(), Some(0));

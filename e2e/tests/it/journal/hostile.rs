@@ -5,6 +5,7 @@ use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
+use aws_lc_rs::hmac;
 use menagerie_journal::{Append, Commit, Journal, MessageId, NewMessage, Read, TopicConfig};
 use menagerie_testkit::{DEADLINE, allow_files};
 
@@ -22,12 +23,29 @@ fn frame(number: u64, kind: u8, body: &[u8]) -> Vec<u8> {
     out
 }
 
-fn hello(token: &str) -> Vec<u8> {
-    let mut body = b"MJNL".to_vec();
-    body.extend(2u32.to_le_bytes());
-    body.push(token.len() as u8);
-    body.extend(token.as_bytes());
-    frame(0, 0, &body)
+/// A connection that was let in, by the handshake as docs/journal-format.md has it.
+fn connect(address: SocketAddr, token: &str) -> TcpStream {
+    let mut stream = TcpStream::connect(address).expect("it listens");
+    stream.set_read_timeout(Some(DEADLINE)).expect("a socket has options");
+    let (version, nonce) = (3u32.to_le_bytes(), [7; 32]);
+    stream.write_all(&frame(0, 0, &[b"MJNL", version.as_slice(), &nonce].concat())).expect("it takes it");
+    let mut challenge = [0; 13 + 4 + 32 + 32 + 32];
+    stream.read_exact(&mut challenge).expect("it answers");
+    assert_eq!(challenge[12], 0, "it is greeted");
+    let (ids, rest) = challenge[17..].split_at(32);
+    let (server, proof) = rest.split_at(32);
+    let key = hmac::Key::new(hmac::HMAC_SHA256, token.as_bytes());
+    let domain = b"menagerie journal handshake";
+    let transcript = |side: &[u8; 1]| {
+        [&[domain.len() as u8], domain.as_slice(), &version, side, &nonce, server, ids, &[0]].concat()
+    };
+    hmac::verify(&key, &transcript(b"S"), proof).expect("it knows the token");
+    let proof = hmac::sign(&key, &transcript(b"C"));
+    stream.write_all(&frame(0, 12, proof.as_ref())).expect("it takes it");
+    let mut reply = [0; 13];
+    stream.read_exact(&mut reply).expect("it answers");
+    assert_eq!(reply[12], 0, "it is let in");
+    stream
 }
 
 /// Asks for everything in partition 1.
@@ -44,17 +62,6 @@ fn read(number: u64, wait: Duration) -> Vec<u8> {
     // Not delayed ones.
     body.push(0);
     frame(number, 4, &body)
-}
-
-/// A connection that was let in.
-fn connect(address: SocketAddr, token: &str) -> TcpStream {
-    let mut stream = TcpStream::connect(address).expect("it listens");
-    stream.set_read_timeout(Some(DEADLINE)).expect("a socket has options");
-    stream.write_all(&hello(token)).expect("it takes it");
-    let mut reply = [0; 17];
-    stream.read_exact(&mut reply).expect("it answers");
-    assert_eq!(reply[12], 0, "it is let in");
-    stream
 }
 
 #[test]

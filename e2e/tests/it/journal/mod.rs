@@ -54,7 +54,7 @@ impl Served {
 
     pub fn client(&self) -> Client {
         let token = Token::read(&self.token_file()).expect("the token is there");
-        Client::new(Address { address: self.address.to_string(), token, authority: None })
+        Client::new(Address::plain(self.address.to_string(), token))
     }
 
     pub fn token_file(&self) -> PathBuf {

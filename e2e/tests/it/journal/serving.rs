@@ -40,8 +40,9 @@ fn beyond_loopback_tls_and_the_token_are_needed() {
     let client = |authority: Option<&Authority>, token: &str| {
         Client::new(Address {
             address: format!("127.0.0.1:{}", address.port()),
-            token: Token::new(token),
+            tokens: vec![Token::new(token)],
             authority: authority.map(|authority| authority.file("ca.pem")),
+            identity: None,
         })
     };
     runtime().block_on(async {

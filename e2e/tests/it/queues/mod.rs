@@ -3,6 +3,7 @@
 mod bodies;
 mod churn;
 mod commands;
+mod copies;
 mod crash;
 mod delayed;
 mod first;
@@ -16,6 +17,7 @@ mod rebalance;
 mod runners;
 mod serving;
 mod signals;
+mod trust;
 mod unread;
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -47,6 +47,8 @@ fn journal_that_speaks_tls_is_used_by_who_trusts_it() {
     assert_all(&fleet.handled(), 0..10);
     let stranger = User::at(fleet.user.servers.clone().expect("it has servers"));
     stranger.fails(&["queue", "put", "mail", "x"], 69, &["--journal-ca"]);
+    // Whoever runs as the same user is told the token by the journal itself.
+    stranger.with("MENAGERIE_JOURNAL_CA", file("ca.pem")).ok(&["queue", "put", "mail", "x"]);
 }
 
 #[test]
@@ -67,8 +69,10 @@ fn a_second_journal_of_a_name_does_not_start() {
     let heir = fleet.user.start(&twin);
     super::listening(&heir);
     eventually_within(LONG, "it has the name", || {
-        let created = fleet.user.run(&["queue", "create", "post", "--partitions", "1"]);
-        (created.code == Some(0)).then_some(())
+        let create = ["queue", "create", "post", "--partitions", "1"];
+        (fleet.user.run(&create).code == Some(0)).then_some(())
     });
     fleet.user.ok(&["queue", "put", "post", "z"]);
+    // The messages of the other queue are in the folder of the first one.
+    fleet.user.fails(&["queue", "put", "mail", "z"], 69, &["these messages are in folder"]);
 }

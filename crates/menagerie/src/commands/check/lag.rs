@@ -73,7 +73,7 @@ impl Lag {
         let Some(queue) = self.queue.queue() else {
             return Ok(Report::unknown(SERVICE, "no queue is named"));
         };
-        let desk = Desk::at(&client.session, self.access.clone().access()).await?;
+        let desk = Desk::at(client, &self.access).await?;
         let view = show::show(&desk.session, &desk.journals, queue).await;
         let view = view.map_err(failed(format!("look at queue {queue}")))?;
         Ok(judge(

@@ -75,6 +75,11 @@ fn entries(settings: &Settings) -> Vec<Entry> {
         entry("zookeeper.tls.cert", settings.tls_cert.as_ref(), path),
         entry("zookeeper.tls.key", settings.tls_key.as_ref(), path),
     ];
+    let journal = [
+        entry("journal.token_file", settings.journal_token_file.as_ref(), path),
+        entry("journal.ca", settings.journal_ca.as_ref(), path),
+    ];
+    entries.extend(journal.into_iter().filter(|entry| entry.value.is_some()));
     let worker = &settings.worker;
     let time = |time: &Duration| format!("{}ms", time.as_millis());
     // They are many, and count for one command: only those that somebody has set.

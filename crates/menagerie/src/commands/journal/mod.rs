@@ -2,7 +2,12 @@
 
 mod backup;
 mod cat;
+mod claim;
+mod claimant;
+mod folders;
+mod refusal;
 pub mod register;
+mod renew;
 mod restore;
 pub mod serve;
 mod stat;
@@ -11,6 +16,8 @@ mod topics;
 mod verify;
 
 use clap::{Args, Subcommand};
+
+pub use refusal::Refusal;
 
 use crate::exit::CliError;
 use crate::logging::Talk;
@@ -34,6 +41,7 @@ enum Verb {
     Verify(verify::Verify),
     Backup(backup::Backup),
     Restore(restore::Restore),
+    Renew(renew::Renew),
 }
 
 impl Journal {
@@ -53,6 +61,7 @@ impl Journal {
             Some(Verb::Verify(verify)) => verify.run(),
             Some(Verb::Backup(backup)) => backup.run(),
             Some(Verb::Restore(restore)) => restore.run(),
+            Some(Verb::Renew(renew)) => renew.run(),
         }
     }
 }

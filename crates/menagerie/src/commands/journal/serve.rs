@@ -7,9 +7,11 @@ use std::path::PathBuf;
 use clap::Args;
 use menagerie_journal::server::{Failure, Listen, TlsFiles, admin};
 use menagerie_journal::{Config, Metrics, Server, Store};
+use menagerie_kernel::local_secret::{self, Owner};
 use menagerie_kernel::session::Role;
 use menagerie_znodes::Name;
 use prometheus_client::registry::Registry;
+use tracing::warn;
 
 use super::register::{self, Entry, Registration};
 use super::target::{ADDRESS_FILE, TLS};
@@ -111,6 +113,10 @@ impl Running {
         let tls = if listen.tls.is_some() { format!("{TLS}\n") } else { String::new() };
         fs::write(&address_file, format!("{}\n{tls}", server.address()))
             .map_err(CliError::io(format!("write {}", address_file.display())))?;
+        // Without it, clients need to be told where the token file is.
+        if let Err(error) = tell_token(&store, &server) {
+            warn!(%error, "programs of this user are not told the token");
+        }
         Ok(Self { store, server, address_file })
     }
 
@@ -121,6 +127,13 @@ impl Running {
         self.server.stop();
         ended.map_err(|error| Failure::from(error).into())
     }
+}
+
+/// Programs of the same user on this machine are told the token when they ask: they need no copy of its file.
+fn tell_token(store: &Store, server: &Server) -> std::io::Result<()> {
+    let text = fs::read_to_string(server.token_file())?;
+    let token = text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
+    local_secret::tell(&Owner::journal(&store.identity().folder.to_string()), token.to_owned())
 }
 
 impl Serve {
@@ -164,10 +177,9 @@ impl Serve {
             config.role = Role::Owner;
             config.namespace.clone_from(&settings.namespace.value);
             let address = self.advertise.unwrap_or_else(|| reached_at(running.server.address()));
-            let token = running.server.token_file().to_owned();
-            let entry = Entry { name: self.name, address, token, tls };
+            let entry = Entry::new(&running.store, &self.name, address, tls).map_err(Failure::from)?;
             let stopper = running.store.clone();
-            let begun = Registration::begin(config, entry, move || stopper.stop());
+            let begun = Registration::begin(config, entry, move |_| stopper.stop());
             Some(begun.map_err(CliError::io("start a thread"))?)
         };
         if !registration.as_ref().is_some_and(Registration::is_refused) {
@@ -179,7 +191,10 @@ impl Serve {
             let _ = sd_notify::notify(&[sd_notify::NotifyState::Ready]);
         }
         running.wait()?;
-        registration.map_or(Ok(()), Registration::end)
+        match registration.and_then(Registration::end) {
+            Some(refusal) => Err(refusal.into()),
+            None => Ok(()),
+        }
     }
 }
 

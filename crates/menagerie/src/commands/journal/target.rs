@@ -55,8 +55,9 @@ impl TargetArgs {
             }
         };
         let file = self.token_file.unwrap_or_else(|| folder.join(TOKEN_FILE));
-        let token = Token::read(&file).map_err(CliError::io(format!("read the token {}", file.display())))?;
-        Ok(Client::new(Address { address, token, authority: self.tls_ca }))
+        let tokens = Token::read_all(&file);
+        let tokens = tokens.map_err(CliError::io(format!("read the token {}", file.display())))?;
+        Ok(Client::new(Address { address, tokens, authority: self.tls_ca, identity: None }))
     }
 
     /// Works with the journal, until it is done or a signal comes.

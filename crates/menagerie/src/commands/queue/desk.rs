@@ -4,18 +4,21 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
+use menagerie_journal::token::TOKEN_FILE;
 use menagerie_kernel::Session;
 use menagerie_kernel::session::Role;
-use menagerie_queues::journals::{Access, Journals};
+use menagerie_queues::journals::{Access, Journals, TokenFiles};
 
 use super::failed;
-use crate::client::{self, ClientArgs};
+use crate::client::{self, Client, ClientArgs};
+use crate::commands::data::DataArgs;
+use crate::config::{Chosen, Settings};
 use crate::exit::CliError;
 
 /// A journal that was started a moment ago is waited for.
 pub const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Where ZooKeeper is, and by what journals know us.
+/// Where ZooKeeper is, and by what journals and we know each other.
 #[derive(Debug, Args)]
 pub struct DeskArgs {
     #[command(flatten)]
@@ -24,28 +27,38 @@ pub struct DeskArgs {
     pub access: AccessArgs,
 }
 
-/// By what journals know us.
+/// By what journals and we know each other. Nothing of it comes from ZooKeeper.
 #[derive(Debug, Clone, Args)]
 pub struct AccessArgs {
-    /// The journal's token, on machines other than its own [default: the file that the journal names].
-    #[arg(
-        long,
-        global = true,
-        value_name = "FILE",
-        env = "MENAGERIE_JOURNAL_TOKEN_FILE",
-        help_heading = "Journal"
-    )]
+    /// A copy of the journal's token file, on other machines or for other users than its own; with tokens of several
+    /// journals, one on each line [env: MENAGERIE_JOURNAL_TOKEN_FILE] [default: what the journal tells its own user, else
+    /// journal/token in the data folder of this user, or of this machine].
+    #[arg(long, global = true, value_name = "FILE", help_heading = "Journal")]
     journal_token_file: Option<PathBuf>,
-    /// Whom to trust, PEM, if the journal speaks TLS.
-    #[arg(long, global = true, value_name = "FILE", env = "MENAGERIE_JOURNAL_CA", help_heading = "Journal")]
+    /// Whom to trust, PEM: journals must speak TLS then [env: MENAGERIE_JOURNAL_CA].
+    #[arg(long, global = true, value_name = "FILE", help_heading = "Journal")]
     journal_ca: Option<PathBuf>,
 }
 
 impl AccessArgs {
-    /// The same for the library.
-    pub fn access(self) -> Access {
-        Access { token_file: self.journal_token_file, authority: self.journal_ca }
+    /// What counts, all told.
+    pub fn access(&self, settings: &Settings) -> Access {
+        let chosen = |flag: &Option<PathBuf>, setting: &Option<Chosen<PathBuf>>| {
+            flag.clone().or_else(|| setting.as_ref().map(|chosen| chosen.value.clone()))
+        };
+        let tokens = chosen(&self.journal_token_file, &settings.journal_token_file);
+        Access {
+            tokens: tokens.map_or_else(|| TokenFiles::Local(local_tokens()), TokenFiles::Named),
+            authority: chosen(&self.journal_ca, &settings.journal_ca),
+        }
     }
+}
+
+/// Where journals that run on this machine keep their tokens: with our data, else with the system's.
+fn local_tokens() -> Vec<PathBuf> {
+    let data = std::env::var_os("MENAGERIE_DATA").filter(|path| !path.is_empty()).map(PathBuf::from);
+    let roots = DataArgs { data }.searched().into_iter();
+    roots.map(|root| root.join("journal").join(TOKEN_FILE)).collect()
 }
 
 /// A session and the journals.
@@ -58,10 +71,10 @@ pub struct Desk {
 
 impl Desk {
     /// In an open session.
-    pub async fn at(session: &Session, access: Access) -> Result<Self, CliError> {
-        let journals = Journals::registered(session, access).await;
+    pub async fn at(client: &Client, access: &AccessArgs) -> Result<Self, CliError> {
+        let journals = Journals::registered(&client.session, access.access(&client.settings)).await;
         let journals = journals.map_err(|error| failed("look for journals")(error.into()))?;
-        Ok(Self { session: session.clone(), journals })
+        Ok(Self { session: client.session.clone(), journals })
     }
 }
 
@@ -72,9 +85,9 @@ impl DeskArgs {
         role: Role,
         work: impl AsyncFnOnce(&Desk) -> Result<(), CliError>,
     ) -> Result<(), CliError> {
-        let access = self.access.access();
+        let access = self.access;
         client::run_within(self.client, role, async |client| {
-            let desk = Desk::at(&client.session, access).await?;
+            let desk = Desk::at(client, &access).await?;
             work(&desk).await
         })
     }

@@ -77,9 +77,9 @@ impl Serve {
         let observer = self.metrics.map(Observer::bind).transpose()?;
         let mut registry = Registry::default();
         let metrics = Metrics::new(&mut registry);
-        let access = desk.access.access();
+        let access = desk.access;
         client::until_asked(client::run_within(desk.client, Role::Owner, async move |client| {
-            let desk = Desk::at(&client.session, access).await?;
+            let desk = Desk::at(client, &access).await?;
             let options = Options {
                 journal: self.journal,
                 applications: applications(&client.settings),

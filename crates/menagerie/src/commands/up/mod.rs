@@ -14,9 +14,12 @@ use std::fs;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use clap::Args;
+use menagerie_journal::server::Failure;
 use menagerie_keeper::{Config, Keeper};
+use menagerie_kernel::local_secret::{self, Owner};
 use menagerie_kernel::session::Auth;
 use menagerie_queues::http::service::Options;
 use menagerie_znodes::Name;
@@ -26,6 +29,7 @@ use tracing::warn;
 
 use self::demo::Demo;
 use super::data::DataArgs;
+use super::journal::Refusal;
 use super::journal::register::{self, Entry, Registration};
 use super::journal::serve::Running;
 use super::keeper::serve;
@@ -36,7 +40,7 @@ use crate::exit::CliError;
 use crate::files::{Port, Shares};
 use crate::logging::Talk;
 use crate::observe::Observer;
-use crate::{client, config, local_auth, ports, signals};
+use crate::{client, config, ports, signals};
 
 /// Where engines live on a keeper of our own.
 const NAMESPACE: &str = "/menagerie";
@@ -147,7 +151,9 @@ impl Up {
         let mut registry = Registry::default();
         let (keeper, local) = self.start_keeper(&root, &shares, &mut registry)?;
         let journal = self.start_journal(&shares, &mut registry)?;
-        let registration = register(&local, &journal)?;
+        let refused = Refused::default();
+        let registration = register(&local, &journal, refused.clone())?;
+        refused.check()?;
         let limits = fleetlock::LIMITS.at_most(shares.connections(Port::Slots));
         let slots = slots::start(sockets.slots, &local, limits, &mut registry)?;
         let limits = queue_serve::LIMITS.at_most(shares.connections(Port::Queue));
@@ -168,7 +174,8 @@ impl Up {
             .map_err(CliError::io(format!("write {}", root.join("addresses.json").display())))?;
         addresses.print(&root, self.open);
         let _ = sd_notify::notify(&[sd_notify::NotifyState::Ready]);
-        let demo = self.demo.then(|| Demo::start(&local)).transpose()?;
+        let demo = || Demo::start(&local, journal.server.token_file());
+        let demo = self.demo.then(demo).transpose()?;
         // The keeper last: the others take leave of it.
         let (stopper, store) = (keeper.stopper(), journal.store.clone());
         stop.then(move || {
@@ -181,7 +188,7 @@ impl Up {
         });
         let ended = wait_for_both(keeper, journal);
         let _ = fs::remove_file(root.join("addresses.json"));
-        ended
+        ended.and(refused.check())
     }
 
     /// Takes the addresses of what is started last, before anything is.
@@ -218,8 +225,8 @@ impl Up {
         let keeper = serve::start(config, registry, "--keeper-listen")?;
         let local = Local { keeper: keeper.address(), secret };
         client::block_on(access::establish(&local, Auth { digest: superuser.0 }, fresh))?;
-        if let Some(secret) = local.secret.clone()
-            && let Err(error) = local_auth::serve(keeper.address().port(), secret)
+        if let Some(Secret(secret)) = local.secret.clone()
+            && let Err(error) = local_secret::tell(&Owner::keeper(keeper.address().port()), secret)
         {
             let file = secret::path(root);
             warn!(%error, "commands of this user need MENAGERIE_ZOOKEEPER_AUTH_FILE={}", file.display());
@@ -277,17 +284,38 @@ impl Up {
     }
 }
 
+/// Why the journal must not serve, once that is known.
+#[derive(Debug, Clone, Default)]
+struct Refused(Arc<Mutex<Option<Refusal>>>);
+
+impl Refused {
+    fn note(&self, refusal: Refusal) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(refusal);
+    }
+
+    fn check(&self) -> Result<(), CliError> {
+        let refusal = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+        refusal.map_or(Ok(()), |refusal| Err(refusal.into()))
+    }
+}
+
 /// Says in the keeper where the journal is, as long as the value lives.
-fn register(local: &Local, journal: &Running) -> Result<Registration, CliError> {
-    let entry = Entry {
-        name: Name::new(register::NAME).expect("it is a name"),
-        address: journal.server.address().to_string(),
-        token: journal.server.token_file().to_owned(),
-        tls: false,
+fn register(local: &Local, journal: &Running, refused: Refused) -> Result<Registration, CliError> {
+    let name = Name::new(register::NAME).expect("it is a name");
+    let entry = Entry::new(&journal.store, &name, journal.server.address().to_string(), false)
+        .map_err(Failure::from)?;
+    let store = journal.store.clone();
+    let stop = move |refusal: &Refusal| match refusal {
+        // Everything of ours speaks to it directly; whoever looks for it is told of both.
+        Refusal::Taken(_) => {
+            tracing::error!("another journal is registered here by our name: this one is not");
+        }
+        Refusal::Copied { .. } => {
+            refused.note(refusal.clone());
+            store.stop();
+        }
     };
-    // Everything of ours speaks to it directly; whoever looks for it is told of both.
-    let taken = || tracing::error!("another journal is registered here by our name: this one is not");
-    Registration::begin(local.config(), entry, taken).map_err(CliError::io("start a thread"))
+    Registration::begin(local.config(), entry, stop).map_err(CliError::io("start a thread"))
 }
 
 /// Waits for the end. When one of the two fails, both end: each is told to stop when the other has.

@@ -102,7 +102,7 @@ impl Worker {
                 () = &mut stopped => return Ok(()),
             };
             let begin = async {
-                let desk = Desk::at(&client.session, self.desk.access.clone().access()).await?;
+                let desk = Desk::at(&client, &self.desk.access).await?;
                 let task = self.task.start(&options, &client.session).await?;
                 Ok((desk, task))
             };

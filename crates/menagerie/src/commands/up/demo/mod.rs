@@ -5,11 +5,13 @@
 mod queues;
 mod slots;
 
+use std::path::Path;
 use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
 use menagerie_kernel::whole;
+use menagerie_queues::journals::{Access, TokenFiles};
 use tokio::sync::watch;
 use tracing::warn;
 
@@ -35,20 +37,21 @@ async fn told(mut stopping: Stopping) {
 
 impl Demo {
     /// Runs it.
-    pub fn start(local: &Local) -> Result<Self, CliError> {
+    pub fn start(local: &Local, token_file: &Path) -> Result<Self, CliError> {
         let (config, keeper) = (local.config(), local.keeper);
+        let access = Access { tokens: TokenFiles::Named(token_file.to_owned()), authority: None };
         // Where clients look by themselves there is nothing to say.
-        let hint = match keeper.port() {
-            2181 => String::new(),
-            _ => format!(" --zookeeper {keeper}"),
+        let menagerie = match keeper.port() {
+            2181 => "menagerie".to_owned(),
+            _ => format!("MENAGERIE_ZOOKEEPER={keeper} menagerie"),
         };
         let (stop, stopping) = watch::channel(false);
         let (done, stopped) = mpsc::channel();
         let run = move || {
             let shown = client::block_on(async {
                 let (slots, queues) = tokio::join!(
-                    slots::run(config.clone(), &hint, stopping.clone()),
-                    queues::run(config, &hint, stopping)
+                    slots::run(config.clone(), &menagerie, stopping.clone()),
+                    queues::run(config, access, &menagerie, stopping)
                 );
                 for error in [slots.err(), queues.err()].into_iter().flatten() {
                     warn!(error, "the demo has ended early");

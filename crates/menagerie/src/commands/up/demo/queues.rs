@@ -34,20 +34,21 @@ const PATIENCE: Duration = Duration::from_secs(30);
 const LOOK: Duration = Duration::from_millis(500);
 
 /// Runs it. The workers stay, for who wants to put more.
-pub async fn run(config: Config, hint: &str, stopping: Stopping) -> Result<(), String> {
+pub async fn run(config: Config, access: Access, menagerie: &str, stopping: Stopping) -> Result<(), String> {
     let session = Session::connect(config.clone()).await.map_err(said)?;
     let queue: QueueName = QUEUE.parse().map_err(said)?;
     let journals = tokio::select! {
-        filled = fill(&session, &queue, hint) => filled?,
+        filled = fill(&session, &access, &queue, menagerie) => filled?,
         () = told(stopping.clone()) => {
             session.close().await;
             return Ok(());
         }
     };
-    let work = |number| tokio::spawn(work(config.clone(), queue.clone(), number, stopping.clone()));
+    let work =
+        |number| tokio::spawn(work(config.clone(), access.clone(), queue.clone(), number, stopping.clone()));
     let workers: Vec<_> = (1..=WORKERS).map(work).collect();
     tokio::select! {
-        drained = drained(&session, &journals, &queue, hint) => drained?,
+        drained = drained(&session, &journals, &queue, menagerie) => drained?,
         () = told(stopping) => {}
     }
     for worker in workers {
@@ -58,8 +59,13 @@ pub async fn run(config: Config, hint: &str, stopping: Stopping) -> Result<(), S
 }
 
 /// Makes the queue, and puts messages into it.
-async fn fill(session: &Session, queue: &QueueName, hint: &str) -> Result<Journals, String> {
-    let journals = Journals::registered(session, Access::default()).await.map_err(said)?;
+async fn fill(
+    session: &Session,
+    access: &Access,
+    queue: &QueueName,
+    menagerie: &str,
+) -> Result<Journals, String> {
+    let journals = Journals::registered(session, access.clone()).await.map_err(said)?;
     let names = journals.names(PATIENCE).await;
     let journal = names.first().ok_or("there is no journal")?;
     admin::create(session, &journals, queue, PARTITIONS, journal).await.map_err(said)?;
@@ -69,8 +75,8 @@ async fn fill(session: &Session, queue: &QueueName, hint: &str) -> Result<Journa
     println!(
         "demo: queue {QUEUE} has {MESSAGES} messages in {PARTITIONS} partitions, and {WORKERS} workers handle them in order"
     );
-    println!("demo: watch it with `menagerie queue show {QUEUE} --watch{hint}`");
-    println!("demo: put more with `menagerie queue put {QUEUE} hello{hint}`");
+    println!("demo: watch it with `{menagerie} queue show {QUEUE} --watch`");
+    println!("demo: put more with `{menagerie} queue put {QUEUE} hello`");
     Ok(journals)
 }
 
@@ -78,7 +84,7 @@ async fn drained(
     session: &Session,
     journals: &Journals,
     queue: &QueueName,
-    hint: &str,
+    menagerie: &str,
 ) -> Result<(), String> {
     loop {
         tokio::time::sleep(LOOK).await;
@@ -87,15 +93,19 @@ async fn drained(
             break;
         }
     }
-    println!(
-        "demo: all {MESSAGES} messages of queue {QUEUE} are handled; see `menagerie queue workers{hint}`"
-    );
+    println!("demo: all {MESSAGES} messages of queue {QUEUE} are handled; see `{menagerie} queue workers`");
     Ok(())
 }
 
-async fn work(config: Config, queue: QueueName, number: usize, stopping: Stopping) -> Result<(), String> {
+async fn work(
+    config: Config,
+    access: Access,
+    queue: QueueName,
+    number: usize,
+    stopping: Stopping,
+) -> Result<(), String> {
     let session = Session::connect(config).await.map_err(said)?;
-    let journals = Journals::registered(&session, Access::default()).await.map_err(said)?;
+    let journals = Journals::registered(&session, access).await.map_err(said)?;
     let grace = Duration::from_secs(1);
     let program = Program {
         command: ["/bin/sh", "-c", TASK].map(Into::into).to_vec(),

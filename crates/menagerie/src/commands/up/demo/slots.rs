@@ -19,21 +19,21 @@ const POOL: &str = "decommission";
 const WORK_S: &str = "3";
 
 /// Runs it. A host that is interrupted keeps its slot, as it would in earnest.
-pub async fn run(config: Config, hint: &str, stopping: Stopping) -> Result<(), String> {
+pub async fn run(config: Config, menagerie: &str, stopping: Stopping) -> Result<(), String> {
     tokio::select! {
-        shown = show(config, hint) => shown,
+        shown = show(config, menagerie) => shown,
         () = told(stopping) => Ok(()),
     }
 }
 
-async fn show(config: Config, hint: &str) -> Result<(), String> {
+async fn show(config: Config, menagerie: &str) -> Result<(), String> {
     let said = |error: &dyn std::fmt::Display| error.to_string();
     let session = Session::connect(config.clone()).await.map_err(|error| said(&error))?;
     let pool = Name::new(POOL).map_err(|error| said(&error))?;
     admin::create(&session, &pool, MAX, "demo").await.map_err(|error| said(&error))?;
     println!();
     println!("demo: {HOSTS} hosts want to be decommissioned at once; pool {POOL} lets {MAX} go at a time");
-    println!("demo: watch it with `menagerie slots show {POOL} --watch{hint}`");
+    println!("demo: watch it with `{menagerie} slots show {POOL} --watch`");
     let hosts: Vec<_> = (1..=HOSTS)
         .map(|number| tokio::spawn(host(config.clone(), pool.clone(), format!("host-{number}"))))
         .collect();
@@ -41,7 +41,7 @@ async fn show(config: Config, hint: &str) -> Result<(), String> {
         host.await.map_err(|error| said(&error))??;
     }
     println!(
-        "demo: all {HOSTS} are done, and never more than {MAX} at once; see `menagerie slots history {POOL}{hint}`"
+        "demo: all {HOSTS} are done, and never more than {MAX} at once; see `{menagerie} slots history {POOL}`"
     );
     Ok(())
 }

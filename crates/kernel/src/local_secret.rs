@@ -1,0 +1,93 @@
+//! A secret of a server, told to programs of the same user on the same machine: over a socket where the kernel vouches to each
+//! side for the other. So nobody has to type it, wherever the server's data is, and no file is found by what ZooKeeper says.
+
+use std::io::{self, Read as _, Write as _};
+use std::os::linux::net::SocketAddrExt as _;
+use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
+use std::thread;
+use std::time::Duration;
+
+use rustix::net::sockopt::socket_peercred;
+use rustix::process::geteuid;
+use tracing::debug;
+
+/// Both sides are on this machine and have a few bytes to say.
+const PATIENCE: Duration = Duration::from_millis(500);
+/// A secret is shorter.
+const SECRET_BYTES_MAX: u64 = 1024;
+
+/// Whose secret it is. It names a socket that is no file, so none is left behind; whoever else takes the name is found out
+/// by [`is_ours`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Owner(String);
+
+impl Owner {
+    /// The keeper at this port of this machine.
+    pub fn keeper(port: u16) -> Self {
+        Self(format!("menagerie/keeper/{port}"))
+    }
+
+    /// The journal that serves the folder with this id.
+    pub fn journal(folder: &str) -> Self {
+        Self(format!("menagerie/journal/{folder}"))
+    }
+
+    fn address(&self) -> io::Result<SocketAddr> {
+        SocketAddr::from_abstract_name(&self.0)
+    }
+}
+
+/// Whether the other side runs as the same user as we.
+fn is_ours(stream: &UnixStream) -> bool {
+    socket_peercred(stream).is_ok_and(|peer| peer.uid == geteuid())
+}
+
+/// Tells the secret to whoever asks as the same user, until this process ends.
+pub fn tell(owner: &Owner, secret: String) -> io::Result<()> {
+    let listener = UnixListener::bind_addr(&owner.address()?)?;
+    let answer = move |mut stream: UnixStream| -> io::Result<()> {
+        stream.set_write_timeout(Some(PATIENCE))?;
+        if is_ours(&stream) { stream.write_all(secret.as_bytes()) } else { Ok(()) }
+    };
+    let run = move || {
+        for stream in listener.incoming() {
+            if let Err(error) = stream.and_then(&answer) {
+                debug!(%error, "somebody was not told a secret");
+                // Too many open files, mostly: it would be the same at once.
+                thread::sleep(Duration::from_millis(10));
+            }
+        }
+    };
+    thread::Builder::new().name("local-secret".to_owned()).spawn(run).map(drop)
+}
+
+/// The secret, if its owner runs on this machine as the same user as we.
+pub fn ask(owner: &Owner) -> Option<String> {
+    let ask = || -> io::Result<Option<String>> {
+        let stream = UnixStream::connect_addr(&owner.address()?)?;
+        // Somebody else may have taken the name: we would believe, or write, what they know.
+        if !is_ours(&stream) {
+            return Ok(None);
+        }
+        stream.set_read_timeout(Some(PATIENCE))?;
+        let mut secret = String::new();
+        stream.take(SECRET_BYTES_MAX).read_to_string(&mut secret)?;
+        Ok(Some(secret))
+    };
+    ask().ok().flatten().filter(|secret| !secret.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn same_user_is_told_the_secret_of_the_one_that_it_asks_for() {
+        let owner = Owner::journal(&crate::unique::hex());
+        assert_eq!(ask(&owner), None);
+        tell(&owner, "hush".to_owned()).unwrap();
+        assert_eq!(ask(&owner).as_deref(), Some("hush"));
+        assert_eq!(ask(&Owner::journal("another")), None);
+        assert!(tell(&owner, "other".to_owned()).is_err(), "the name is taken");
+    }
+}

@@ -1,0 +1,170 @@
+//! A journal on its way to its entry, and while it has it: looks, has `claim.rs` decide, and does that.
+
+use std::sync::mpsc;
+use std::time::Duration;
+
+use menagerie_journal::StoreError;
+use menagerie_kernel::recipes::membership::Member;
+use menagerie_kernel::session::{Change, Watch};
+use menagerie_kernel::{CallError, Session, Term, retry, whole};
+use menagerie_znodes::components::{Component, ComponentState};
+use menagerie_znodes::journals::{self, Folder, Server};
+use menagerie_znodes::{Name, Payload as _};
+use tracing::warn;
+
+use super::claim::{Step, step};
+use super::folders::{answers, look, namesake, take};
+use super::refusal::Refusal;
+use super::register::{AGAIN, Entry};
+
+/// Between two looks whether one that does not answer is still registered.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// A journal on its way to being registered, or there.
+pub(super) struct Claimant<'a> {
+    pub(super) entry: &'a Entry,
+    /// Told once whether it was refused at once.
+    pub(super) first: &'a mpsc::Sender<bool>,
+    /// It has the folder and the name, or had them: whoever takes the name while we are away is not waited for any more.
+    pub(super) is_settled: bool,
+    pub(super) has_told: bool,
+    pub(super) member: Option<Member>,
+}
+
+/// What came of a look at ZooKeeper.
+enum Turn {
+    /// We are registered, until one of these changes.
+    Held([Watch; 2]),
+    /// Something has changed: look again.
+    Again,
+    /// This one must be gone first.
+    Wait(Server),
+    Refused(Refusal),
+}
+
+/// Why it could not be registered at the first attempt.
+#[derive(Debug, thiserror::Error)]
+enum Trouble {
+    #[error(transparent)]
+    Call(#[from] CallError),
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl Trouble {
+    fn ends_term(&self) -> bool {
+        matches!(self, Self::Call(error) if error.ends_term())
+    }
+}
+
+impl Claimant<'_> {
+    /// Until it must not serve, or there is no session any more.
+    pub(super) async fn run(&mut self, session: &Session) -> Option<Refusal> {
+        let mut term = session.term().patient();
+        loop {
+            match self.turn(&term).await {
+                Ok(Turn::Held(watches)) => {
+                    self.settle(session).await;
+                    let [folder, servers] = watches.map(Watch::changed);
+                    let ended = tokio::select! { change = folder => change, change = servers => change };
+                    if ended == Change::Ended {
+                        term = session.term_after(&term).await.ok()?.patient();
+                    }
+                }
+                Ok(Turn::Again) => {}
+                Ok(Turn::Wait(other)) => {
+                    // Nobody knows how long that takes.
+                    let _ = self.first.send(false);
+                    self.tell_once(&other);
+                    tokio::time::sleep(LOOK).await;
+                }
+                Ok(Turn::Refused(refusal)) => return Some(refusal),
+                Err(error) if error.ends_term() => term = session.term_after(&term).await.ok()?.patient(),
+                Err(error) => {
+                    warn!(error = %whole(&error), "cannot register the journal; trying again");
+                    tokio::time::sleep(AGAIN).await;
+                }
+            }
+        }
+    }
+
+    /// It is registered: also where people look for everything that runs.
+    async fn settle(&mut self, session: &Session) {
+        self.is_settled = true;
+        // Nobody may wait for it any more.
+        let _ = self.first.send(false);
+        if self.member.is_some() {
+            return;
+        }
+        let Server { name, address, host, tls, .. } = &self.entry.ours.server;
+        let (Ok(kind), Ok(host)) = (Name::new("journal"), Name::new(host.as_str())) else { return };
+        let mut component = Component::new(&host, env!("CARGO_PKG_VERSION"));
+        component.state = ComponentState::Running;
+        component.details.insert("name".to_owned(), name.as_str().into());
+        component.details.insert("address".to_owned(), address.as_str().into());
+        component.details.insert("tls".to_owned(), (*tls).into());
+        component.details.insert("folder".to_owned(), self.entry.folder.as_str().into());
+        match Member::join(session, &kind, component).await {
+            Ok(member) => self.member = Some(member),
+            Err(error) => warn!(error = %whole(&error), "cannot list the journal as a component"),
+        }
+    }
+
+    fn tell_once(&mut self, other: &Server) {
+        if !std::mem::replace(&mut self.has_told, true) {
+            let Server { name, address, host, .. } = other;
+            warn!(
+                name,
+                address,
+                host,
+                "a journal of our name or folder is registered and does not answer; waiting for its end"
+            );
+        }
+    }
+
+    async fn turn(&self, term: &Term) -> Result<Turn, Trouble> {
+        let Entry { folder, ours, store } = self.entry;
+        let (seen, version, watches) = look(term, folder, ours).await?;
+        let copied = |one: &Server, other: &Server| {
+            Turn::Refused(Refusal::copied(folder, one.clone(), other.clone(), self.entry.data()))
+        };
+        match step(&seen, ours) {
+            Step::Held if self.is_settled => Ok(Turn::Held(watches)),
+            Step::Held => match namesake(term, folder, ours).await? {
+                None => Ok(Turn::Held(watches)),
+                // Of two that began at once, the later one goes.
+                Some(other) => {
+                    retry::delete(term, journals::server(folder, &ours.server.start).path()).await?;
+                    Ok(ask_namesake(other).await)
+                }
+            },
+            Step::Take { dead } => {
+                if !self.is_settled
+                    && let Some(other) = namesake(term, folder, ours).await?
+                {
+                    return Ok(ask_namesake(other).await);
+                }
+                store.note_start()?;
+                take(term, folder, version, &seen, &dead, ours).await?;
+                Ok(Turn::Again)
+            }
+            Step::Ask(other) if !answers(other).await => Ok(Turn::Wait(other.clone())),
+            Step::Ask(other) | Step::Contest(other) => {
+                let contest = Folder { last: Some(other.clone()), contested_by: Some(ours.server.clone()) };
+                match retry::set(term, journals::folder(folder).path(), &contest.encode(), version).await {
+                    Ok(_) => Ok(copied(other, &ours.server)),
+                    Err(CallError::BadVersion { .. } | CallError::Unknown { .. }) => Ok(Turn::Again),
+                    Err(error) => Err(error.into()),
+                }
+            }
+            Step::Contested(one, other) => Ok(copied(one, other)),
+        }
+    }
+}
+
+async fn ask_namesake(other: Server) -> Turn {
+    match answers(&other).await {
+        true => Turn::Refused(Refusal::Taken(other)),
+        false => Turn::Wait(other),
+    }
+}

@@ -1,0 +1,40 @@
+//! Another user of this machine.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::process::CommandExt as _;
+use std::process::Command;
+
+use menagerie_testkit::binary;
+use tempfile::TempDir;
+
+/// The user `nobody`, of every system.
+const NOBODY: u32 = 65534;
+
+/// Somebody who runs commands as `nobody`.
+pub struct Stranger {
+    folder: TempDir,
+    servers: String,
+}
+
+impl Stranger {
+    /// One who knows where ZooKeeper is; `None` without the privileges to be somebody else.
+    pub fn at(servers: impl Into<String>) -> Option<Self> {
+        if !rustix::process::geteuid().is_root() {
+            return None;
+        }
+        // Everybody may run it from there.
+        let folder = tempfile::tempdir().expect("a temporary directory can be made");
+        fs::copy(binary(), folder.path().join("menagerie")).expect("it can be copied");
+        fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).expect("it is ours");
+        Some(Self { folder, servers: servers.into() })
+    }
+
+    /// The exit code, and what it says of the failure.
+    pub fn run(&self, arguments: &[&str]) -> (Option<i32>, String) {
+        let mut command = Command::new(self.folder.path().join("menagerie"));
+        command.uid(NOBODY).gid(NOBODY).current_dir("/").env_clear().args(arguments);
+        let done = command.env("MENAGERIE_ZOOKEEPER", &self.servers).output().expect("it can be run");
+        (done.status.code(), String::from_utf8_lossy(&done.stderr).into_owned())
+    }
+}
