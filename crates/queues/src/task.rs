@@ -2,10 +2,10 @@
 
 use std::fmt;
 use std::pin::Pin;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use menagerie_journal::Message;
-use menagerie_kernel::Fence;
+use menagerie_kernel::{Fence, Moment};
 use menagerie_znodes::queues::PartitionName;
 use tokio::sync::watch;
 
@@ -40,23 +40,23 @@ impl Work {
 /// How long a task may go on. One that does not look is dropped when the lease has run out.
 #[derive(Debug, Clone)]
 pub struct Lease {
-    valid_until: watch::Receiver<Instant>,
+    valid_until: watch::Receiver<Moment>,
     stop: watch::Receiver<bool>,
 }
 
 impl Lease {
-    pub(crate) fn new(valid_until: watch::Receiver<Instant>, stop: watch::Receiver<bool>) -> Self {
+    pub(crate) fn new(valid_until: watch::Receiver<Moment>, stop: watch::Receiver<bool>) -> Self {
         Self { valid_until, stop }
     }
 
     /// Until when nobody else can handle the same messages, as a level. It moves forward as long as all is well.
-    pub fn valid_until(&self) -> watch::Receiver<Instant> {
+    pub fn valid_until(&self) -> watch::Receiver<Moment> {
         self.valid_until.clone()
     }
 
     /// Whether it has run out: another may handle the same messages by now, and nothing may begin.
     pub fn is_over(&self) -> bool {
-        *self.valid_until.borrow() <= Instant::now()
+        self.valid_until.borrow().has_passed()
     }
 
     /// Waits until it lasts for longer than this. Not, if the task is to stop before that.
@@ -65,7 +65,7 @@ impl Lease {
         tokio::select! {
             biased;
             () = self.stopped() => false,
-            until = valid_until.wait_for(|until| *until > Instant::now() + time) => until.is_ok(),
+            until = valid_until.wait_for(|until| *until > Moment::after(time)) => until.is_ok(),
         }
     }
 

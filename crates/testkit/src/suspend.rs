@@ -23,6 +23,8 @@ const SOURCE: &str = include_str!("../clock/suspended.c");
 const VARIABLE: &str = "MENAGERIE_TEST_SUSPENDED";
 /// How long a process that is busy after waking keeps its children waiting.
 const HEAD_START: Duration = Duration::from_secs(1);
+/// One that was found waiting so often, one look after the other, is not just about to run.
+const IDLE_LOOKS: usize = 5;
 
 /// A machine of its own, as far as clocks tell.
 #[derive(Debug)]
@@ -47,7 +49,10 @@ impl Machine {
     ///
     /// # Panics
     /// If there is no C compiler.
-    #[expect(clippy::new_without_default, reason = "it compiles something, which nobody expects of a default")]
+    #[expect(
+        clippy::new_without_default,
+        reason = "it compiles something, which nobody expects of a default"
+    )]
     pub fn new() -> Self {
         let folder = tempfile::tempdir().expect("a temporary directory can be made");
         let (source, library) = (folder.path().join("suspended.c"), library(folder.path()));
@@ -56,7 +61,9 @@ impl Machine {
         compiler.args(["-shared", "-fPIC", "-O1", "-Wall", "-Werror", "-o"]).arg(library).arg(source);
         match compiler.status() {
             Ok(status) if status.success() => {}
-            other => panic!("{compiler:?}: {other:?}; tests need a C compiler: apt-get install build-essential"),
+            other => {
+                panic!("{compiler:?}: {other:?}; tests need a C compiler: apt-get install build-essential")
+            }
         }
         let suspended = File::options()
             .read(true)
@@ -113,12 +120,17 @@ impl Suspended<'_> {
     /// Wakes the machine. Processes go on in the worst order for who relies on a child to stop something: parents first, and
     /// their children when the parent has nothing more to do.
     pub fn resume(self) {
-        let missed = i64::try_from((boottime() - self.since).as_nanos()).expect("tests do not take centuries");
+        let missed =
+            i64::try_from((boottime() - self.since).as_nanos()).expect("tests do not take centuries");
         self.machine.set_suspended(self.machine.suspended_nanos() + missed);
         for process in self.stopped {
             // One that was killed meanwhile needs no signal.
             let _ = kill_process(process, Signal::CONT);
-            poll(HEAD_START, || is_idle(process).then_some(()));
+            let mut idle = 0;
+            poll(HEAD_START, || {
+                idle = if is_idle(process) { idle + 1 } else { 0 };
+                (idle == IDLE_LOOKS).then_some(())
+            });
         }
     }
 }
@@ -145,7 +157,9 @@ fn children(parent: Pid) -> Vec<Pid> {
     let tasks = fs::read_dir(format!("/proc/{parent}/task")).into_iter().flatten().flatten();
     let lists = tasks.filter_map(|task| fs::read_to_string(task.path().join("children")).ok());
     lists
-        .flat_map(|list| list.split_whitespace().filter_map(|child| pid(child.parse().ok()?)).collect::<Vec<_>>())
+        .flat_map(|list| {
+            list.split_whitespace().filter_map(|child| pid(child.parse().ok()?)).collect::<Vec<_>>()
+        })
         .collect()
 }
 

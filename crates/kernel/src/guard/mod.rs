@@ -19,7 +19,6 @@
 //! - The channel never reaches the command: it would then stay open when the wrapper dies.
 
 mod channel;
-mod clock;
 mod command;
 mod error;
 mod guarded;
@@ -35,7 +34,6 @@ mod standing;
 mod sweep;
 mod terminal;
 
-pub use clock::Deadline;
 pub use command::{Command, Stream};
 pub use error::GuardError;
 pub use guarded::{Control, Guarded};

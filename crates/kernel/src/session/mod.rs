@@ -6,7 +6,9 @@ mod calls;
 mod config;
 mod flight;
 mod lease;
+mod levels;
 mod namespace;
+mod office;
 mod stat;
 mod supervisor;
 mod term;
@@ -61,6 +63,12 @@ pub enum ConnectError {
     /// The certificates cannot be used.
     #[error("cannot use the certificates: {why}")]
     Tls {
+        /// Why not.
+        why: String,
+    },
+    /// The operating system gives us no timer.
+    #[error("cannot make a timer for the session: {why}")]
+    Timer {
         /// Why not.
         why: String,
     },

@@ -1,19 +1,21 @@
-//! Keeps a session alive: watches the client's state, sends the heartbeats of the lease clock, and begins the next term
-//! when one is over.
+//! Keeps a session alive: opens it, has each term served, and begins the next when one is over.
 
-use std::sync::{Arc, RwLock, Weak};
+use std::sync::{Arc, RwLock};
 use std::time::{Duration, Instant};
 
 use tokio::sync::{Semaphore, watch};
 use tracing::{info, warn};
-use zookeeper_client::{Acls, Client, SessionState, StateWatcher, TlsOptions};
+use zookeeper_client::{Acls, Client, TlsOptions};
 
-use super::config::{Config, Role, TIMEOUT};
+use super::config::{Config, TIMEOUT};
 use super::flight::Background;
 use super::lease::LeaseClock;
+use super::levels::levels;
+use super::office::Office;
 use super::term::{Inner, State, Term};
 use super::watch::Budget;
 use super::{ConnectError, namespace};
+use crate::clock::{Moment, Timer};
 use crate::error::whole;
 
 /// Between two attempts to begin a new term.
@@ -21,39 +23,25 @@ const BACKOFF: Duration = Duration::from_millis(200);
 /// The same, after many.
 const BACKOFF_MAX: Duration = Duration::from_secs(5);
 
-/// The side of a term that only its supervisor has.
-pub struct Office {
-    /// Weak, because the ZooKeeper session ends when nobody else has the client any more.
-    client: Weak<Client>,
-    watcher: StateWatcher,
-    state: watch::Sender<State>,
-    valid_until: watch::Sender<Instant>,
-    trusted_until: watch::Sender<Instant>,
-    clock: LeaseClock,
-}
-
 /// Opens a ZooKeeper session.
 pub async fn begin(
     config: &Config,
     number: u64,
     background: &Arc<Background>,
 ) -> Result<(Term, Office), ConnectError> {
+    let timer = Timer::new().map_err(|error| ConnectError::Timer { why: error.to_string() })?;
     let (asked, client) = connect(config).await?;
+    // From before anything else is asked: what happens to the connection meanwhile must not be missed.
+    let watcher = client.state_watcher();
     let (client, generation) = namespace::enter(client, config).await?;
-    let timeout = client.session_timeout();
-    let clock = LeaseClock::new(asked, timeout);
+    let clock = LeaseClock::new(asked, client.session_timeout());
     let client = Arc::new(client);
-    let (state, state_seen) = watch::channel(State::Connected);
-    let (valid_until, valid_until_seen) = watch::channel(clock.valid_until());
-    let (trusted_until, trusted_until_seen) = watch::channel(clock.trusted_until());
+    let (announced, seen) = levels(&clock);
     let inner = Inner {
         number,
         session_id: client.session_id().0,
-        timeout,
         client: RwLock::new(Some(client.clone())),
-        state: state_seen,
-        valid_until: valid_until_seen,
-        trusted_until: trusted_until_seen,
+        seen,
         permits: Arc::new(Semaphore::new(config.in_flight_max)),
         watching: Budget::new(&config.root()),
         background: background.clone(),
@@ -61,9 +49,7 @@ pub async fn begin(
         generation,
     };
     info!(session = format_args!("{:#x}", client.session_id().0), term = number, "session open");
-    let watcher = client.state_watcher();
-    let client = Arc::downgrade(&client);
-    let office = Office { client, watcher, state, valid_until, trusted_until, clock };
+    let office = Office::new(Arc::downgrade(&client), watcher, announced, clock, timer);
     Ok((Term::new(inner, config.call_timeout), office))
 }
 
@@ -74,12 +60,12 @@ pub fn acls(config: &Config) -> Acls<'static> {
 /// Connects. The client gives a server two fifths of the session's time-out to answer; of a short session that is less than a
 /// busy server may need, so whoever was silent is asked again, as long as with the usual time-out. A refusal is an answer.
 /// Also tells when that was asked for which was answered.
-async fn connect(config: &Config) -> Result<(Instant, Client), ConnectError> {
+async fn connect(config: &Config) -> Result<(Moment, Client), ConnectError> {
     let begun = Instant::now();
     loop {
-        let asked = Instant::now();
+        let (asked, since) = (Moment::now(), Instant::now());
         let connected = connect_once(config).await;
-        let was_silent = asked.elapsed() >= silence(config.timeout);
+        let was_silent = since.elapsed() >= silence(config.timeout);
         match connected {
             Err(ConnectError::Unreachable { .. }) if was_silent && begun.elapsed() < silence(TIMEOUT) => {}
             connected => return connected.map(|client| (asked, client)),
@@ -153,55 +139,5 @@ async fn next_term(config: &Config, number: u64, background: &Arc<Background>) -
         }
         tokio::time::sleep(backoff).await;
         backoff = (backoff * 2).min(BACKOFF_MAX);
-    }
-}
-
-impl Office {
-    /// Follows the client until its session is over.
-    async fn serve(&mut self, config: &Config, session_state: &watch::Sender<State>) {
-        let heartbeats = config.role == Role::Owner;
-        let mut watcher = self.watcher.clone();
-        let mut now = watcher.state();
-        loop {
-            let state = match now {
-                SessionState::SyncConnected | SessionState::ConnectedReadOnly => State::Connected,
-                SessionState::Disconnected => State::Suspended,
-                SessionState::AuthFailed | SessionState::Expired | SessionState::Closed => return,
-            };
-            self.state.send_replace(state);
-            session_state.send_replace(state);
-            tokio::select! {
-                changed = watcher.changed() => now = changed,
-                () = self.beat(), if heartbeats && state == State::Connected => now = watcher.state(),
-            }
-        }
-    }
-
-    /// Sends heartbeats, one after the other, until one is not answered. A heartbeat is a write: the follower that we
-    /// talk to cannot answer it without its leader. It checks that our root exists, and changes nothing.
-    async fn beat(&mut self) {
-        loop {
-            let sent = Instant::now();
-            if !self.beat_once().await {
-                // The state will tell what is wrong; not before the connection is back is there anything to send.
-                tokio::time::sleep(self.clock.interval() / 4).await;
-                return;
-            }
-            self.clock.answered(sent);
-            self.valid_until.send_replace(self.clock.valid_until());
-            self.trusted_until.send_replace(self.clock.trusted_until());
-            tokio::time::sleep_until((sent + self.clock.interval()).into()).await;
-        }
-    }
-
-    async fn beat_once(&self) -> bool {
-        let Some(client) = self.client.upgrade() else { return false };
-        let mut write = client.new_multi_writer();
-        write.add_check_version("/", -1).is_ok() && write.commit().await.is_ok()
-    }
-
-    fn leave(&self, session_state: &watch::Sender<State>) {
-        self.state.send_replace(State::Lost);
-        session_state.send_replace(State::Lost);
     }
 }

@@ -8,7 +8,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use futures_util::FutureExt as _;
-use menagerie_kernel::guard::{Deadline, GuardError, Guarded, Outcome as Ending, Stream, spawn};
+use menagerie_kernel::Moment;
+use menagerie_kernel::guard::{GuardError, Guarded, Outcome as Ending, Stream, spawn};
 use thiserror::Error;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::unix::pipe;
@@ -16,7 +17,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::AbortHandle;
 use tracing::{debug, info};
 
-use super::limits::{Cut, deadline, end};
+use super::limits::{Cut, end};
 use super::lines::{self, Shape};
 use super::output::{self, CHUNK_BYTES, To, keep};
 use super::{Program, started};
@@ -71,7 +72,7 @@ struct Idle {
 struct Running {
     guarded: Guarded,
     /// Until when its guard lets it run, as it was told for the last message; `None` for as long as it likes.
-    until: Option<Instant>,
+    until: Option<Moment>,
     /// Since when it waits.
     since: Instant,
     stdin: pipe::Sender,
@@ -117,6 +118,11 @@ impl Serve {
         let Some(mut running) = self.ready(&work).await else { return Vec::new() };
         let control = running.guarded.control().clone();
         let mut valid_until = work.lease.valid_until();
+        // Looked at once more, because nobody looks between this and the question.
+        if work.lease.is_over() {
+            self.rest(running);
+            return Vec::new();
+        }
         running.prolong(*valid_until.borrow_and_update());
         running.log.clear();
         let mut told = false;
@@ -253,7 +259,7 @@ impl Idle {
     fn free(&mut self) -> bool {
         for running in self.programs.iter_mut().filter(|running| running.since.elapsed() >= REST) {
             if running.until.take().is_some() {
-                running.guarded.control().set_deadline(Deadline::NEVER);
+                running.guarded.control().set_deadline(Moment::NEVER);
             }
         }
         self.watched = self.programs.iter().any(|running| running.until.is_some());
@@ -309,9 +315,9 @@ impl Log {
 
 impl Running {
     /// Tells its guard how long the lease lasts, unless it knows.
-    fn prolong(&mut self, until: Instant) {
+    fn prolong(&mut self, until: Moment) {
         if self.until.replace(until) != Some(until) {
-            self.guarded.control().set_deadline(deadline(until));
+            self.guarded.control().set_deadline(until);
         }
     }
 

@@ -137,6 +137,10 @@ pub async fn run(
                 () = raised(ending) => return Ok(Vec::new()),
             }
         }
+        // What had to be stored may have taken long, and the machine may have slept since.
+        if lease.is_over() {
+            return Ok(Vec::new());
+        }
         let messages = work.messages.len();
         match AssertUnwindSafe(task.run(work)).catch_unwind().await {
             Ok(outcomes) => Ok(outcomes),

@@ -16,6 +16,7 @@ mod rebalance;
 mod runners;
 mod serving;
 mod signals;
+mod suspended;
 mod unread;
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -6,6 +6,7 @@ mod guarding;
 mod input;
 mod operators;
 mod storm;
+mod suspended;
 mod watchdog;
 
 use menagerie_testkit::{Process, eventually};

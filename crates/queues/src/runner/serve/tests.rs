@@ -25,7 +25,7 @@ async fn while_the_lease_is_short_nothing_is_asked() {
     let serve = Serve::new(writes(folder.path()), Shape::One, Greeting::None);
     serve.warm_up().await.unwrap();
     let hour = Duration::from_secs(3_600);
-    let (clock, valid_until) = watch::channel(Instant::now() + Duration::from_millis(200));
+    let (clock, valid_until) = watch::channel(Moment::after(Duration::from_millis(200)));
     let (_stop, stopped) = watch::channel(false);
     let body = bytes::Bytes::from_static(b"hello");
     let message = Message { id: MessageId::ZERO, meta: bytes::Bytes::new(), body, expires: None };
@@ -40,7 +40,7 @@ async fn while_the_lease_is_short_nothing_is_asked() {
     let mut asked = serve.run(work);
     assert!(tokio::time::timeout(Duration::from_millis(500), &mut asked).await.is_err(), "it waits");
     assert!(!folder.path().join("told").exists());
-    clock.send_replace(Instant::now() + hour);
+    clock.send_replace(Moment::after(hour));
     assert_eq!(asked.await, [Outcome::Done]);
     let told = std::fs::read_to_string(folder.path().join("told")).unwrap();
     assert_eq!(told.lines().count(), 1, "{told}");
