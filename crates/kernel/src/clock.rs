@@ -1,12 +1,11 @@
 //! The clock of leases and deadlines: `CLOCK_BOOTTIME`.
 //!
-//! A server that holds a session for us goes on counting while this machine is suspended. `CLOCK_MONOTONIC`, and with it
-//! [`std::time::Instant`] and every timer of tokio, stands still then, and would call a lease valid that ended hours ago. So
-//! every time that says until when something is ours is a [`Moment`]. Time-outs of calls are not: nobody has waited for
-//! them while nothing ran.
+//! While this machine is suspended, the server goes on counting the silence of our session. `CLOCK_MONOTONIC` stands still, and
+//! with it [`std::time::Instant`] and every timer of tokio: by that clock, a lease that ended hours ago is still valid. So
+//! every time that says until when something is ours is a [`Moment`]. Time-outs of calls stay on tokio's clock.
 //!
-//! A [`Timer`] rings late on a machine that was suspended, and others may run before it does. So whoever begins something
-//! under a lease looks at the clock itself, at that moment.
+//! After a suspension, a [`Timer`] fires when the machine runs again, but other tasks may run before the one that waits for
+//! it. So whatever begins under a lease compares the end of the lease with the clock itself, right then.
 
 use std::io;
 use std::ops::{Add, Sub};
@@ -21,8 +20,8 @@ use tokio::io::unix::AsyncFd;
 
 const NANOS_PER_SECOND: u64 = 1_000_000_000;
 
-/// How often a timer that cannot be used looks at the clock instead.
-const LOOK_INTERVAL: Duration = Duration::from_millis(100);
+/// How often [`Timer::wait_until`] polls the clock if its timer fails.
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// A moment of `CLOCK_BOOTTIME`, in nanoseconds. That clock is the same for all processes of a machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -32,10 +31,10 @@ impl Moment {
     /// Before every other.
     pub const PAST: Self = Self(0);
 
-    /// After every other. A lease or a deadline that ends then does not end.
+    /// After every other: the end of what does not end.
     pub const NEVER: Self = Self(u64::MAX);
 
-    /// This one.
+    /// The present.
     pub fn now() -> Self {
         let now = clock_gettime(ClockId::Boottime);
         let part = |n: i64| u64::try_from(n).unwrap_or(0);
@@ -57,7 +56,7 @@ impl Moment {
         self.0
     }
 
-    /// Whether it lies behind us.
+    /// Whether it is not in the future.
     pub fn has_passed(self) -> bool {
         self <= Self::now()
     }
@@ -79,7 +78,7 @@ impl Sub<Duration> for Moment {
     }
 }
 
-/// The time from another moment to this one; none, if the other is the later.
+/// The time between two moments; zero if the second is the later one.
 impl Sub for Moment {
     type Output = Duration;
 
@@ -93,14 +92,14 @@ pub(crate) fn nanos(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// A timer of `CLOCK_BOOTTIME`. It is a file descriptor, so there is one for each session and not one for each who waits.
+/// A timer on `CLOCK_BOOTTIME`. It takes a file descriptor, so a session has one and shares it among all waiters.
 #[derive(Debug)]
 pub(crate) struct Timer {
     file: AsyncFd<OwnedFd>,
 }
 
 impl Timer {
-    /// One that rings for nobody yet.
+    /// A timer that is not armed.
     pub fn new() -> io::Result<Self> {
         let flags = TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK;
         let file = timerfd_create(TimerfdClockId::Boottime, flags)?;
@@ -112,27 +111,27 @@ impl Timer {
         Ok(Self { file })
     }
 
-    /// Waits until then. Can be dropped and called again; of two that wait at once, the later call alone is served.
+    /// Waits until this moment has passed. Cancel-safe. One waiter at a time: each call re-arms the timer.
     pub async fn wait_until(&self, moment: Moment) {
         while !moment.has_passed() {
-            if self.ring(moment).await.is_err() {
-                // Only a runtime that ends refuses, or a kernel without such timers.
-                tokio::time::sleep(LOOK_INTERVAL).await;
+            if self.fire(moment).await.is_err() {
+                // The runtime is shutting down.
+                tokio::time::sleep(POLL_INTERVAL).await;
             }
         }
     }
 
-    async fn ring(&self, moment: Moment) -> io::Result<()> {
+    async fn fire(&self, moment: Moment) -> io::Result<()> {
         arm(self.file.as_fd(), moment)?;
         let mut ready = self.file.readable().await?;
-        // It may have rung for a moment that nobody waits for any more: the caller looks at the clock.
+        // It may have fired for an earlier call that was cancelled; the caller compares with the clock.
         let _ = rustix::io::read(self.file.get_ref(), &mut [0; 8]);
         ready.clear_ready();
         Ok(())
     }
 }
 
-/// Has a timer ring at this moment.
+/// Arms a timer on `CLOCK_BOOTTIME`; [`Moment::NEVER`] disarms it.
 pub(crate) fn arm(timer: impl std::os::fd::AsFd, moment: Moment) -> io::Result<()> {
     let mut time = Itimerspec { it_interval: timespec(0), it_value: timespec(0) };
     if moment != Moment::NEVER {
@@ -161,7 +160,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn timer_rings_for_whoever_asked_last() {
+    async fn timer_can_be_armed_again_after_a_wait_was_cancelled() {
         let timer = Timer::new().unwrap();
         timer.wait_until(Moment::PAST).await;
         let late = timer.wait_until(Moment::after(Duration::from_secs(3600)));

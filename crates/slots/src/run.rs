@@ -169,7 +169,7 @@ impl Work<'_> {
     async fn phase(&mut self, command: &[OsString]) -> Result<Phase, RunError> {
         let mut guarded = match self.start(command).await {
             Ok(guarded) => guarded,
-            // The only deadline is the end of the lease.
+            // The end of the lease is the only deadline.
             Err(RunError::NotStarted(GuardError::TooLate { .. })) => return Ok(Phase::Lost),
             Err(error) => {
                 if !self.begun {
@@ -229,7 +229,7 @@ impl Work<'_> {
         };
         tokio::select! {
             written = self.held.set_guard(Process { pid: guard.pid, started: guard.start }) => written?,
-            // A server that is silent keeps nobody from knowing that the time is over.
+            // The server may be silent for longer than the lease lasts.
             () = lapsed => {
                 let program = program.to_string_lossy().into_owned();
                 return Err(GuardError::TooLate { program }.into());

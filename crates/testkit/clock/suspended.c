@@ -1,6 +1,6 @@
-/* Takes CLOCK_MONOTONIC away from under a process (LD_PRELOAD): it lags behind CLOCK_BOOTTIME by as many nanoseconds as the
- * file says that MENAGERIE_TEST_SUSPENDED names, as it does on a machine that was suspended for that long. The file is
- * mapped, so that it can be changed while the process is stopped. */
+/* For LD_PRELOAD: makes CLOCK_MONOTONIC lag behind, as on a machine that was suspended. The file that
+ * MENAGERIE_TEST_SUSPENDED names holds the lag in nanoseconds; it is mapped, so that a test can change it while the process
+ * is stopped. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <stdint.h>

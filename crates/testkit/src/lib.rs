@@ -9,7 +9,7 @@
 //!   terminate, pause, resume, restart. `InProcess` (feature `in-process`) is the keeper on threads of the test.
 //! - [`Proxy`]: faults between a client and its server, and the count of its requests. [`expire_session`]: another fault.
 //! - [`RawClient`]: one connection, one request at a time, nothing hidden.
-//! - [`Machine`]: processes that are suspended as on a machine that sleeps: their monotonic clock stands still.
+//! - [`Machine`]: suspends processes so that their monotonic clock stands still, as on a suspended machine.
 //! - [`eventually`], [`eventually_async`]: waiting for a condition; [`four_letter_word`]: asking a server how it is.
 //! - [`JavaProgram`], [`java()`] and [`python()`]: clients in other languages.
 //! - [`allow_files`]: for tests with many sockets.

@@ -1,8 +1,8 @@
-//! A machine that is suspended, as the processes on it see that: all of them stop, and when they go on, `CLOCK_BOOTTIME` has
-//! counted the time in between and `CLOCK_MONOTONIC` has not.
+//! A suspended machine, as its processes see it: all of them stop, and when they continue, `CLOCK_BOOTTIME` has counted the
+//! time in between and `CLOCK_MONOTONIC` has not.
 //!
-//! Whoever can suspend the real machine would suspend the test, too. So the processes are stopped by signals, and a small
-//! library that is loaded into them takes what they have missed off `CLOCK_MONOTONIC`.
+//! Suspending the real machine would suspend the test, too. So the processes are stopped by signals, and a small library
+//! that is loaded into them subtracts the time they were stopped from `CLOCK_MONOTONIC`.
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt as _;
@@ -21,12 +21,12 @@ use crate::wait::{DEADLINE, poll};
 const SOURCE: &str = include_str!("../clock/suspended.c");
 /// Where it finds the number of nanoseconds.
 const VARIABLE: &str = "MENAGERIE_TEST_SUSPENDED";
-/// How long a process that is busy after waking keeps its children waiting.
+/// How long a process that stays busy after waking delays its children.
 const HEAD_START: Duration = Duration::from_secs(1);
-/// One that was found waiting so often, one look after the other, is not just about to run.
+/// A process that was idle in so many looks in a row is not about to run.
 const IDLE_LOOKS: usize = 5;
 
-/// A machine of its own, as far as clocks tell.
+/// A machine that can be suspended, as far as its processes can tell by their clocks.
 #[derive(Debug)]
 pub struct Machine {
     /// The library, and the file that it reads.
@@ -34,9 +34,9 @@ pub struct Machine {
     suspended: File,
 }
 
-/// Processes of a machine that is suspended; dropped, they stay stopped.
+/// The stopped processes of a suspended machine. Dropped, they stay stopped.
 #[derive(Debug)]
-#[must_use = "they are to go on some time"]
+#[must_use = "only `resume` wakes them"]
 pub struct Suspended<'a> {
     machine: &'a Machine,
     since: Duration,
@@ -45,7 +45,7 @@ pub struct Suspended<'a> {
 }
 
 impl Machine {
-    /// One that was never suspended.
+    /// A machine that was never suspended.
     ///
     /// # Panics
     /// If there is no C compiler.
@@ -76,12 +76,12 @@ impl Machine {
         machine
     }
 
-    /// Has a command run on it, and whatever that starts.
+    /// Makes this command, and whatever it starts, run on the machine.
     pub fn host<'a>(&self, command: &'a mut Command) -> &'a mut Command {
         command.env("LD_PRELOAD", library(self.folder.path())).env(VARIABLE, nanos_file(self.folder.path()))
     }
 
-    /// Suspends it: when this returns, neither this process of its nor any that descends from it runs.
+    /// Suspends the machine: when this returns, the process and all its descendants are stopped.
     ///
     /// # Panics
     /// If it has ended.
@@ -90,13 +90,13 @@ impl Machine {
         let since = boottime();
         process.pause();
         let root = pid(process.id()).expect("it has a number");
-        // Whoever is stopped starts no others, so this ends.
+        // A stopped process starts no others, so this ends.
         let mut stopped = vec![root];
         let mut looked = 0;
         while let Some(parent) = stopped.get(looked).copied() {
             looked += 1;
             for child in children(parent) {
-                // One that has ended meanwhile needs no signal.
+                // Fails if it has ended meanwhile.
                 let _ = kill_process(child, Signal::STOP);
                 poll(DEADLINE, || is_stopped(child).then_some(())).expect("a process can be stopped");
                 stopped.push(child);
@@ -117,14 +117,14 @@ impl Machine {
 }
 
 impl Suspended<'_> {
-    /// Wakes the machine. Processes go on in the worst order for who relies on a child to stop something: parents first, and
-    /// their children when the parent has nothing more to do.
+    /// Wakes the machine. Parents run first, and their children once the parent is idle: the worst order for a parent that
+    /// relies on a child to stop something.
     pub fn resume(self) {
         let missed =
             i64::try_from((boottime() - self.since).as_nanos()).expect("tests do not take centuries");
         self.machine.set_suspended(self.machine.suspended_nanos() + missed);
         for process in self.stopped {
-            // One that was killed meanwhile needs no signal.
+            // Fails if it was killed meanwhile.
             let _ = kill_process(process, Signal::CONT);
             let mut idle = 0;
             poll(HEAD_START, || {
@@ -135,7 +135,7 @@ impl Suspended<'_> {
     }
 }
 
-/// `CLOCK_BOOTTIME`: by which what happened in several processes can be compared.
+/// The time on `CLOCK_BOOTTIME`, which is the same in all processes.
 pub fn boottime() -> Duration {
     let now = clock_gettime(ClockId::Boottime);
     Duration::new(now.tv_sec.unsigned_abs(), u32::try_from(now.tv_nsec).expect("less than a second"))
@@ -163,17 +163,17 @@ fn children(parent: Pid) -> Vec<Pid> {
         .collect()
 }
 
-/// Whether none of its threads runs, and none will before it is told to.
+/// Whether all its threads are stopped.
 fn is_stopped(process: Pid) -> bool {
     states(process).iter().all(|state| matches!(state, b'T' | b'Z' | b'X'))
 }
 
-/// Whether all of its threads wait for something; not, while one is stopped.
+/// Whether all its threads wait for something; a stopped thread does not count as waiting.
 fn is_idle(process: Pid) -> bool {
     states(process).iter().all(|state| matches!(state, b'S' | b'Z' | b'X'))
 }
 
-/// What its threads are at, as `/proc` has it. None, if it is gone.
+/// The states of its threads, as `/proc` shows them; empty if the process is gone.
 fn states(process: Pid) -> Vec<u8> {
     let tasks = fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
     let stats = tasks.filter_map(|task| fs::read_to_string(task.path().join("stat")).ok());

@@ -179,7 +179,7 @@ impl<'a> Guard<'a> {
         };
         match order {
             Some(Order::Signal(number)) => {
-                // What is stopped and has no right to run any more must not run until we come to kill it.
+                // A stopped command whose deadline has passed must not run again before it is killed.
                 let is_over = self.facts.deadline <= now();
                 let signal = Signal::from_named_raw(number);
                 if let Some(signal) = signal.filter(|signal| !(is_over && *signal == Signal::CONT)) {

@@ -61,8 +61,8 @@ impl Grant {
         self.term.valid_until()
     }
 
-    /// Whether nobody else can hold it at this moment, unless somebody removed the ticket by hand: to be looked at before
-    /// each thing that is begun under it outside of ZooKeeper.
+    /// Whether at this moment nobody else can hold it, unless somebody removed the ticket by hand. Check it right before
+    /// anything that begins under it outside of ZooKeeper.
     pub fn is_valid(&self) -> bool {
         self.term.is_valid()
     }

@@ -38,14 +38,22 @@ pub struct Term {
 pub(super) struct Inner {
     pub number: u64,
     pub session_id: i64,
-    /// `None` once the session was closed.
-    pub client: RwLock<Option<Arc<Client>>>,
+    pub client: RwLock<Link>,
     pub seen: Seen,
     pub permits: Arc<Semaphore>,
     pub watching: Budget,
     pub background: Arc<Background>,
     pub acls: Acls<'static>,
     pub generation: u64,
+}
+
+/// The client of a term, or why there is none.
+pub(super) enum Link {
+    Open(Arc<Client>),
+    /// Its owner has closed the session.
+    Closed,
+    /// The supervisor has closed it; to callers it looks expired, because the next term follows.
+    GivenUp,
 }
 
 impl std::fmt::Debug for Term {
@@ -86,9 +94,14 @@ impl Term {
         self.inner.watching.take(path)
     }
 
-    /// The time-out that the server granted.
+    /// The session time-out that the server granted: the shortest so far, since it may grant less at every reconnect.
     pub fn timeout(&self) -> Duration {
         *self.inner.seen.timeout.borrow()
+    }
+
+    /// The same, as a level that can be awaited. When it shrinks, it changes before [`valid_until`](Self::valid_until).
+    pub fn timeouts(&self) -> watch::Receiver<Duration> {
+        self.inner.seen.timeout.clone()
     }
 
     /// How it is doing, as a level that can be awaited.
@@ -97,13 +110,13 @@ impl Term {
     }
 
     /// Until when nobody else can have been given what this term holds. It moves forward as long as heartbeats are
-    /// answered.
+    /// answered, and back if a server grants less than before.
     pub fn valid_until(&self) -> watch::Receiver<Moment> {
         self.inner.seen.valid_until.clone()
     }
 
-    /// Whether nobody else can have been given what this term holds, at this moment. Look before each thing that is begun:
-    /// whoever waits for [`lapsed`](Self::lapsed) is told late on a machine that was suspended.
+    /// Whether at this moment nobody else can have been given what this term holds. Check it right before anything that begins
+    /// under the lease: after a suspension of the machine, [`lapsed`](Self::lapsed) may not have been polled yet.
     pub fn is_valid(&self) -> bool {
         *self.inner.seen.state.borrow() != State::Lost && !self.inner.seen.valid_until.borrow().has_passed()
     }
@@ -156,16 +169,34 @@ impl Term {
         }
     }
 
+    /// Closes the session once the returned client is dropped.
     pub(super) fn take_client(&self) -> Option<Arc<Client>> {
-        self.inner.client.write().unwrap_or_else(PoisonError::into_inner).take()
+        self.replace(Link::Closed)
+    }
+
+    /// Closes the session; to callers it looks expired.
+    pub(super) fn give_up(&self) {
+        drop(self.replace(Link::GivenUp));
+    }
+
+    fn replace(&self, link: Link) -> Option<Arc<Client>> {
+        let mut ours = self.inner.client.write().unwrap_or_else(PoisonError::into_inner);
+        match std::mem::replace(&mut *ours, link) {
+            Link::Open(client) => Some(client),
+            Link::Closed | Link::GivenUp => None,
+        }
     }
 
     pub(super) fn is_closed(&self) -> bool {
-        self.client().is_err()
+        matches!(self.client(), Err(CallError::Closed))
     }
 
     fn client(&self) -> Result<Arc<Client>, CallError> {
-        self.inner.client.read().unwrap_or_else(PoisonError::into_inner).clone().ok_or(CallError::Closed)
+        match &*self.inner.client.read().unwrap_or_else(PoisonError::into_inner) {
+            Link::Open(client) => Ok(client.clone()),
+            Link::Closed => Err(CallError::Closed),
+            Link::GivenUp => Err(CallError::Expired),
+        }
     }
 
     /// The client, as soon as it is connected: it would keep what it is given while it is not, and carry it out later.

@@ -31,6 +31,7 @@ mod semaphore;
 mod sequence_queue;
 mod session;
 mod settle;
+mod shorter;
 mod suspended;
 mod transfer;
 mod tree_cache;

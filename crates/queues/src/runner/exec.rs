@@ -73,7 +73,7 @@ impl Exec {
             |errno: Errno| GuardError::NoInput { program: self.program.name(), source: errno.into() };
         let command = self
             .program
-            .command()
+            .command(work.lease.grace(self.program.lease_grace))
             .env("MENAGERIE_QUEUE", work.partition.queue().to_string())
             .env("MENAGERIE_PARTITION", work.partition.number().to_string())
             .env("MENAGERIE_MESSAGE_ID", message.id.to_string())

@@ -172,7 +172,11 @@ mod tests {
             attempt: 1,
             repeats: 0,
             fence: "1-1".parse().unwrap(),
-            lease: Lease::new(watch::channel(menagerie_kernel::Moment::now()).1, watch::channel(false).1),
+            lease: Lease::new(
+                watch::channel(menagerie_kernel::Moment::now()).1,
+                watch::channel(std::time::Duration::ZERO).1,
+                watch::channel(false).1,
+            ),
         }
     }
 

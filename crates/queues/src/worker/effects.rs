@@ -137,7 +137,7 @@ pub async fn run(
                 () = raised(ending) => return Ok(Vec::new()),
             }
         }
-        // What had to be stored may have taken long, and the machine may have slept since.
+        // Storing may have taken long, and the machine may have been suspended since the last check.
         if lease.is_over() {
             return Ok(Vec::new());
         }

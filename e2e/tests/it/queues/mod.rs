@@ -15,6 +15,7 @@ mod name;
 mod rebalance;
 mod runners;
 mod serving;
+mod shorter;
 mod signals;
 mod suspended;
 mod unread;

@@ -5,6 +5,7 @@ mod fleetlock;
 mod guarding;
 mod input;
 mod operators;
+mod shorter;
 mod storm;
 mod suspended;
 mod watchdog;
