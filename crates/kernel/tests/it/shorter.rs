@@ -1,4 +1,4 @@
-//! Servers that grant a session less when it comes back.
+//! Servers that grant a session a shorter time-out when it reconnects.
 
 use std::time::Duration;
 
@@ -30,7 +30,7 @@ async fn lease_follows_a_server_that_grants_less_after_a_restart() {
     servers.restart_all_with_tick(TICK_MS / 4);
     term.timeouts().wait_for(|timeout| *timeout == shorter).await.unwrap();
     assert!(*valid_until.borrow() < before + shorter, "its end went back");
-    // Under the new time-out it is held as ever.
+    // Under the new time-out the lease is as good as before.
     term.trusted().await.unwrap();
     assert!(term.is_valid() && *valid_until.borrow() < Moment::after(shorter));
     assert_eq!((session.term().number(), *term.state().borrow()), (1, State::Connected));
@@ -71,7 +71,7 @@ async fn lease_ends_when_nobody_tells_for_too_long_what_a_lost_connection_had() 
     // Long before its end by the old time-out.
     assert!(!term.is_valid() && *term.valid_until().borrow() == Moment::PAST);
     proxy.delay(Duration::ZERO);
-    // The only server there is has told.
+    // The only server has answered.
     term.trusted().await.unwrap();
     assert!(held.is_valid() && session.term().number() == 1);
     held.release().await.unwrap();
@@ -81,7 +81,7 @@ async fn lease_ends_when_nobody_tells_for_too_long_what_a_lost_connection_had() 
 async fn session_is_given_up_when_nobody_can_find_out_what_it_has() {
     let world = World::new("forfeited");
     let (mut config, proxy) = world.troubled_config(LONG);
-    // The connection that was lost may have been one to a server that does not answer any more.
+    // The lost connection may have been one to a server that no longer answers.
     config.servers = config.servers.replacen('/', &format!(",127.0.0.1:{}/", free_port()), 1);
     let session = Session::connect(config).await.unwrap();
     let held = Lock::new(&session, dir()).acquire().await.unwrap();

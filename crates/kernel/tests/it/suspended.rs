@@ -1,4 +1,5 @@
-//! Holders whose machine was suspended beyond their time-out. They are in a process of their own: this binary, started again.
+//! Holders whose machine was suspended for longer than their session time-out. They run in a process of their own: this
+//! binary, started again.
 
 use std::cell::{Cell, RefCell};
 use std::env;
@@ -42,7 +43,7 @@ async fn suspended_holders_do_nothing_under_what_another_has_by_then() {
         holder.wait_for_line(wanted, |line| acted(line).filter(|(what, _)| what == wanted));
     }
     let suspended = machine.suspend(&holder);
-    // Its network comes back later than itself: nobody tells it what has happened.
+    // The network comes back later than the machine, so the server cannot tell the holders what has happened.
     proxy.partition();
     let _held = Lock::new(&session, dir()).acquire().await.unwrap();
     let _leads = election(&session, "next").campaign().await.unwrap();
@@ -57,11 +58,11 @@ async fn suspended_holders_do_nothing_under_what_another_has_by_then() {
     assert!(late.borrow().is_empty(), "acted after {taken}, when others held: {:?}", late.borrow());
 }
 
-/// Acts as long as it may, and says so.
+/// Acts as long as the lease is valid, and prints when.
 async fn act(what: &str, grant: Grant) {
     let acts = async {
         loop {
-            // Read before the lease is looked at: it is the earlier of the two that counts for who is suspended in between.
+            // Before the check, because the machine may be suspended between the two.
             let now = boottime().as_millis();
             if grant.is_valid() {
                 println!("acted {what} {now}");

@@ -1,4 +1,4 @@
-//! Servers that grant less after a restart than before.
+//! Servers that grant a shorter session time-out after a restart.
 
 use menagerie_testkit::{Ensemble, TICK_MS, eventually};
 

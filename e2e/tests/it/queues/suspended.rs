@@ -1,19 +1,19 @@
-//! A worker whose machine was suspended: when it wakes, its messages may be another's.
+//! A worker whose machine was suspended. When it wakes up, another may own its partitions.
 
 use menagerie_testkit::{Machine, Process, Proxy, ensemble, eventually};
 
 use super::{Fleet, ready};
 
-/// Says when it begins, and as whom; then waits until there is a file.
+/// Records its begin and its end, with the name of its worker; runs until the test creates a file.
 const SLOW: &str =
     r#"echo "$0 begins" >> runs; until [ -e go ]; do sleep 0.05; done; echo "$0 ends" >> runs"#;
 
-/// The same by a program that is fed.
+/// The same as a program that is fed.
 const FED: &str = r#"while read -r line; do
 echo "$0 begins" >> runs; until [ -e go ]; do sleep 0.05; done; echo "$0 ends" >> runs
 echo "$line" | sed 's/,.*/,"ok":true}/'; done"#;
 
-/// A worker on a machine of its own, behind a network of its own. Waits until it is at work.
+/// Starts a worker on this machine, behind this proxy, and waits until its task runs.
 fn at_work(fleet: &Fleet, machine: &Machine, proxy: &Proxy, task: &[&str]) -> Process {
     let servers = fleet.user.servers.as_ref().expect("they are known");
     let (_, root) = servers.split_once('/').expect("every test has a root of its own");
@@ -43,7 +43,7 @@ fn sleeps(name: &str, task: &[&str]) {
     fleet.user.ok(&["queue", "put", "mail", "a"]);
     let first = at_work(&fleet, &machine, &proxy, task);
     let suspended = machine.suspend(&first);
-    // Its network comes back later than itself: nobody tells it what has happened.
+    // The network comes back later than the machine, so the server cannot tell the worker what has happened.
     proxy.partition();
     let _second = fleet.starting("mail", &[], &["sh", "-c", SLOW, "second"]);
     eventually("another has taken over", || fleet.file("runs").contains("second begins").then_some(()));

@@ -1,4 +1,4 @@
-//! A holder whose machine was suspended: when it wakes, its slot may be another's.
+//! A holder whose machine was suspended. When it wakes up, another may have its slot.
 
 use std::fs;
 
@@ -7,7 +7,7 @@ use menagerie_testkit::{Machine, OpCode, Process, Proxy, ensemble, eventually};
 use super::{user, wait_for_waiter};
 use crate::cli::User;
 
-/// Says all the time that it is in, by the clock that goes on while a machine is suspended.
+/// Records all the time that it is in. `/proc/uptime` goes on while a machine is suspended.
 pub const STAMPS: &str =
     r#"echo $$; while :; do read -r now _ < /proc/uptime; echo "$now" >> "in-$0"; sleep 0.02; done"#;
 
@@ -23,7 +23,7 @@ pub fn stamps(user: &User, holder: &str) -> Vec<u64> {
     whole.lines().filter_map(|line| line.replace('.', "").parse().ok()).collect()
 }
 
-/// Whether something has arrived from this port that nobody has read yet.
+/// Whether a socket has received bytes from this port that were not read yet.
 fn unread_from(port: u16) -> bool {
     let sockets = fs::read_to_string("/proc/net/tcp").expect("Linux tells about sockets");
     let from = format!(":{port:04X}");
@@ -47,7 +47,7 @@ fn suspended_ephemeral_holder_is_out_before_another_is_in() {
     command.env("MENAGERIE_ZOOKEEPER", format!("{}/{root}", proxy.address()));
     let mut first = Process::spawn(machine.host(&mut command));
     first.wait_for_line("its process id", |line| line.parse::<u32>().ok());
-    // The answer to a heartbeat arrives when the machine sleeps already: it is the first that the holder hears when it wakes.
+    // The reply to a heartbeat arrives while the machine is suspended, so the holder reads it first when it wakes up.
     proxy.hold_replies();
     let beats = proxy.requests_of(OpCode::Multi);
     eventually("a heartbeat", || (proxy.requests_of(OpCode::Multi) > beats).then_some(()));
