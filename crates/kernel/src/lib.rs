@@ -3,6 +3,7 @@
 //! # Layout
 //! - [`session`]: a [`Session`] keeps connected and knows how it is doing; a [`Term`] is one ZooKeeper session of it,
 //!   with all the calls. The lease clock tells until when what a term holds is surely still ours.
+//! - [`clock`]: the one that leases and deadlines are counted by.
 //! - [`retry`]: "did it happen?" after a lost reply. [`transaction`]: writes that happen together, fenced if need be.
 //!   [`fence`]: the number that goes along to whatever is not in ZooKeeper.
 //! - [`recipes`]: lock, election, membership and all the others; one file each, `docs/recipes/` says what they promise.
@@ -15,6 +16,7 @@
 //! - Nothing is handed to the client while it is disconnected: it would carry it out later.
 //! - Connection loss is resolved in [`retry`] and nowhere else.
 
+pub mod clock;
 pub mod error;
 pub mod fence;
 pub mod guard;
@@ -28,6 +30,7 @@ pub mod transfer;
 pub mod unique;
 pub mod words;
 
+pub use clock::Moment;
 pub use error::{CallError, Remedy, whole};
 pub use fence::Fence;
 pub use session::{Config, ConnectError, Session, State, Term};

@@ -325,7 +325,9 @@ impl CliError {
                 ConnectError::Unreachable { .. } => 69,
                 ConnectError::Address { .. } | ConnectError::Namespace { .. } | ConnectError::Tls { .. } => 2,
                 ConnectError::Importing { .. } => 75,
-                ConnectError::Denied { .. } | ConnectError::Generation { .. } => 1,
+                ConnectError::Denied { .. }
+                | ConnectError::Generation { .. }
+                | ConnectError::Timer { .. } => 1,
             },
             Self::Call { source, .. }
             | Self::Export(ExportError::Call(source))

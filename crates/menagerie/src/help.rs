@@ -23,6 +23,9 @@ pub fn connect_help(error: &ConnectError, origin: &Origin) -> String {
         ConnectError::Tls { .. } => {
             "check the files of [zookeeper.tls]: PEM, ca for TLS, cert and key for mutual TLS".to_owned()
         }
+        ConnectError::Timer { .. } => {
+            "allow more open files: see ulimit -n, or LimitNOFILE= of the unit".to_owned()
+        }
         ConnectError::Importing { .. } => {
             "wait until it is done; if it was interrupted, run `menagerie zk import` again with the same file"
                 .to_owned()

@@ -4,11 +4,9 @@
 //! command. So whoever finds the slot after a crash knows which processes must be gone before it may be taken over.
 
 use std::ffi::OsString;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use menagerie_kernel::guard::{
-    Command, Control, Deadline, GuardError, Guarded, Outcome, prepare, this_program,
-};
+use menagerie_kernel::guard::{Command, Control, GuardError, Guarded, Outcome, prepare, this_program};
 use menagerie_kernel::{CallError, Session, Term};
 use menagerie_znodes::slots::{self, Pool, Process};
 use menagerie_znodes::{Name, Payload};
@@ -171,6 +169,8 @@ impl Work<'_> {
     async fn phase(&mut self, command: &[OsString]) -> Result<Phase, RunError> {
         let mut guarded = match self.start(command).await {
             Ok(guarded) => guarded,
+            // The end of the lease is the only deadline.
+            Err(RunError::NotStarted(GuardError::TooLate { .. })) => return Ok(Phase::Lost),
             Err(error) => {
                 if !self.begun {
                     unbegun(self.held).await?;
@@ -213,14 +213,28 @@ impl Work<'_> {
             command = command.env("MENAGERIE_FENCE", fence.to_string());
         }
         if let Some(term) = self.held.term() {
-            command = command.deadline(deadline(*term.valid_until().borrow()));
+            command = command.deadline(*term.valid_until().borrow());
         }
         if self.plan.take_terminal {
             command = command.take_terminal();
         }
         let prepared = prepare(&command, this_program())?;
         let guard = prepared.guard();
-        self.held.set_guard(Process { pid: guard.pid, started: guard.start }).await?;
+        let leased = self.held.term().cloned();
+        let lapsed = async {
+            match leased {
+                Some(term) => term.lapsed().await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            written = self.held.set_guard(Process { pid: guard.pid, started: guard.start }) => written?,
+            // The server may be silent for longer than the lease lasts.
+            () = lapsed => {
+                let program = program.to_string_lossy().into_owned();
+                return Err(GuardError::TooLate { program }.into());
+            }
+        }
         Ok(prepared.start().await?)
     }
 
@@ -274,17 +288,13 @@ async fn asked_to_end(signals: &mut mpsc::Receiver<Signal>) {
     std::future::pending().await
 }
 
-fn deadline(valid_until: Instant) -> Deadline {
-    Deadline::after(valid_until.saturating_duration_since(Instant::now()))
-}
-
 /// Until the slot is lost: keeps the guard's deadline at the end of the lease, and passes an emergency stop on.
 async fn watch(session: &Session, pool: &Name, held: &Held, control: &Control) {
     let prolong = async {
         let Some(term) = held.term() else { return std::future::pending().await };
         let mut valid_until = term.valid_until();
         while valid_until.changed().await.is_ok() {
-            control.set_deadline(deadline(*valid_until.borrow_and_update()));
+            control.set_deadline(*valid_until.borrow_and_update());
         }
         // The session is gone, and the guard has its last deadline.
         std::future::pending().await

@@ -152,6 +152,10 @@ impl Recipe for Apache {
     fn data(&self) -> &Path {
         self.data.path()
     }
+
+    fn set_tick_ms(&mut self, tick_ms: u32) {
+        self.tick_ms = tick_ms;
+    }
 }
 
 /// Once for all: asking takes a whole JVM.

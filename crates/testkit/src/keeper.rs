@@ -13,6 +13,8 @@ use crate::server::{Recipe, Server};
 
 /// What it prints on standard output once it serves, followed by its address.
 const READY: &str = "keeper ready on ";
+/// The option that sets its unit of time.
+const TICK: &str = "--tick";
 
 /// `menagerie keeper` on fresh data.
 #[derive(Debug)]
@@ -74,5 +76,12 @@ impl Recipe for Keeper {
 
     fn data(&self) -> &Path {
         self.data.path()
+    }
+
+    fn set_tick_ms(&mut self, tick_ms: u32) {
+        if let Some(tick) = self.args.iter().position(|arg| arg == TICK) {
+            self.args.drain(tick..tick + 2);
+        }
+        self.args.extend([TICK.to_owned(), tick_ms.to_string()]);
     }
 }

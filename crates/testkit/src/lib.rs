@@ -9,6 +9,7 @@
 //!   terminate, pause, resume, restart. `InProcess` (feature `in-process`) is the keeper on threads of the test.
 //! - [`Proxy`]: faults between a client and its server, and the count of its requests. [`expire_session`]: another fault.
 //! - [`RawClient`]: one connection, one request at a time, nothing hidden.
+//! - [`Machine`]: suspends processes so that their monotonic clock stands still, as on a suspended machine.
 //! - [`eventually`], [`eventually_async`]: waiting for a condition; [`four_letter_word`]: asking a server how it is.
 //! - [`JavaProgram`], [`java()`] and [`python()`]: clients in other languages.
 //! - [`allow_files`]: for tests with many sockets.
@@ -40,6 +41,7 @@ mod quorum;
 mod server;
 mod servers;
 mod shared;
+mod suspend;
 mod wait;
 mod words;
 
@@ -64,5 +66,6 @@ pub use python::python;
 pub use server::Server;
 pub use servers::Servers;
 pub use shared::{Shared, ensemble};
+pub use suspend::{Machine, Suspended, boottime};
 pub use wait::{DEADLINE, eventually, eventually_async, eventually_within};
 pub use words::four_letter_word;

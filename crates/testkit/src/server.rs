@@ -22,6 +22,8 @@ pub(crate) trait Recipe: fmt::Debug + Send {
     fn wait_until_ready(&self, process: &mut Process, address: SocketAddr) -> SocketAddr;
     /// Where its data is.
     fn data(&self) -> &Path;
+    /// Sets the tick for the next start.
+    fn set_tick_ms(&mut self, tick_ms: u32);
 }
 
 /// A running server and its data. Dropping it ends the process and removes the data.
@@ -53,6 +55,11 @@ impl Server {
     pub(crate) fn begin_again(&mut self) {
         self.process = None;
         self.process = Some(self.recipe.spawn(self.address));
+    }
+
+    /// Sets the tick for the next start.
+    pub(crate) fn set_tick_ms(&mut self, tick_ms: u32) {
+        self.recipe.set_tick_ms(tick_ms);
     }
 
     pub(crate) fn wait_until_ready(&mut self) {

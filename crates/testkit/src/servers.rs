@@ -122,6 +122,14 @@ impl Servers {
         self.wait_until_ready();
     }
 
+    /// The same with another tick: sessions that reconnect are granted 2 to 20 of it.
+    pub fn restart_all_with_tick(&mut self, tick_ms: u32) {
+        for server in &mut self.servers {
+            server.set_tick_ms(tick_ms);
+        }
+        self.restart_all();
+    }
+
     /// Freezes all servers (SIGSTOP): connections stay open, nothing is answered.
     pub fn pause(&self) {
         self.running().for_each(|server| self.servers[server].pause());

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::Deadline;
+use crate::clock::Moment;
 
 /// Where one of the command's standard streams leads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,7 +37,7 @@ pub struct Command {
     pub(super) streams: [Stream; 3],
     /// What it reads instead of the first of them.
     pub(super) input: Option<Arc<OwnedFd>>,
-    pub(super) deadline: Deadline,
+    pub(super) deadline: Moment,
     pub(super) grace: Duration,
     pub(super) takes_terminal: bool,
     pub(super) user: Option<(u32, u32)>,
@@ -54,7 +54,7 @@ impl Command {
             directory: None,
             streams: [Stream::Inherit; 3],
             input: None,
-            deadline: Deadline::NEVER,
+            deadline: Moment::NEVER,
             grace,
             takes_terminal: false,
             user: None,
@@ -123,7 +123,7 @@ impl Command {
 
     /// When all of it has to be gone. Given here, not only later by [`Control`](super::Control), so that it never runs
     /// without one.
-    pub fn deadline(mut self, deadline: Deadline) -> Self {
+    pub fn deadline(mut self, deadline: Moment) -> Self {
         self.deadline = deadline;
         self
     }

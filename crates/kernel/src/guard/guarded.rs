@@ -12,10 +12,10 @@ use tokio::net::unix::pipe;
 use tokio::process::Child;
 use tracing::warn;
 
-use super::clock::nanos;
 use super::protocol::{FRAME_BYTES, Order, Report};
 use super::spawn::Pipes;
-use super::{Deadline, Outcome, ProcessId, sweep};
+use super::{Outcome, ProcessId, sweep};
+use crate::clock::{Moment, nanos};
 
 /// Gives orders to a guard. Cheap to clone, so that one loop can prolong the deadline while another one waits.
 ///
@@ -38,7 +38,7 @@ impl Control {
 
     /// Moves the deadline, to later or to earlier. SIGTERM goes to everything one grace before it, and SIGKILL at it. Once
     /// SIGTERM is sent, moving it to later saves nobody.
-    pub fn set_deadline(&self, deadline: Deadline) {
+    pub fn set_deadline(&self, deadline: Moment) {
         self.order(Order::Deadline(deadline.as_nanos()));
     }
 

@@ -13,18 +13,16 @@ use rustix::io::Errno;
 use rustix::process::{
     Pid, Signal, WaitOptions, WaitStatus, getpid, kill_process_group, set_child_subreaper, wait,
 };
-use rustix::time::{
-    Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create, timerfd_settime,
-};
+use rustix::time::{TimerfdClockId, TimerfdFlags, Timespec, timerfd_create};
 
 use super::channel;
-use super::clock;
 use super::kill::{kill_all, signal};
 use super::launch::launch;
 use super::machine::{Effect, Facts, Right, State, step, wake_at};
 use super::processes::{self, Process, ProcessId};
 use super::protocol::{End, FRAME_BYTES, Order, Report, Start};
 use super::terminal::Terminal;
+use crate::clock::{Moment, arm};
 
 /// What `ps` and `killall` call a guard. It does not share the wrapper's name, so that who kills the wrapper by name does
 /// not kill those who tidy up behind it.
@@ -119,7 +117,7 @@ impl<'a> Guard<'a> {
         let timer = timerfd_create(TimerfdClockId::Boottime, TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK)?;
         channel.set_nonblocking(true)?;
         let facts = Facts {
-            now: clock::now(),
+            now: now(),
             deadline: start.deadline,
             stop_by: None,
             wrapper_lives: true,
@@ -164,7 +162,7 @@ impl<'a> Guard<'a> {
         while self.facts.wrapper_lives && self.obey_next_order()? {}
         while self.signals.read_signal()?.is_some() {}
         self.reap()?;
-        self.facts.now = clock::now();
+        self.facts.now = now();
         Ok(())
     }
 
@@ -181,13 +179,16 @@ impl<'a> Guard<'a> {
         };
         match order {
             Some(Order::Signal(number)) => {
-                if let Some(signal) = Signal::from_named_raw(number) {
+                // A stopped command whose deadline has passed must not run again before it is killed.
+                let is_over = self.facts.deadline <= now();
+                let signal = Signal::from_named_raw(number);
+                if let Some(signal) = signal.filter(|signal| !(is_over && *signal == Signal::CONT)) {
                     self.signal_group(signal);
                 }
             }
             Some(Order::Deadline(deadline)) => self.facts.deadline = deadline,
             Some(Order::Stop(grace)) => {
-                let stop_by = clock::now().saturating_add(grace);
+                let stop_by = now().saturating_add(grace);
                 self.facts.stop_by = Some(self.facts.stop_by.map_or(stop_by, |before| before.min(stop_by)));
             }
             // Not now: something still runs.
@@ -280,12 +281,7 @@ impl<'a> Guard<'a> {
 
     /// Until this moment, or until there is something to gather.
     fn sleep_until(&self, moment: u64) -> io::Result<()> {
-        let mut time = Itimerspec { it_interval: timespec(0), it_value: timespec(0) };
-        if moment != u64::MAX {
-            // Zero would mean never.
-            time.it_value = timespec(moment.max(1));
-        }
-        timerfd_settime(&self.timer, TimerfdTimerFlags::ABSTIME, &time)?;
+        arm(&self.timer, Moment::from_nanos(moment))?;
         let mut sources = vec![
             PollFd::from_borrowed_fd(self.timer.as_fd(), PollFlags::IN),
             PollFd::from_borrowed_fd(self.signals.as_fd(), PollFlags::IN),
@@ -311,7 +307,7 @@ fn pid(number: u32) -> Option<Pid> {
     i32::try_from(number).ok().and_then(Pid::from_raw)
 }
 
-fn timespec(nanos: u64) -> Timespec {
-    const NANOS_PER_SECOND: u64 = 1_000_000_000;
-    Timespec { tv_sec: (nanos / NANOS_PER_SECOND) as i64, tv_nsec: (nanos % NANOS_PER_SECOND) as i64 }
+/// As the machine counts.
+fn now() -> u64 {
+    Moment::now().as_nanos()
 }

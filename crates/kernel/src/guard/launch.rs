@@ -12,9 +12,9 @@ use nix::sys::signal::{SigSet, Signal};
 use nix::unistd::Pid;
 
 use super::channel::STREAMS;
-use super::clock;
 use super::processes::ProcessId;
 use super::protocol::{Report, Start};
+use crate::clock::Moment;
 
 /// Starts the command, in a process group of its own and with these signals blocked; or says why not.
 ///
@@ -28,7 +28,7 @@ pub(super) fn launch(
         env::set_current_dir(&start.directory)
             .map_err(|error| Report::NoDirectory { errno: errno(&error) })?;
     }
-    if start.deadline <= clock::now() {
+    if Moment::from_nanos(start.deadline).has_passed() {
         return Err(Report::TooLate);
     }
     let child =

@@ -21,7 +21,6 @@
 //! - The channel never reaches the command: it would then stay open when the wrapper dies.
 
 mod channel;
-mod clock;
 mod command;
 mod error;
 mod guarded;
@@ -38,7 +37,6 @@ mod standing;
 mod sweep;
 mod terminal;
 
-pub use clock::Deadline;
 pub use command::{Command, Stream};
 pub use error::GuardError;
 pub use guarded::{Control, Guarded};

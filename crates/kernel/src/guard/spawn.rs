@@ -16,11 +16,11 @@ use tokio::net::unix::pipe;
 use tokio::process::{Child, Command as Tokio};
 
 use super::channel::{STREAMS, send_head};
-use super::clock::nanos;
 use super::command::{EnvChange, Stream};
 use super::guarded::{Control, Guarded, Seat, read_report};
 use super::protocol::{Report, Start};
 use super::{Command, GuardError, ProcessId, guardian, secrets};
+use crate::clock::nanos;
 use crate::unique;
 
 /// The first argument of an executable that is to be a guard. Its `main` then calls [`run`](super::run).

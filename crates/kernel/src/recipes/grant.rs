@@ -1,10 +1,10 @@
 //! What a holder may do while it holds: the same for locks, elections and all that have a ticket.
 
 use std::future::{Future, pending};
-use std::time::Instant;
 
 use tokio::sync::watch;
 
+use crate::clock::Moment;
 use crate::error::CallError;
 use crate::fence::Fence;
 use crate::session::{State, Term};
@@ -57,8 +57,14 @@ impl Grant {
 
     /// Until when nobody else can hold it, unless somebody removes the ticket by hand. It moves forward as long as the
     /// server answers.
-    pub fn valid_until(&self) -> watch::Receiver<Instant> {
+    pub fn valid_until(&self) -> watch::Receiver<Moment> {
         self.term.valid_until()
+    }
+
+    /// Whether at this moment nobody else can hold it, unless somebody removed the ticket by hand. Check it right before
+    /// anything that begins under it outside of ZooKeeper.
+    pub fn is_valid(&self) -> bool {
+        self.term.is_valid()
     }
 
     /// Waits until it is not ours any more. Work under it must end then, if not before.

@@ -4,9 +4,13 @@
 mod access;
 mod calls;
 mod config;
+mod connect;
 mod flight;
 mod lease;
+mod levels;
 mod namespace;
+mod office;
+mod probe;
 mod stat;
 mod supervisor;
 mod term;
@@ -22,7 +26,7 @@ pub use access::{Access, AccessError};
 pub use calls::{Created, Found, IfLate, Read};
 pub use config::{Auth, Config, Role, TIMEOUT, Tls};
 pub use flight::LateOutcome;
-pub use lease::LeaseClock;
+pub use lease::{Granted, LeaseClock};
 pub use namespace::{next_generation, now_ms};
 pub use stat::Stat;
 pub use term::{State, Term};
@@ -61,6 +65,12 @@ pub enum ConnectError {
     /// The certificates cannot be used.
     #[error("cannot use the certificates: {why}")]
     Tls {
+        /// Why not.
+        why: String,
+    },
+    /// The operating system gives us no timer.
+    #[error("cannot make a timer for the session: {why}")]
+    Timer {
         /// Why not.
         why: String,
     },

@@ -3,14 +3,16 @@
 
 use std::future::Future;
 use std::sync::{Arc, PoisonError, RwLock};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tokio::sync::{Semaphore, watch};
 use tokio::time::timeout_at;
 use zookeeper_client::{Acls, Client, Error, SessionState};
 
 use super::flight::{Background, Flight, Undo};
+use super::levels::Seen;
 use super::watch::{Budget, Share};
+use crate::clock::Moment;
 use crate::error::CallError;
 use crate::fence::Fence;
 
@@ -36,17 +38,22 @@ pub struct Term {
 pub(super) struct Inner {
     pub number: u64,
     pub session_id: i64,
-    pub timeout: Duration,
-    /// `None` once the session was closed.
-    pub client: RwLock<Option<Arc<Client>>>,
-    pub state: watch::Receiver<State>,
-    pub valid_until: watch::Receiver<Instant>,
-    pub trusted_until: watch::Receiver<Instant>,
+    pub client: RwLock<Link>,
+    pub seen: Seen,
     pub permits: Arc<Semaphore>,
     pub watching: Budget,
     pub background: Arc<Background>,
     pub acls: Acls<'static>,
     pub generation: u64,
+}
+
+/// The client of a term, or why there is none.
+pub(super) enum Link {
+    Open(Arc<Client>),
+    /// Its owner has closed the session.
+    Closed,
+    /// The supervisor has closed it; to callers it looks expired, because the next term follows.
+    GivenUp,
 }
 
 impl std::fmt::Debug for Term {
@@ -87,37 +94,43 @@ impl Term {
         self.inner.watching.take(path)
     }
 
-    /// The time-out that the server granted.
+    /// The session time-out that the server granted: the shortest so far, since it may grant less at every reconnect.
     pub fn timeout(&self) -> Duration {
-        self.inner.timeout
+        *self.inner.seen.timeout.borrow()
+    }
+
+    /// The same, as a level that can be awaited. When it shrinks, it changes before [`valid_until`](Self::valid_until).
+    pub fn timeouts(&self) -> watch::Receiver<Duration> {
+        self.inner.seen.timeout.clone()
     }
 
     /// How it is doing, as a level that can be awaited.
     pub fn state(&self) -> watch::Receiver<State> {
-        self.inner.state.clone()
+        self.inner.seen.state.clone()
     }
 
     /// Until when nobody else can have been given what this term holds. It moves forward as long as heartbeats are
-    /// answered.
-    pub fn valid_until(&self) -> watch::Receiver<Instant> {
-        self.inner.valid_until.clone()
+    /// answered, and back if a server grants less than before.
+    pub fn valid_until(&self) -> watch::Receiver<Moment> {
+        self.inner.seen.valid_until.clone()
+    }
+
+    /// Whether at this moment nobody else can have been given what this term holds. Check it right before anything that begins
+    /// under the lease: after a suspension of the machine, [`lapsed`](Self::lapsed) may not have been polled yet.
+    pub fn is_valid(&self) -> bool {
+        *self.inner.seen.state.borrow() != State::Lost && !self.inner.seen.valid_until.borrow().has_passed()
     }
 
     /// Waits until the lease clock has run out, or the session is known to be over. Work under it must have ended then.
     pub async fn lapsed(&self) {
-        let mut valid_until = self.valid_until();
-        let lost = self.lost();
-        tokio::pin!(lost);
-        loop {
-            let until = *valid_until.borrow_and_update();
-            if until <= Instant::now() {
-                return;
-            }
-            tokio::select! {
-                () = &mut lost => return,
-                () = tokio::time::sleep_until(until.into()) => {}
-                moved = valid_until.changed() => if moved.is_err() { return },
-            }
+        let mut is_lapsed = self.inner.seen.is_lapsed.clone();
+        if !self.is_valid() {
+            return;
+        }
+        tokio::select! {
+            () = self.lost() => {}
+            // An error means that the supervisor is gone, and the session with it.
+            _ = is_lapsed.wait_for(|is_lapsed| *is_lapsed) => {}
         }
     }
 
@@ -125,13 +138,13 @@ impl Term {
     /// nearly so, and only the second heartbeat sets it again: whoever would begin to hold something then would have to
     /// stop at once.
     pub async fn trusted(&self) -> Result<(), CallError> {
-        let is_lost = *self.inner.state.borrow() == State::Lost;
-        if !is_lost && *self.inner.trusted_until.borrow() > Instant::now() {
+        let is_lost = *self.inner.seen.state.borrow() == State::Lost;
+        if !is_lost && !self.inner.seen.trusted_until.borrow().has_passed() {
             return Ok(());
         }
-        let mut trusted_until = self.inner.trusted_until.clone();
+        let mut trusted_until = self.inner.seen.trusted_until.clone();
         tokio::select! {
-            until = trusted_until.wait_for(|until| *until > Instant::now()) => match until {
+            until = trusted_until.wait_for(|until| !until.has_passed()) => match until {
                 Ok(_) => Ok(()),
                 Err(_) => Err(CallError::Expired),
             },
@@ -156,16 +169,34 @@ impl Term {
         }
     }
 
+    /// Closes the session once the returned client is dropped.
     pub(super) fn take_client(&self) -> Option<Arc<Client>> {
-        self.inner.client.write().unwrap_or_else(PoisonError::into_inner).take()
+        self.replace(Link::Closed)
+    }
+
+    /// Closes the session; to callers it looks expired.
+    pub(super) fn give_up(&self) {
+        drop(self.replace(Link::GivenUp));
+    }
+
+    fn replace(&self, link: Link) -> Option<Arc<Client>> {
+        let mut ours = self.inner.client.write().unwrap_or_else(PoisonError::into_inner);
+        match std::mem::replace(&mut *ours, link) {
+            Link::Open(client) => Some(client),
+            Link::Closed | Link::GivenUp => None,
+        }
     }
 
     pub(super) fn is_closed(&self) -> bool {
-        self.client().is_err()
+        matches!(self.client(), Err(CallError::Closed))
     }
 
     fn client(&self) -> Result<Arc<Client>, CallError> {
-        self.inner.client.read().unwrap_or_else(PoisonError::into_inner).clone().ok_or(CallError::Closed)
+        match &*self.inner.client.read().unwrap_or_else(PoisonError::into_inner) {
+            Link::Open(client) => Ok(client.clone()),
+            Link::Closed => Err(CallError::Closed),
+            Link::GivenUp => Err(CallError::Expired),
+        }
     }
 
     /// The client, as soon as it is connected: it would keep what it is given while it is not, and carry it out later.

@@ -1,11 +1,11 @@
 //! What the lease clock says, and who goes by it.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use menagerie_kernel::Session;
 use menagerie_kernel::recipes::lock::Lock;
 use menagerie_kernel::recipes::semaphore::Semaphore;
 use menagerie_kernel::session::State;
+use menagerie_kernel::{Moment, Session};
 use menagerie_testkit::{Proxy, eventually_async};
 
 use crate::lock::dir;
@@ -21,7 +21,7 @@ async fn outlive_the_lease(session: &Session, proxy: &Proxy) {
     term.lapsed().await;
     // One heartbeat would bring it back to life as long as the last before the outage counts.
     let until = *term.valid_until().borrow() + TIMEOUT / 4;
-    tokio::time::sleep_until(until.into()).await;
+    tokio::time::sleep(until - Moment::now()).await;
     assert_ne!(*term.state().borrow(), State::Lost);
 }
 
@@ -49,7 +49,7 @@ async fn nothing_is_held_under_a_lapsed_lease() {
     proxy.heal();
     let (held, permit) = waits.await.unwrap();
     let (held, permit) = (held.unwrap(), permit.unwrap());
-    let now = Instant::now();
+    let now = Moment::now();
     assert_eq!(session.term().session_id(), term.session_id(), "the session has survived");
     // Not under what is left of the lease from before the outage: that would be over before the next heartbeat.
     let enough = now + TIMEOUT / 4;

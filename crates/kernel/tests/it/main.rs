@@ -31,6 +31,8 @@ mod semaphore;
 mod sequence_queue;
 mod session;
 mod settle;
+mod shorter;
+mod suspended;
 mod transfer;
 mod tree_cache;
 mod trust;

@@ -173,7 +173,7 @@ async fn lease_moves_forward_as_long_as_heartbeats_are_answered() {
     let mut valid_until = session.term().valid_until();
     let first = *valid_until.borrow();
     valid_until.wait_for(|until| *until > first + SHORT).await.unwrap();
-    assert!(*valid_until.borrow() > Instant::now());
+    assert!(!valid_until.borrow().has_passed());
     assert_eq!(session.term().number(), 1);
 }
 

@@ -1,7 +1,5 @@
 //! What queues are, as ZooKeeper has it: from memory where that is as good, asked anew where it is not.
 
-use std::time::Instant;
-
 use menagerie_kernel::recipes::tree_cache::{Freshness, TreeCache, TreeCacheError};
 use menagerie_kernel::{CallError, Session};
 use menagerie_znodes::Payload as _;
@@ -70,7 +68,7 @@ impl Shelf {
 /// Whether a cache shows what is. Who was paused does not know yet that the connection is lost, and who is cut off notices
 /// late: so the lease must hold, too.
 pub(super) fn is_live(session: &Session, cache: &TreeCache) -> bool {
-    *cache.freshness().borrow() == Freshness::Live && Instant::now() < *session.term().valid_until().borrow()
+    *cache.freshness().borrow() == Freshness::Live && session.term().is_valid()
 }
 
 fn parse(znode: &str) -> Option<QueueName> {

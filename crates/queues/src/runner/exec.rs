@@ -11,7 +11,7 @@ use menagerie_kernel::guard::{GuardError, Guarded, Outcome as Ending, Standing, 
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
 use rustix::io::{Errno, pwrite};
 
-use super::limits::{Cut, deadline, end};
+use super::limits::{Cut, end};
 use super::output::{To, pass_on};
 use super::{Program, started};
 use crate::task::{Failed, Outcome, Outcomes, Task, Work};
@@ -73,7 +73,7 @@ impl Exec {
             |errno: Errno| GuardError::NoInput { program: self.program.name(), source: errno.into() };
         let command = self
             .program
-            .command()
+            .command(work.lease.grace(self.program.lease_grace))
             .env("MENAGERIE_QUEUE", work.partition.queue().to_string())
             .env("MENAGERIE_PARTITION", work.partition.number().to_string())
             .env("MENAGERIE_MESSAGE_ID", message.id.to_string())
@@ -82,7 +82,7 @@ impl Exec {
             .stdin_from(input(&message.body).map_err(no_input)?)
             .stdout(Stream::Piped)
             .stderr(Stream::Piped)
-            .deadline(deadline(*work.lease.valid_until().borrow()));
+            .deadline(*work.lease.valid_until().borrow());
         match self.idle() {
             Some(guard) => guard.start(&command).await,
             None => Standing::first(&command, &self.program.guard).await,

@@ -1,8 +1,9 @@
 //! How long a program may take for a message, and how much memory.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use menagerie_kernel::guard::{Control, Deadline, Guarded, Outcome, ProcessId};
+use menagerie_kernel::Moment;
+use menagerie_kernel::guard::{Control, Guarded, Outcome, ProcessId};
 use rustix::process::{Pid, Resource, Rlimit, prlimit};
 use tokio::sync::watch;
 use tracing::warn;
@@ -39,7 +40,7 @@ impl Limits {
     }
 
     /// Waits until a program has to be ended. Meanwhile its guard is told how long the lease lasts, when that changes.
-    pub async fn cut(&self, lease: &Lease, valid_until: watch::Receiver<Instant>, control: &Control) -> Cut {
+    pub async fn cut(&self, lease: &Lease, valid_until: watch::Receiver<Moment>, control: &Control) -> Cut {
         let time = async {
             match self.time {
                 Some(time) => tokio::time::sleep(time).await,
@@ -65,15 +66,10 @@ pub async fn end(guarded: &mut Guarded, lease: &Lease, grace: Duration) -> Outco
     }
 }
 
-/// The end of a lease, as guards count.
-pub fn deadline(valid_until: Instant) -> Deadline {
-    Deadline::after(valid_until.saturating_duration_since(Instant::now()))
-}
-
 /// Keeps a guard's deadline at the end of the lease. Never ends by itself: the guard has its last deadline.
-async fn prolong(mut valid_until: watch::Receiver<Instant>, control: &Control) {
+async fn prolong(mut valid_until: watch::Receiver<Moment>, control: &Control) {
     while valid_until.changed().await.is_ok() {
-        control.set_deadline(deadline(*valid_until.borrow_and_update()));
+        control.set_deadline(*valid_until.borrow_and_update());
     }
     std::future::pending().await
 }

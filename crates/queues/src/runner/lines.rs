@@ -152,7 +152,6 @@ fn shorten(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Instant;
 
     use menagerie_journal::{MessageId, Ticks};
     use tokio::sync::watch;
@@ -173,7 +172,11 @@ mod tests {
             attempt: 1,
             repeats: 0,
             fence: "1-1".parse().unwrap(),
-            lease: Lease::new(watch::channel(Instant::now()).1, watch::channel(false).1),
+            lease: Lease::new(
+                watch::channel(menagerie_kernel::Moment::now()).1,
+                watch::channel(std::time::Duration::ZERO).1,
+                watch::channel(false).1,
+            ),
         }
     }
 

@@ -20,6 +20,7 @@ use tracing::error;
 
 use crate::task::Work;
 
+pub use crate::task::lease_grace;
 pub use limits::Limits;
 pub use lines::Shape;
 
@@ -36,7 +37,8 @@ pub struct Program {
     pub guard: PathBuf,
     /// Between SIGTERM and SIGKILL, when it is stopped or takes too long.
     pub grace: Duration,
-    /// The same when the right to the message runs out; see [`lease_grace`].
+    /// The same when the right to the message runs out, at most; see [`lease_grace`]. A session time-out that has become
+    /// shorter since makes it shorter.
     pub lease_grace: Duration,
     /// How long and how much.
     pub limits: Limits,
@@ -55,13 +57,6 @@ pub struct User {
     pub group: u32,
     /// Where they are at home.
     pub home: OsString,
-}
-
-/// How long a program may take to end when the lease does. SIGTERM comes so much earlier, and a lease that is kept up has
-/// never less than about half of the session's time-out left: with more than a quarter, programs would be ended whose
-/// lease is not over.
-pub fn lease_grace(grace: Duration, session_timeout: Duration) -> Duration {
-    grace.min(session_timeout / 4)
 }
 
 /// Starts a program, however often it takes. What keeps it from starting is a fault of this machine and not of the message:
@@ -102,11 +97,11 @@ impl Program {
         work.lease.lasts(self.lease_grace).await
     }
 
-    /// As the guard is told of it.
-    fn command(&self) -> Command {
+    /// As the guard is told of it; `grace` applies when the lease ends.
+    fn command(&self, grace: Duration) -> Command {
         let nothing = OsString::new();
         let (program, args) = self.command.split_first().unwrap_or((&nothing, &[]));
-        let command = Command::new(program, self.lease_grace).args(args);
+        let command = Command::new(program, grace).args(args);
         match &self.user {
             Some(User { name, id, group, home }) => {
                 command.user(*id, *group).env("USER", name).env("LOGNAME", name).env("HOME", home)
@@ -120,7 +115,7 @@ impl Program {
     /// # Errors
     /// What is wrong.
     pub async fn run_once(&self) -> Result<(), String> {
-        let started = spawn(self.command().stdin(Stream::Null), &self.guard).await;
+        let started = spawn(self.command(self.lease_grace).stdin(Stream::Null), &self.guard).await;
         let mut running = started.map_err(|error| {
             let source = std::error::Error::source(&error).map(|source| format!(": {source}"));
             format!("{error}{}", source.unwrap_or_default())

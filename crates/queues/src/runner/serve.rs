@@ -8,7 +8,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use futures_util::FutureExt as _;
-use menagerie_kernel::guard::{Deadline, GuardError, Guarded, Outcome as Ending, Stream, spawn};
+use menagerie_kernel::Moment;
+use menagerie_kernel::guard::{GuardError, Guarded, Outcome as Ending, Stream, spawn};
 use thiserror::Error;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::unix::pipe;
@@ -16,7 +17,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::AbortHandle;
 use tracing::{debug, info};
 
-use super::limits::{Cut, deadline, end};
+use super::limits::{Cut, end};
 use super::lines::{self, Shape};
 use super::output::{self, CHUNK_BYTES, To, keep};
 use super::{Program, started};
@@ -70,8 +71,10 @@ struct Idle {
 /// A program that runs.
 struct Running {
     guarded: Guarded,
+    /// Between SIGTERM and SIGKILL when its lease ends. Fixed when the guard is started.
+    grace: Duration,
     /// Until when its guard lets it run, as it was told for the last message; `None` for as long as it likes.
-    until: Option<Instant>,
+    until: Option<Moment>,
     /// Since when it waits.
     since: Instant,
     stdin: pipe::Sender,
@@ -108,7 +111,7 @@ impl Serve {
 
     /// Starts a program before there is a message for it: what it cannot do shows before anybody relies on it.
     pub async fn warm_up(&self) -> Result<(), ServeError> {
-        let running = self.start().await?;
+        let running = self.start(self.program.lease_grace).await?;
         lock(&self.idle).programs.push(running);
         Ok(())
     }
@@ -117,6 +120,11 @@ impl Serve {
         let Some(mut running) = self.ready(&work).await else { return Vec::new() };
         let control = running.guarded.control().clone();
         let mut valid_until = work.lease.valid_until();
+        // The machine may have been suspended since the last check.
+        if work.lease.is_over() {
+            self.rest(running);
+            return Vec::new();
+        }
         running.prolong(*valid_until.borrow_and_update());
         running.log.clear();
         let mut told = false;
@@ -170,13 +178,19 @@ impl Serve {
         if !self.program.may_begin(work).await {
             return None;
         }
-        let waiting = lock(&self.idle).take(&self.program);
-        if waiting.is_some() {
-            return waiting;
+        let grace = work.lease.grace(self.program.lease_grace);
+        loop {
+            let waiting = lock(&self.idle).take(&self.program);
+            match waiting {
+                // Started under a longer session time-out: its guard would end it as soon as it has a message.
+                Some(mut running) if running.grace > grace => drop(self.end(&mut running, &work.lease).await),
+                Some(running) => return Some(running),
+                None => break,
+            }
         }
         // It may take its time until it is ready, and was told nothing yet.
         let running = tokio::select! {
-            running = started(work, || self.start(), |_| false) => running?,
+            running = started(work, || self.start(grace), |_| false) => running?,
             () = work.lease.stopped() => return None,
         };
         if !self.program.may_begin(work).await {
@@ -196,9 +210,10 @@ impl Serve {
         }
     }
 
-    async fn start(&self) -> Result<Running, ServeError> {
+    async fn start(&self, grace: Duration) -> Result<Running, ServeError> {
         let program = self.program.name();
-        let command = self.program.command().stdin(Stream::Piped).stdout(Stream::Piped).stderr(Stream::Piped);
+        let command = self.program.command(grace);
+        let command = command.stdin(Stream::Piped).stdout(Stream::Piped).stderr(Stream::Piped);
         let mut guarded = spawn(command, &self.program.guard).await?;
         self.program.limits.apply(guarded.command());
         info!(program, pid = guarded.command().pid, "program started");
@@ -208,6 +223,7 @@ impl Serve {
         };
         let mut running = Running {
             guarded,
+            grace,
             until: None,
             since: Instant::now(),
             stdin,
@@ -253,7 +269,7 @@ impl Idle {
     fn free(&mut self) -> bool {
         for running in self.programs.iter_mut().filter(|running| running.since.elapsed() >= REST) {
             if running.until.take().is_some() {
-                running.guarded.control().set_deadline(Deadline::NEVER);
+                running.guarded.control().set_deadline(Moment::NEVER);
             }
         }
         self.watched = self.programs.iter().any(|running| running.until.is_some());
@@ -309,9 +325,9 @@ impl Log {
 
 impl Running {
     /// Tells its guard how long the lease lasts, unless it knows.
-    fn prolong(&mut self, until: Instant) {
+    fn prolong(&mut self, until: Moment) {
         if self.until.replace(until) != Some(until) {
-            self.guarded.control().set_deadline(deadline(until));
+            self.guarded.control().set_deadline(until);
         }
     }
 

@@ -137,6 +137,10 @@ pub async fn run(
                 () = raised(ending) => return Ok(Vec::new()),
             }
         }
+        // Storing may have taken long, and the machine may have been suspended since the last check.
+        if lease.is_over() {
+            return Ok(Vec::new());
+        }
         let messages = work.messages.len();
         match AssertUnwindSafe(task.run(work)).catch_unwind().await {
             Ok(outcomes) => Ok(outcomes),

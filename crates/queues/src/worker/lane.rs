@@ -166,7 +166,7 @@ impl Lane {
 
     /// How long a task may go on.
     pub fn lease(&self) -> Lease {
-        Lease::new(self.held.valid_until(), self.stop.subscribe())
+        Lease::new(self.held.valid_until(), self.held.term().timeouts(), self.stop.subscribe())
     }
 
     /// The ids of what waits.

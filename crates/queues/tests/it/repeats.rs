@@ -3,6 +3,7 @@
 use std::num::NonZeroU32;
 use std::time::Duration;
 
+use menagerie_kernel::Moment;
 use menagerie_kernel::recipes::presence::Presence;
 use menagerie_queues::core::ledger::{Ack, Commit};
 use menagerie_queues::task::{Outcome, Task, Work};
@@ -97,7 +98,8 @@ async fn a_stall_costs_no_attempt_and_what_it_stopped_knows_that_it_runs_again()
     proxy.hold_replies();
     term.lapsed().await;
     // By now one heartbeat brings back no more than a moment of the lease.
-    tokio::time::sleep_until((*term.valid_until().borrow() + Duration::from_millis(1500)).into()).await;
+    let until = *term.valid_until().borrow() + Duration::from_millis(1500);
+    tokio::time::sleep(until - Moment::now()).await;
     proxy.heal();
     world.drained(&session, "mail", 1).await;
     worker.finish().await;

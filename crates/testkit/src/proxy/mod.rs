@@ -161,7 +161,7 @@ impl Proxy {
         });
     }
 
-    /// Lets the next request reach the server (pings, heartbeats, credentials and restored watches do not count), swallows its reply,
+    /// Lets the next request reach the server (pings, heartbeats, credentials, restored watches and ends of sessions do not count), swallows its reply,
     /// and closes that connection: the client cannot know whether the request took effect. Once.
     pub fn drop_next_reply(&self) {
         self.shared.change(|state| state.faults.drop_next(None));

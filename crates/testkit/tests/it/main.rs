@@ -9,6 +9,7 @@ mod languages;
 mod proxy;
 mod servers;
 mod shared;
+mod suspend;
 #[cfg(feature = "apache")]
 mod three;
 mod waiting;

@@ -16,7 +16,9 @@ mod name;
 mod rebalance;
 mod runners;
 mod serving;
+mod shorter;
 mod signals;
+mod suspended;
 mod trust;
 mod unread;
 

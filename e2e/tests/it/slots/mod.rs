@@ -5,7 +5,9 @@ mod fleetlock;
 mod guarding;
 mod input;
 mod operators;
+mod shorter;
 mod storm;
+mod suspended;
 mod watchdog;
 
 use menagerie_testkit::{Process, eventually};

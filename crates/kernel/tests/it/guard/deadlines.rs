@@ -2,7 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use menagerie_kernel::guard::{Deadline, Outcome};
+use menagerie_kernel::Moment;
+use menagerie_kernel::guard::Outcome;
 use tokio::time::sleep;
 
 use super::{GRACE, LONG, lines, next_line, next_process, script, start};
@@ -19,7 +20,7 @@ async fn whoever_ignores_sigterm_is_asked_a_grace_before_the_deadline_and_killed
     let mut output = lines(&mut guarded);
     assert_eq!(next_line(&mut output).await, "ready");
     let began = Instant::now();
-    guarded.control().set_deadline(Deadline::after(time));
+    guarded.control().set_deadline(Moment::after(time));
     assert_eq!(next_line(&mut output).await, "asked");
     let asked = began.elapsed();
     assert_eq!(guarded.wait().await, Outcome::Expired);
@@ -32,7 +33,7 @@ async fn whoever_ignores_sigterm_is_asked_a_grace_before_the_deadline_and_killed
 async fn who_heeds_sigterm_has_expired_all_the_same() {
     let command = script("trap 'exit 0' TERM; while :; do sleep 0.05; done", LONG);
     // Nearer than its grace: it is asked at once.
-    let mut guarded = start(command.deadline(Deadline::after(LONG / 2))).await;
+    let mut guarded = start(command.deadline(Moment::after(LONG / 2))).await;
     assert_eq!(guarded.wait().await, Outcome::Expired);
     assert_eq!(Outcome::Expired.exit_code(), 73);
 }
@@ -41,12 +42,12 @@ async fn who_heeds_sigterm_has_expired_all_the_same() {
 async fn a_deadline_that_is_prolonged_in_time_kills_nobody() {
     // So much longer than the beat that a busy machine is always in time.
     let lease = GRACE * 16;
-    let mut guarded = start(script("sleep 6; exit 8", GRACE).deadline(Deadline::after(lease))).await;
+    let mut guarded = start(script("sleep 6; exit 8", GRACE).deadline(Moment::after(lease))).await;
     let control = guarded.control().clone();
     // The beat of a lease, for longer than any single deadline.
     let beat = async {
         loop {
-            control.set_deadline(Deadline::after(lease));
+            control.set_deadline(Moment::after(lease));
             sleep(GRACE / 10).await;
         }
     };
@@ -58,10 +59,10 @@ async fn a_deadline_that_is_prolonged_in_time_kills_nobody() {
 
 #[tokio::test]
 async fn a_deadline_can_be_moved_to_earlier_and_can_be_taken_away() {
-    let mut guarded = start(script(STUBBORN, GRACE).deadline(Deadline::after(LONG))).await;
+    let mut guarded = start(script(STUBBORN, GRACE).deadline(Moment::after(LONG))).await;
     assert_eq!(next_line(&mut lines(&mut guarded)).await, "ready");
-    guarded.control().set_deadline(Deadline::NEVER);
-    guarded.control().set_deadline(Deadline::from_nanos(0));
+    guarded.control().set_deadline(Moment::NEVER);
+    guarded.control().set_deadline(Moment::from_nanos(0));
     let moved = Instant::now();
     assert_eq!(guarded.wait().await, Outcome::Expired);
     assert!(moved.elapsed() < LATE_MAX, "killed after {:?}", moved.elapsed());
@@ -73,7 +74,7 @@ async fn descendants_in_other_sessions_die_at_the_deadline_too() {
     let command = script(&format!("trap '' TERM; {far}; while :; do sleep 600; done"), GRACE);
     let mut guarded = start(command).await;
     let descendant = next_process(&mut lines(&mut guarded)).await;
-    guarded.control().set_deadline(Deadline::after(GRACE * 2));
+    guarded.control().set_deadline(Moment::after(GRACE * 2));
     assert_eq!(guarded.wait().await, Outcome::Expired);
     assert!(!descendant.exists());
 }

@@ -4,7 +4,8 @@ use std::fs;
 use std::path::Path;
 use std::time::Instant;
 
-use menagerie_kernel::guard::{Deadline, Outcome, Stream};
+use menagerie_kernel::Moment;
+use menagerie_kernel::guard::{Outcome, Stream};
 use menagerie_testkit::eventually;
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -117,7 +118,7 @@ async fn a_crowd_that_forks_all_the_time_ends_with_nothing_left() {
     assert_eq!(next_line(&mut output).await, "ready");
     // They begin when their input ends.
     drop(guarded.stdin.take());
-    guarded.control().set_deadline(Deadline::after(GRACE * 3));
+    guarded.control().set_deadline(Moment::after(GRACE * 3));
     assert_eq!(guarded.wait().await, Outcome::Expired);
     // Each of them held the other end of this pipe.
     assert_eq!(output.next_line().await.unwrap(), None);

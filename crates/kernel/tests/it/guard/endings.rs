@@ -4,7 +4,8 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::time::Instant;
 
-use menagerie_kernel::guard::{Command, Deadline, GuardError, Outcome, Stream, spawn};
+use menagerie_kernel::Moment;
+use menagerie_kernel::guard::{Command, GuardError, Outcome, Stream, spawn};
 use menagerie_testkit::{binary, eventually};
 use rustix::process::Signal;
 
@@ -72,7 +73,7 @@ async fn a_guard_that_is_no_guard_is_an_error() {
 async fn what_has_passed_its_deadline_is_not_started_at_all() {
     let dir = tempfile::tempdir().unwrap();
     let touched = dir.path().join("touched");
-    let command = Command::new("touch", GRACE).arg(&touched).deadline(Deadline::from_nanos(1));
+    let command = Command::new("touch", GRACE).arg(&touched).deadline(Moment::from_nanos(1));
     let error = spawn(command, binary()).await.expect_err("it is too late");
     assert!(matches!(error, GuardError::TooLate { .. }), "{error:?}");
     assert_eq!(error.exit_code(), 73);

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use menagerie_kernel::guard::{Deadline, GuardError, Guarded, Outcome, Standing, Stream};
+use menagerie_kernel::Moment;
+use menagerie_kernel::guard::{GuardError, Guarded, Outcome, Standing, Stream};
 use menagerie_testkit::binary;
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -52,7 +53,7 @@ async fn orders_for_one_command_do_not_reach_the_next() {
     assert_eq!(running.wait().await, Outcome::Exited(0));
     // It has ended, and whoever gave the order could not know.
     running.control().stop(Duration::ZERO);
-    running.control().set_deadline(Deadline::after(Duration::ZERO));
+    running.control().set_deadline(Moment::after(Duration::ZERO));
     let mut running = next(Standing::after(running).expect("it stays"), "sleep 0.3; exit 4").await;
     assert_eq!(running.wait().await, Outcome::Exited(4));
 }
@@ -62,7 +63,7 @@ async fn deadline_of_a_later_command_is_kept() {
     let mut running = first("exit 0").await;
     running.wait().await;
     let guard = Standing::after(running).expect("it stays");
-    let command = script("sleep 600", GRACE).deadline(Deadline::after(GRACE * 10));
+    let command = script("sleep 600", GRACE).deadline(Moment::after(GRACE * 10));
     let mut running = guard.start(&command).await.expect("it can be started");
     assert_eq!(running.wait().await, Outcome::Expired);
     let mut running = next(Standing::after(running).expect("it stays"), "exit 5").await;

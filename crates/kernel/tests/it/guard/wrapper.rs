@@ -5,7 +5,8 @@ use std::env;
 use std::process::Command as Std;
 use std::time::Duration;
 
-use menagerie_kernel::guard::{Command, Deadline, ProcessId, Stream, spawn};
+use menagerie_kernel::Moment;
+use menagerie_kernel::guard::{Command, ProcessId, Stream, spawn};
 use menagerie_testkit::{Process, binary};
 use rustix::process::Signal;
 
@@ -101,7 +102,7 @@ async fn run_as_wrapper() {
         command = command.stdin(Stream::Null);
     }
     if let Some(deadline) = millis(DEADLINE_MS) {
-        command = command.deadline(Deadline::after(deadline));
+        command = command.deadline(Moment::after(deadline));
     }
     let mut guarded = spawn(command, binary()).await.unwrap();
     println!("started {} {}", guarded.guard(), guarded.command());

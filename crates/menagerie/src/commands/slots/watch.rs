@@ -4,8 +4,9 @@ use std::ffi::OsString;
 use std::time::Duration;
 
 use clap::Args;
+use menagerie_kernel::Moment;
 use menagerie_kernel::Session;
-use menagerie_kernel::guard::{self, Command, Deadline, Outcome, Stream};
+use menagerie_kernel::guard::{self, Command, Outcome, Stream};
 use menagerie_kernel::session::Role;
 use menagerie_slots::{SlotsError, disarm};
 use menagerie_znodes::Name;
@@ -125,7 +126,7 @@ impl Watch {
                 .arg(&self.when)
                 .stdin(Stream::Null)
                 // It is asked to end so much before its deadline, and may take all of its time until then.
-                .deadline(Deadline::after(self.every.saturating_add(CHECK_GRACE)));
+                .deadline(Moment::after(self.every.saturating_add(CHECK_GRACE)));
             let started = guard::spawn(command, guard::this_program()).await;
             let mut check = started.map_err(|source| CliError::NotStarted { source })?;
             let how = match check.wait().await {

@@ -19,29 +19,44 @@ fn writes(folder: &Path) -> Program {
     Program { command, guard, grace, lease_grace: grace, limits: Limits::default(), user: None }
 }
 
+fn work(lease: Lease) -> Work {
+    let body = bytes::Bytes::from_static(b"hello");
+    let message = Message { id: MessageId::ZERO, meta: bytes::Bytes::new(), body, expires: None };
+    let (partition, fence) = ("mail-1".parse().unwrap(), "1-1".parse().unwrap());
+    Work { partition, messages: vec![message], attempt: 1, repeats: 0, fence, lease }
+}
+
 #[tokio::test]
 async fn while_the_lease_is_short_nothing_is_asked() {
     let folder = tempfile::tempdir().unwrap();
     let serve = Serve::new(writes(folder.path()), Shape::One, Greeting::None);
     serve.warm_up().await.unwrap();
     let hour = Duration::from_secs(3_600);
-    let (clock, valid_until) = watch::channel(Instant::now() + Duration::from_millis(200));
+    let (clock, valid_until) = watch::channel(Moment::after(Duration::from_millis(200)));
     let (_stop, stopped) = watch::channel(false);
-    let body = bytes::Bytes::from_static(b"hello");
-    let message = Message { id: MessageId::ZERO, meta: bytes::Bytes::new(), body, expires: None };
-    let work = Work {
-        partition: "mail-1".parse().unwrap(),
-        messages: vec![message],
-        attempt: 1,
-        repeats: 0,
-        fence: "1-1".parse().unwrap(),
-        lease: Lease::new(valid_until, stopped),
-    };
-    let mut asked = serve.run(work);
+    let mut asked = serve.run(work(Lease::new(valid_until, watch::channel(hour).1, stopped)));
     assert!(tokio::time::timeout(Duration::from_millis(500), &mut asked).await.is_err(), "it waits");
     assert!(!folder.path().join("told").exists());
-    clock.send_replace(Instant::now() + hour);
+    clock.send_replace(Moment::after(hour));
     assert_eq!(asked.await, [Outcome::Done]);
     let told = std::fs::read_to_string(folder.path().join("told")).unwrap();
     assert_eq!(told.lines().count(), 1, "{told}");
+}
+
+#[tokio::test]
+async fn program_that_was_started_when_sessions_had_more_time_is_replaced() {
+    let folder = tempfile::tempdir().unwrap();
+    let second = Duration::from_secs(1);
+    let mut program = writes(folder.path());
+    program.lease_grace = second * 5;
+    let serve = Serve::new(program, Shape::One, Greeting::None);
+    let (clock, valid_until) = watch::channel(Moment::after(second * 60));
+    let (timeout, granted) = watch::channel(second * 80);
+    let (_stop, stopped) = watch::channel(false);
+    let lease = || Lease::new(valid_until.clone(), granted.clone(), stopped.clone());
+    assert_eq!(serve.run(work(lease())).await, [Outcome::Done]);
+    // Less than the grace of the program that waits is left of such a lease at any time.
+    timeout.send_replace(second * 8);
+    clock.send_replace(Moment::after(second * 4));
+    assert_eq!(serve.run(work(lease())).await, [Outcome::Done]);
 }

@@ -1,0 +1,195 @@
+//! Serves one term: follows the client's state, sends heartbeats, and publishes when the lease ends.
+
+use std::pin::Pin;
+use std::sync::Weak;
+use std::time::Duration;
+
+use futures_util::FutureExt as _;
+use tokio::sync::watch;
+use tracing::warn;
+use zookeeper_client::{Client, SessionState, StateWatcher};
+
+use super::config::{Config, Role};
+use super::lease::{Granted, LeaseClock};
+use super::levels::Levels;
+use super::probe;
+use super::term::State;
+use crate::clock::{Moment, Timer};
+
+/// The side of a term that only its supervisor has.
+pub struct Office {
+    /// Weak, because the ZooKeeper session ends when nobody else has the client any more.
+    client: Weak<Client>,
+    watcher: StateWatcher,
+    levels: Levels,
+    clock: LeaseClock,
+    /// Serves the next heartbeat and everybody who waits for the end of the lease. A timer of tokio would stand still while
+    /// the machine is suspended.
+    timer: Timer,
+    is_connected: bool,
+    next_beat: Moment,
+}
+
+/// Why a term is no longer served.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ending {
+    /// The ZooKeeper session is over.
+    Over,
+    /// The session may live, but its time-out is unknown and cannot be found out.
+    Forfeited,
+}
+
+/// A request to the servers; at most one is in flight.
+type Request = Pin<Box<dyn Future<Output = Reply> + Send>>;
+
+enum Reply {
+    /// The heartbeat that was handed to the client at this moment was answered.
+    Beat(Moment),
+    /// The heartbeat failed.
+    NoBeat,
+    Granted(Granted),
+}
+
+impl Office {
+    /// For a session that was just opened.
+    pub fn new(
+        client: Weak<Client>,
+        watcher: StateWatcher,
+        levels: Levels,
+        clock: LeaseClock,
+        timer: Timer,
+    ) -> Self {
+        let next_beat = Moment::now();
+        Self { client, watcher, levels, clock, timer, is_connected: true, next_beat }
+    }
+
+    /// Follows the client until its session is over or has to be given up.
+    pub async fn serve(&mut self, config: &Config, session_state: &watch::Sender<State>) -> Ending {
+        let mut in_flight = None;
+        loop {
+            let now = Moment::now();
+            self.clock.check(now);
+            let is_lapsed = self.levels.publish_lease(&self.clock, now);
+            if self.clock.is_forfeited() {
+                warn!("cannot find out how long the server keeps this session: giving it up");
+                // Work under the lease stops now. Closing the session lets others in, so leave as much time as there is
+                // between the end of a lease and the end of its session.
+                tokio::time::sleep(self.clock.slack()).await;
+                return Ending::Forfeited;
+            }
+            // Observers have no lease to keep up.
+            let may_ask = config.role == Role::Owner && self.is_connected;
+            if may_ask && in_flight.is_none() {
+                in_flight = self.next_request(config);
+            }
+            let lease_ends = if is_lapsed { Moment::NEVER } else { self.clock.valid_until() };
+            let next_beat = if may_ask && in_flight.is_none() { self.next_beat } else { Moment::NEVER };
+            let wake_at = lease_ends.min(next_beat).min(self.clock.decide_by());
+            let mut changed = None;
+            tokio::select! {
+                biased;
+                state = self.watcher.changed() => changed = Some(state),
+                reply = reply_to(&mut in_flight) => {
+                    in_flight = None;
+                    // The client publishes its state before it passes on replies. If the state has changed, the reply may
+                    // have come over a connection that we do not know yet, and must not prolong the lease.
+                    changed = self.watcher.changed().now_or_never();
+                    if changed.is_none() {
+                        self.on_reply(&reply);
+                    }
+                }
+                () = self.timer.wait_until(wake_at) => {}
+            }
+            if let Some(client_state) = changed {
+                in_flight = None;
+                let Some(state) = self.on_client_state(client_state, config.role) else {
+                    return Ending::Over;
+                };
+                // Before the state, so that nobody who is told of the connection finds a lease valid that is over.
+                self.levels.publish_lease(&self.clock, Moment::now());
+                self.levels.publish_state(state);
+                session_state.send_replace(state);
+            }
+        }
+    }
+
+    /// The request that is due, if any.
+    fn next_request(&self, config: &Config) -> Option<Request> {
+        if !self.clock.is_granted() {
+            let (config, timeout) = (config.clone(), self.clock.timeout());
+            let is_urgent = self.clock.decide_by() != Moment::NEVER;
+            let delay = if is_urgent { Duration::ZERO } else { probe::random_delay(timeout) };
+            return Some(Box::pin(async move {
+                tokio::time::sleep(delay).await;
+                Reply::Granted(probe::granted(&config, timeout).await)
+            }));
+        }
+        self.next_beat.has_passed().then(|| beat(self.client.clone()))
+    }
+
+    /// The state of the session when the client is in this one; `None` when the session is over.
+    fn on_client_state(&mut self, client_state: SessionState, role: Role) -> Option<State> {
+        match client_state {
+            SessionState::SyncConnected | SessionState::ConnectedReadOnly => {
+                self.is_connected = true;
+                self.next_beat = Moment::now();
+                if role == Role::Owner {
+                    self.clock.reconnected(self.next_beat);
+                }
+                Some(State::Connected)
+            }
+            SessionState::Disconnected => {
+                self.is_connected = false;
+                self.clock.disconnected();
+                Some(State::Suspended)
+            }
+            SessionState::AuthFailed | SessionState::Expired | SessionState::Closed => None,
+        }
+    }
+
+    fn on_reply(&mut self, reply: &Reply) {
+        match reply {
+            Reply::Beat(sent) => {
+                self.clock.answered(*sent);
+                self.next_beat = *sent + self.clock.interval();
+            }
+            // The client's state will tell what is wrong.
+            Reply::NoBeat => self.next_beat = Moment::after(self.clock.interval() / 4),
+            Reply::Granted(granted) => {
+                let before = self.clock.timeout();
+                self.clock.granted(*granted);
+                let now = self.clock.timeout();
+                if now < before {
+                    let (before_ms, now_ms) = (before.as_millis(), now.as_millis());
+                    warn!(before_ms, now_ms, "the server grants a shorter session time-out than before");
+                }
+            }
+        }
+    }
+
+    /// Publishes that the session is over.
+    pub fn leave(&self, session_state: &watch::Sender<State>) {
+        self.levels.publish_state(State::Lost);
+        session_state.send_replace(State::Lost);
+    }
+}
+
+/// The reply to what is in flight; never, if nothing is.
+async fn reply_to(in_flight: &mut Option<Request>) -> Reply {
+    match in_flight {
+        Some(request) => request.await,
+        None => std::future::pending().await,
+    }
+}
+
+/// A heartbeat is a write, so that a follower cannot answer it without its leader. It checks that our root exists, and
+/// changes nothing.
+fn beat(client: Weak<Client>) -> Request {
+    Box::pin(async move {
+        let sent = Moment::now();
+        let Some(client) = client.upgrade() else { return Reply::NoBeat };
+        let mut write = client.new_multi_writer();
+        let is_answered = write.add_check_version("/", -1).is_ok() && write.commit().await.is_ok();
+        if is_answered { Reply::Beat(sent) } else { Reply::NoBeat }
+    })
+}
