@@ -56,7 +56,9 @@ pub struct Standing {
     pub own: Option<(u32, Doubt)>,
 }
 
-/// Waits for a slot and takes it. Dropped before its end, nothing is held and the place in the queue is given up.
+/// Waits for a slot and takes it. Dropped before its end, the place in the queue is given up, and nothing is held; except for a
+/// request without a process that is dropped just while it is admitted. That one may hold the slot: see
+/// [`Held::find`](crate::Held::find).
 pub async fn acquire(
     session: &Session,
     name: &Name,

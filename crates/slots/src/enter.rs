@@ -210,15 +210,21 @@ async fn ticket_stat(session: &Session, path: &str) -> Result<Option<(Term, Stat
 }
 
 /// An admission whose outcome is not known yet, or that nobody can rely upon yet. Dropped then, what was admitted after all is
-/// given back.
+/// given back if it was for a process: nobody but that process can have been told that it holds the slot.
+///
+/// Without a process, whoever asks in the same name finds the ticket and is told that it holds the slot: a FleetLock client that
+/// tries again, a script that is run again. A release in the background would take it from under them, so the admission stays, as
+/// if its answer had been heard. Asking again takes it up; only an explicit release ends it.
 struct Entering {
     held: Option<Held>,
+    undone_by_drop: bool,
 }
 
 impl Entering {
     fn new(session: &Session, name: &Name, number: u32, ticket: &str, holder: &Holder) -> Self {
         let (session, name, ticket) = (session.clone(), name.clone(), ticket.to_owned());
-        Self { held: Some(Held::unsure(session, name, number, ticket, holder.clone())) }
+        let held = Held::unsure(session, name, number, ticket, holder.clone());
+        Self { held: Some(held), undone_by_drop: holder.process.is_some() }
     }
 
     /// It was given in the term `made_in`, as `term` has seen. It is ours when the lease clock stands behind it.
@@ -244,7 +250,7 @@ impl Entering {
 
 impl Drop for Entering {
     fn drop(&mut self) {
-        let Some(held) = self.held.take() else { return };
+        let Some(held) = self.held.take().filter(|_| self.undone_by_drop) else { return };
         let session = held.session().clone();
         session.term().in_background(async move {
             // Nobody is there to tell; what cannot be released now is released by the holder's next run, or by force.

@@ -38,7 +38,8 @@ pub enum Asked {
     Taken(u32),
 }
 
-/// Asks for a slot. Who does not get one has a place in the queue, as long as it asks again in time.
+/// Asks for a slot. Who does not get one has a place in the queue, as long as it asks again in time. Asking is idempotent by the
+/// holder's name: dropped before its end, it may have been admitted, and stays so for whoever asks again in that name.
 pub async fn ask(session: &Session, name: &Name, request: &Request) -> Result<Asked, SlotsError> {
     let tried = Tried::default();
     let term = session.term().patient();

@@ -3,12 +3,12 @@
 use std::time::{Duration, Instant};
 
 use menagerie_slots::poll::{self, Asked, Sweeper};
-use menagerie_slots::{Request, SlotsError, admin, disarm, history, try_acquire, view};
-use menagerie_testkit::eventually_async;
+use menagerie_slots::{Request, SlotsError, acquire, admin, disarm, history, try_acquire, view};
+use menagerie_testkit::{OpCode, eventually_async};
 use menagerie_znodes::Name;
 use menagerie_znodes::slots::What;
 
-use crate::world::{World, request};
+use crate::world::{LONG, World, request};
 
 fn polled(holder: &str) -> Request {
     Request { process: None, ..request(holder) }
@@ -38,6 +38,38 @@ async fn who_polls_keeps_its_place_as_long_as_it_asks() {
     assert_eq!(poll::give_back(&session, &world.pool, "a", None).await, Ok(false));
     assert_eq!(ask("c").await, Asked::Holds(1));
     assert_eq!(world.snapshot(&session).await.queue.len(), 0);
+}
+
+#[tokio::test]
+async fn admission_without_a_process_stays_when_whoever_asked_gives_up() {
+    let world = World::new("poll-dropped", 1).await;
+    let other = world.session().await;
+    for (holder, by_command) in [("polls", false), ("script", false), ("runs", true)] {
+        let (session, proxy) = world.troubled(LONG).await;
+        proxy.hold_requests_after(0, OpCode::Multi);
+        let (asking, pool) = (session.clone(), world.pool.clone());
+        let asking = tokio::spawn(async move {
+            match holder {
+                "polls" => drop(poll::ask(&asking, &pool, &polled(holder)).await),
+                "script" => drop(acquire(&asking, &pool, &polled(holder), |_| {}).await),
+                _ => drop(acquire(&asking, &pool, &request(holder), |_| {}).await),
+            }
+        });
+        eventually_async("it is being admitted", async || proxy.holds_requests().then_some(())).await;
+        asking.abort();
+        assert!(asking.await.unwrap_err().is_cancelled());
+        proxy.heal();
+        // Returns when nothing is left to do in the background.
+        session.close().await;
+        let left = world.holders(&other).await;
+        if by_command {
+            assert_eq!(left, [""; 0], "nobody but the process that gave up can have relied on it");
+        } else {
+            assert_eq!(left, [holder]);
+            assert_eq!(poll::ask(&other, &world.pool, &polled(holder)).await, Ok(Asked::Holds(1)));
+            assert_eq!(poll::give_back(&other, &world.pool, holder, None).await, Ok(true));
+        }
+    }
 }
 
 #[tokio::test]

@@ -1,7 +1,7 @@
 //! FleetLock over a real socket.
 
 use std::io::{ErrorKind, Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 use serde_json::Value;
 
-use super::{holders, pool, queue, start, user, wait_for_waiter, waiters};
+use super::{far_from, holders, pool, queue, start, user, wait_for_waiter, waiters};
 use crate::cli::User;
 
 fn serve(user: &User, options: &[&str]) -> (Process, SocketAddr) {
@@ -118,6 +118,51 @@ fn place_in_the_queue_outlives_the_server() {
         (lock(address, "c"), unlock(address, "a"), lock(address, "c"), lock(address, "b")),
         (409, 200, 409, 200)
     );
+}
+
+/// Sends a request, hangs up before the answer, and returns when the server has noticed.
+fn ask_and_hang_up(address: SocketAddr, id: &str, hang_up: impl FnOnce()) {
+    let body = format!(r#"{{"client_params":{{"id":"{id}","group":"pool"}}}}"#);
+    let mut stream = connect(address);
+    stream.write_all(request("POST", "/v1/pre-reboot", HEADER, &body).as_bytes()).expect("it listens");
+    hang_up();
+    stream.shutdown(Shutdown::Write).expect("it is open");
+    let mut answer = Vec::new();
+    let _ = stream.read_to_end(&mut answer);
+    assert!(answer.is_empty(), "it was answered: {}", String::from_utf8_lossy(&answer));
+}
+
+#[test]
+fn client_that_hangs_up_and_asks_again_is_not_put_out_by_its_first_request() {
+    let user = user("hung-up", 1);
+    let (far, proxy) = far_from(&user);
+    let (_server, address) = serve(&far, &[]);
+    proxy.delay(Duration::from_millis(300));
+    ask_and_hang_up(address, "a", || {
+        eventually("the server has let it in", || (holders(&user) == ["a"]).then_some(()));
+    });
+    assert_eq!(lock(address, "a"), 200);
+    assert_eq!(lock(address, "b"), 409, "a was told that it holds the only slot");
+    assert_eq!(holders(&user), ["a"]);
+    proxy.heal();
+    assert_eq!((unlock(address, "a"), lock(address, "b")), (200, 200));
+}
+
+#[test]
+fn client_that_asks_another_server_again_is_not_put_out_by_the_first_one() {
+    let user = user("other-server", 1);
+    let (far, proxy) = far_from(&user);
+    let (mut first, address) = serve(&far, &[]);
+    let (_second, other) = serve(&user, &[]);
+    proxy.delay(Duration::from_millis(300));
+    ask_and_hang_up(address, "a", || {
+        eventually("the server has let it in", || (holders(&user) == ["a"]).then_some(()));
+    });
+    assert_eq!(lock(other, "a"), 200);
+    // It finishes what it has begun, and then there is nothing more to come from it.
+    first.signal(rustix::process::Signal::TERM);
+    first.wait_for_end();
+    assert_eq!(lock(other, "b"), 409, "a was told that it holds the only slot");
 }
 
 #[test]

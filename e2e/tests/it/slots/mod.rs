@@ -5,10 +5,11 @@ mod fleetlock;
 mod guarding;
 mod input;
 mod operators;
+mod scripts;
 mod storm;
 mod watchdog;
 
-use menagerie_testkit::{Process, eventually};
+use menagerie_testkit::{Process, Proxy, ensemble, eventually};
 use serde_json::Value;
 
 use crate::cli::User;
@@ -18,6 +19,14 @@ fn user(name: &str, max: u32) -> User {
     let user = User::new(&format!("slots-{name}")).with("MENAGERIE_SESSION_TIMEOUT", "2s");
     user.ok(&["slots", "create", "pool", "--max", &max.to_string()]);
     user
+}
+
+/// Somebody in the same root, for whom the ensemble is as far away as the proxy says. The session lasts.
+fn far_from(user: &User) -> (User, Proxy) {
+    let proxy = Proxy::new(ensemble().addresses()[0]);
+    let servers = user.servers.as_deref().expect("a user of slots has servers");
+    let (_, root) = servers.split_once('/').expect("and a root of their own");
+    (User::at(format!("{}/{root}", proxy.address())).with("MENAGERIE_SESSION_TIMEOUT", "20s"), proxy)
 }
 
 /// The pool as it is now.
