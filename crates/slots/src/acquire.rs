@@ -14,7 +14,7 @@ use crate::enter::{Contest, Tried};
 use crate::error::SlotsError;
 use crate::hold::Held;
 use crate::identity;
-use crate::poll::LAPSE;
+use crate::poll::{LAPSE, Sweeper};
 use crate::snapshot::{Snapshot, taken};
 
 /// How often a process of this host is looked for that no watch can tell of.
@@ -130,6 +130,7 @@ impl Contest<'_> {
     async fn run(&self, tell: &mut impl FnMut(Standing)) -> Result<Held, SlotsError> {
         let mut queued: Option<Queued> = None;
         let mut seen: Option<Snapshot> = None;
+        let mut sweeper = Sweeper::default();
         loop {
             let snapshot = match seen.take() {
                 Some(snapshot) => snapshot,
@@ -173,7 +174,7 @@ impl Contest<'_> {
                         tell(self.standing(&snapshot, place, None));
                     }
                     if let Some(watches) = self.watch(&snapshot, &on).await? {
-                        self.wait(watches, &on).await?;
+                        self.wait(watches, &on, &snapshot, &mut sweeper).await?;
                     }
                 }
             }
@@ -274,7 +275,13 @@ impl Contest<'_> {
         Ok(same.then_some(watches))
     }
 
-    async fn wait(&self, watches: Vec<Watch>, on: &WaitFor) -> Result<(), SlotsError> {
+    async fn wait(
+        &self,
+        watches: Vec<Watch>,
+        on: &WaitFor,
+        snapshot: &Snapshot,
+        sweeper: &mut Sweeper,
+    ) -> Result<(), SlotsError> {
         let changes = watches.into_iter().map(|watch| Box::pin(watch.changed()));
         let mut any = futures_util::future::select_all(changes);
         // No watch tells when a process ends, or that somebody has been silent for long.
@@ -293,6 +300,9 @@ impl Contest<'_> {
                 self.term.sync("/").await?;
                 if any.now_or_never().is_none() {
                     retry::delete(&self.term, slots::waiter(self.name, place.name()).path()).await?;
+                    // If no server is there to do it, others before us may have gone silent too: one look for all of them.
+                    let now = std::time::Instant::now();
+                    sweeper.sweep_pool(&self.term, self.name, &snapshot.queue, LAPSE, now).await?;
                 }
             },
             () = self.term.lost() => return Err(CallError::Expired.into()),

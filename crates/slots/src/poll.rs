@@ -10,7 +10,7 @@ use menagerie_znodes::{Kind, Name, Payload};
 
 use crate::acquire::Request;
 use crate::core::admission::slot_of;
-use crate::core::{Decision, Me, Place, WaitFor, decide};
+use crate::core::{Crowded, Decision, Limits, Me, Place, Source, WaitFor, crowded, decide};
 use crate::enter::{Contest, Tried};
 use crate::error::SlotsError;
 use crate::hold::Held;
@@ -36,11 +36,20 @@ pub enum Asked {
     },
     /// Somebody of that name holds a slot in another way: a command that runs under it.
     Taken(u32),
+    /// It has no place in the queue: too many wait. It may ask again later.
+    Crowded(Crowded),
 }
 
-/// Asks for a slot. Who does not get one has a place in the queue, as long as it asks again in time. Asking is idempotent by the
-/// holder's name: dropped before its end, it may have been admitted, and stays so for whoever asks again in that name.
-pub async fn ask(session: &Session, name: &Name, request: &Request) -> Result<Asked, SlotsError> {
+/// Asks for a slot, for a client that comes from `source`. One that does not get a slot has a place in the queue, as long as it
+/// asks again in time and the queue is within its `limits`. Asking is idempotent by the holder's name: dropped before its end, it
+/// may have been admitted, and stays so for whoever asks again in that name.
+pub async fn ask(
+    session: &Session,
+    name: &Name,
+    request: &Request,
+    source: &Source,
+    limits: Limits,
+) -> Result<Asked, SlotsError> {
     let tried = Tried::default();
     let term = session.term().patient();
     let contest = Contest { session, term: term.clone(), name, request, tried: &tried };
@@ -63,10 +72,18 @@ pub async fn ask(session: &Session, name: &Name, request: &Request) -> Result<As
                     return Ok(Asked::Holds(number));
                 }
             }
-            Decision::Queue => queue_up(&term, name, request).await?,
+            Decision::Queue => match crowded(&snapshot.queue, source, limits) {
+                Some(crowded) => return Ok(Asked::Crowded(crowded)),
+                None => queue_up(&term, name, request, source).await?,
+            },
             Decision::Again => {}
             Decision::Wait(WaitFor::Room | WaitFor::Place(_)) => {
                 let Some(place) = place else { continue };
+                let ahead = snapshot.queue.iter().position(|other| other == place).unwrap_or(0);
+                if let Some(crowded) = crowded(&snapshot.queue[..ahead], source, limits) {
+                    give_up(&term, name, &places).await?;
+                    return Ok(Asked::Crowded(crowded));
+                }
                 // Shows that it still asks. The version rises, and that is all that anybody looks at.
                 let path = slots::waiter(name, place.name());
                 match retry::touch(&term, path.path(), &waiter(request).encode()).await {
@@ -74,7 +91,6 @@ pub async fn ask(session: &Session, name: &Name, request: &Request) -> Result<As
                     Err(CallError::NoZnode { .. }) => continue,
                     Err(error) => return Err(error.into()),
                 }
-                let ahead = snapshot.queue.iter().position(|other| other == place).unwrap_or(0);
                 let holders = snapshot.slots.values().map(|holder| holder.holder.clone()).collect();
                 return Ok(Asked::Waits { ahead, holders, frozen: snapshot.pool.frozen.is_some() });
             }
@@ -133,13 +149,13 @@ fn waiter(request: &Request) -> Waiter {
 }
 
 fn places_of(snapshot: &Snapshot, holder: &str) -> Vec<Place> {
-    let prefix = Place::polling_prefix(holder);
+    let prefix = Place::polling_holder(holder);
     snapshot.queue.iter().filter(|place| place.name().starts_with(&prefix)).cloned().collect()
 }
 
-async fn queue_up(term: &Term, name: &Name, request: &Request) -> Result<(), SlotsError> {
+async fn queue_up(term: &Term, name: &Name, request: &Request, source: &Source) -> Result<(), SlotsError> {
     let dir = slots::queue(name);
-    let prefix = format!("{}/{}", dir.path(), Place::polling_prefix(&request.holder));
+    let prefix = format!("{}/{}", dir.path(), Place::polling_prefix(&request.holder, source));
     let data = waiter(request).encode();
     match term
         .create(&prefix, &data, Kind::PersistentSequence, menagerie_kernel::session::IfLate::Report)
@@ -162,11 +178,14 @@ async fn give_up(term: &Term, name: &Name, places: &[Place]) -> Result<(), Slots
 /// seen them, by its own clock: other clocks may be wrong.
 #[derive(Debug, Default)]
 pub struct Sweeper {
-    seen: HashMap<String, (i32, Instant)>,
+    seen: HashMap<Name, Seen>,
 }
 
+/// By the name of each place, the version of its znode, and since when it has that.
+type Seen = HashMap<String, (i32, Instant)>;
+
 impl Sweeper {
-    /// Looks at all pools once.
+    /// Looks at all pools once. One that cannot be read does not keep it from the others.
     pub async fn sweep(
         &mut self,
         session: &Session,
@@ -174,40 +193,67 @@ impl Sweeper {
         now: Instant,
     ) -> Result<(), SlotsError> {
         let term = session.term();
-        let mut there = HashMap::new();
-        for name in admin::list(session).await? {
-            let snapshot = match Snapshot::read(&term, &name).await {
-                Err(SlotsError::NoPool { .. }) => continue,
-                snapshot => snapshot?,
+        let pools = admin::list(session).await?;
+        self.seen.retain(|pool, _| pools.contains(pool));
+        let mut first_error = Ok(());
+        for name in &pools {
+            let swept = async {
+                let snapshot = Snapshot::read(&term, name).await?;
+                self.sweep_pool(&term, name, &snapshot.queue, lapse, now).await
             };
-            for place in snapshot.queue.iter().filter(|place| place.polls()) {
-                let path = slots::waiter(&name, place.name()).path().to_owned();
-                let Some(stat) = term.stat(&path).await? else { continue };
-                let since = match self.seen.get(&path) {
-                    Some((version, since)) if *version == stat.version => *since,
-                    _ => now,
-                };
-                if now.saturating_duration_since(since) < lapse {
-                    there.insert(path, (stat.version, since));
-                    continue;
-                }
-                tracing::info!(pool = %name, %place, "a place in the queue has lapsed");
-                match term.delete(&path, Some(stat.version)).await {
-                    // Whatever is left is found the next time.
-                    Ok(())
-                    | Err(
-                        CallError::NoZnode { .. } | CallError::BadVersion { .. } | CallError::Unknown { .. },
-                    ) => {}
-                    Err(error) => return Err(error.into()),
-                }
+            match swept.await {
+                Ok(()) | Err(SlotsError::NoPool { .. }) => {}
+                failed => first_error = first_error.and(failed),
             }
         }
-        self.seen = there;
+        first_error
+    }
+
+    /// Looks at the places of one pool.
+    pub(crate) async fn sweep_pool(
+        &mut self,
+        term: &Term,
+        name: &Name,
+        queue: &[Place],
+        lapse: Duration,
+        now: Instant,
+    ) -> Result<(), SlotsError> {
+        let polling: Vec<&Place> = queue.iter().filter(|place| place.polls()).collect();
+        let path = |place: &Place| slots::waiter(name, place.name()).path().to_owned();
+        let paths: Vec<String> = polling.iter().map(|place| path(place)).collect();
+        let found = term.get_many(&paths).await?;
+        let before = self.seen.remove(name).unwrap_or_default();
+        let (mut seen, mut lapsed) = (Seen::new(), Vec::new());
+        for ((place, path), found) in polling.into_iter().zip(paths).zip(found) {
+            let Some((_, stat)) = found else { continue };
+            let since = match before.get(place.name()) {
+                Some((version, since)) if *version == stat.version => *since,
+                _ => now,
+            };
+            if now.saturating_duration_since(since) < lapse {
+                seen.insert(place.name().to_owned(), (stat.version, since));
+            } else {
+                tracing::info!(pool = %name, %place, "a place in the queue has lapsed");
+                lapsed.push((path, stat.version));
+            }
+        }
+        self.seen.insert(name.clone(), seen);
+        // Beside each other: the server makes them durable together.
+        let deletions = lapsed.iter().map(|(path, version)| term.delete(path, Some(*version)));
+        for deleted in futures_util::future::join_all(deletions).await {
+            match deleted {
+                // Whatever is left is found the next time.
+                Ok(())
+                | Err(CallError::NoZnode { .. } | CallError::BadVersion { .. } | CallError::Unknown { .. }) =>
+                    {}
+                Err(error) => return Err(error.into()),
+            }
+        }
         Ok(())
     }
 }
 
-/// What a server tells of all pools, for its metrics.
+/// All pools, as lists show them.
 pub async fn usage(session: &Session, now_ms: u64) -> Result<Vec<view::PoolView>, SlotsError> {
     let mut pools = Vec::new();
     for name in admin::list(session).await? {

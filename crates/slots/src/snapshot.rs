@@ -1,6 +1,6 @@
 //! What a pool is at one moment, as far as one reader can tell.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use menagerie_kernel::Term;
 use menagerie_kernel::session::{Found, Read, Stat};
@@ -65,7 +65,8 @@ impl Snapshot {
         let pool = Pool::decode(data)
             .map_err(|error| SlotsError::Damaged { pool: name.to_string(), why: error.source.to_string() })?;
         let (slots, stats) = read_slots(term, name, children, first).await?;
-        let stays = |place: &Place| tickets.iter().any(|ticket| place.stays_with(ticket));
+        let held: HashSet<&str> = tickets.iter().filter_map(|ticket| slots::ticket_unique(ticket)).collect();
+        let stays = |place: &Place| held.contains(place.unique());
         let (kept, queue) = Place::in_order(queue.iter().map(String::as_str)).into_iter().partition(stays);
         Ok(Self {
             pool,

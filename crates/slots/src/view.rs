@@ -68,6 +68,34 @@ pub struct EventView {
     pub event: Event,
 }
 
+/// How full a pool is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Usage {
+    /// How many may be in.
+    pub max: u32,
+    /// How many are in.
+    pub used: usize,
+    /// How many wait.
+    pub waiting: usize,
+    /// For how long the oldest of its slots is held, in seconds.
+    pub oldest_s: u64,
+    /// Whether the emergency stop was pulled.
+    pub frozen: bool,
+}
+
+/// Looks how full a pool is, without a look at each of those who wait.
+pub async fn usage(session: &Session, name: &Name, now_ms: u64) -> Result<Usage, SlotsError> {
+    let snapshot = Snapshot::read(&session.term(), name).await?;
+    let oldest = snapshot.stats.values().map(|stat| age_s(stat.ctime_ms, now_ms)).max();
+    Ok(Usage {
+        max: snapshot.pool.max,
+        used: snapshot.slots.len(),
+        waiting: snapshot.queue.len(),
+        oldest_s: oldest.unwrap_or(0),
+        frozen: snapshot.pool.frozen.is_some(),
+    })
+}
+
 /// Looks at a pool. Ages are the difference between the server's clock, then, and ours, now.
 pub async fn show(session: &Session, name: &Name, now_ms: u64) -> Result<PoolView, SlotsError> {
     let term = session.term();

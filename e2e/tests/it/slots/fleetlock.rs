@@ -223,6 +223,46 @@ fn what_is_no_fleetlock_is_refused_with_a_kind() {
 }
 
 #[test]
+fn invented_ids_do_not_fill_the_queue() {
+    let user = user("invented", 1);
+    let (_server, address) = serve(&user, &[]);
+    assert_eq!(lock(address, "holder"), 200);
+    let answers: Vec<(u16, Value)> =
+        (0..80).map(|number| ask(address, "pre-reboot", &format!("invented-{number}"))).collect();
+    assert!(answers.iter().all(|(status, _)| *status == 409));
+    assert_eq!(waiters(&user).len(), 64, "one address has so many places");
+    let (_, refused) = &answers[79];
+    assert_eq!(refused["kind"], "failed_lock_too_many_ids");
+    let value = refused["value"].as_str().unwrap();
+    assert!(value.contains("127.0.0.1") && value.contains("--waiters-per-address"), "{value}");
+    assert_eq!(unlock(address, "holder"), 200);
+    assert_eq!(lock(address, "invented-79"), 409, "others came before");
+    assert_eq!(lock(address, "invented-0"), 200);
+    assert_eq!(lock(address, "invented-79"), 409, "now there is a place for it");
+    assert_eq!(waiters(&user).last().map(String::as_str), Some("invented-79"));
+}
+
+#[test]
+fn queue_is_bounded_for_all_addresses_together() {
+    let user = user("bounded", 1);
+    let options = ["--waiters-max", "3", "--waiters-per-address", "2", "--allow", "127.0.0.0/8"];
+    let (_server, address) = serve(&user, &options);
+    assert_eq!(lock(address, "holder"), 200);
+    let body = |id: &str| format!(r#"{{"client_params":{{"id":"{id}","group":"pool"}}}}"#);
+    let elsewhere = |id: &str| {
+        let sent = request("POST", "/v1/pre-reboot", HEADER, &body(id));
+        let answer: Value = serde_json::from_str(&exchange(stranger(address), &sent).1).unwrap_or_default();
+        answer["kind"].as_str().unwrap_or_default().to_owned()
+    };
+    let here = |id: &str| ask(address, "pre-reboot", id).1["kind"].as_str().unwrap_or_default().to_owned();
+    let (waits, no_more_ids) = ("failed_lock_semaphore_full", "failed_lock_too_many_ids");
+    assert_eq!((here("a"), here("b"), here("c")), (waits.into(), waits.into(), no_more_ids.into()));
+    assert_eq!((elsewhere("d"), elsewhere("e")), (waits.into(), "failed_lock_queue_full".into()));
+    assert_eq!((here("a"), elsewhere("d")), (waits.into(), waits.into()), "whoever has a place keeps it");
+    assert_eq!(waiters(&user), ["a", "b", "d"]);
+}
+
+#[test]
 fn only_those_on_the_list_are_answered() {
     let user = user("allow", 1);
     let (_server, address) = serve(&user, &["--allow", "10.0.0.0/8,192.0.2.7"]);

@@ -2,13 +2,12 @@
 
 use std::net::{SocketAddr, TcpListener};
 
-use menagerie_slots::poll::LAPSE;
 use prometheus_client::registry::Registry;
 
 use super::beside::Beside;
 use crate::allow::this_machine;
 use crate::commands::slots::fleetlock::LIMITS;
-use crate::commands::slots::serve::{self, Listener, Metrics};
+use crate::commands::slots::serve::{self, Listener, Metrics, Waiting};
 use crate::exit::CliError;
 
 /// Serves on this machine, with what the keeper there has.
@@ -22,6 +21,6 @@ pub fn start(
     Beside::start("slots", keeper, namespace, async move |session| {
         let (listener, _) = Listener::new(socket, None, this_machine(), LIMITS)
             .map_err(CliError::io("set up the listener"))?;
-        serve::serve(session, listener, this_machine(), metrics, LAPSE).await
+        serve::serve(session, listener, this_machine(), metrics, Waiting::default()).await
     })
 }
