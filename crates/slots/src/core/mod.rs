@@ -10,4 +10,4 @@ mod tests;
 pub use admission::{Decision, Facts, Me, WaitFor, decide};
 pub use crowd::{Crowded, Limits, Source, crowded};
 pub use order::{PRIORITY_MAX, Place};
-pub use resume::{Local, Resume, resume};
+pub use resume::{Local, Resume, is_of_this_host, machine_id, resume};

@@ -4,6 +4,8 @@ mod complaints;
 mod fleetlock;
 mod guarding;
 mod input;
+#[cfg(feature = "strace")]
+mod nodes;
 mod operators;
 mod scripts;
 mod storm;

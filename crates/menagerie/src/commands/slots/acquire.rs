@@ -5,6 +5,7 @@ use std::time::Duration;
 use clap::Args;
 use menagerie_kernel::Session;
 use menagerie_kernel::session::Role;
+use menagerie_slots::core::is_of_this_host;
 use menagerie_slots::{Held, Request, SlotsError, acquire, try_acquire};
 use menagerie_znodes::Name;
 use menagerie_znodes::slots::Holder;
@@ -135,7 +136,5 @@ impl Acquire {
 
 /// Whether a script on this host has taken it, in the same name.
 fn is_own(holder: &Holder, request: &Request) -> bool {
-    holder.process.is_none()
-        && holder.host.as_ref() == Some(&request.local.host)
-        && holder.machine_id == request.local.machine_id
+    holder.process.is_none() && is_of_this_host(holder, &request.local)
 }
