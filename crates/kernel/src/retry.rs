@@ -22,7 +22,9 @@
 use std::future::Future;
 
 use menagerie_znodes::Kind;
+use tracing::warn;
 
+use crate::backoff;
 use crate::error::CallError;
 use crate::session::{Created, IfLate, Stat, Term};
 use crate::transaction::{Transaction, TransactionError};
@@ -83,10 +85,15 @@ where
     A: Future<Output = Result<T, CallError>>,
     P: Future<Output = Result<Option<T>, CallError>>,
 {
-    let mut unknown = None;
+    let (mut unknown, mut lost) = (None, 0);
     loop {
         let looked = match attempt().await {
             Err(error @ CallError::Unknown { .. }) => {
+                lost += 1;
+                if let Some(pause) = backoff::pause(lost) {
+                    warn!(%error, lost, "the reply to a request is lost again and again; trying on");
+                    tokio::time::sleep(pause).await;
+                }
                 unknown = Some(error);
                 match term.patient().sync("/").await {
                     Ok(()) => probe().await,
