@@ -9,13 +9,14 @@ use menagerie_znodes::slots::{self, Holder, Waiter};
 use menagerie_znodes::{Kind, Name, Payload};
 
 use crate::acquire::Request;
+use crate::admin;
 use crate::core::admission::slot_of;
 use crate::core::{Crowded, Decision, Limits, Me, Place, Source, WaitFor, crowded, decide};
-use crate::enter::{Contest, Tried};
+use crate::enter::{Contest, Entered, Tried};
 use crate::error::SlotsError;
 use crate::hold::Held;
+use crate::mend::Retries;
 use crate::snapshot::Snapshot;
-use crate::{admin, view};
 
 /// How long one may be silent before its place in the queue lapses.
 pub const LAPSE: Duration = Duration::from_secs(600);
@@ -55,6 +56,9 @@ pub async fn ask(
     let contest = Contest { session, term: term.clone(), name, request, tried: &tried };
     // Another server may have taken back what this one still shows: nobody shall go by a slot that is gone.
     term.sync("/").await?;
+    let mut retries = Retries::new(&term, name);
+    let no_queue = || CallError::NoZnode { path: slots::queue(name).path().to_owned() };
+    let mut queued = false;
     loop {
         let snapshot = Snapshot::read(&term, name).await?;
         let places = places_of(&snapshot, &request.holder);
@@ -66,17 +70,29 @@ pub async fn ask(
                 let own = holder.is_some_and(is_of_nobody_here);
                 return Ok(if own { Asked::Holds(number) } else { Asked::Taken(number) });
             }
-            Decision::Enter(number) => {
-                if contest.enter(&snapshot, number, place).await?.is_some() {
+            Decision::Enter(number) => match contest.enter(&snapshot, number, place).await? {
+                Entered::In(_) => {
                     give_up(&term, name, places.get(1..).unwrap_or_default()).await?;
                     return Ok(Asked::Holds(number));
                 }
-            }
+                Entered::Refused(why) => retries.refused(why).await?,
+            },
             Decision::Queue => match crowded(&snapshot.queue, source, limits) {
                 Some(crowded) => return Ok(Asked::Crowded(crowded)),
-                None => queue_up(&term, name, request, source).await?,
+                None => {
+                    if std::mem::replace(&mut queued, true) {
+                        // The place that we have made is not to be seen.
+                        retries.refused(no_queue()).await?;
+                    }
+                    match queue_up(&term, name, request, source).await {
+                        Err(SlotsError::Call(error @ CallError::NoZnode { .. })) => {
+                            retries.refused(error).await?;
+                        }
+                        queued => queued?,
+                    }
+                }
             },
-            Decision::Again => {}
+            Decision::Again => retries.refused(no_queue()).await?,
             Decision::Wait(WaitFor::Room | WaitFor::Place(_)) => {
                 let Some(place) = place else { continue };
                 let ahead = snapshot.queue.iter().position(|other| other == place).unwrap_or(0);
@@ -88,7 +104,10 @@ pub async fn ask(
                 let path = slots::waiter(name, place.name());
                 match retry::touch(&term, path.path(), &waiter(request).encode()).await {
                     Ok(_) => {}
-                    Err(CallError::NoZnode { .. }) => continue,
+                    Err(error @ CallError::NoZnode { .. }) => {
+                        retries.refused(error).await?;
+                        continue;
+                    }
                     Err(error) => return Err(error.into()),
                 }
                 let holders = snapshot.slots.values().map(|holder| holder.holder.clone()).collect();
@@ -109,7 +128,7 @@ pub async fn give_back(
     let term = session.term().patient();
     // What was taken a moment ago, by another server, is to be found.
     term.sync("/").await?;
-    let snapshot = Snapshot::read(&term, name).await?;
+    let snapshot = Snapshot::read_damaged(&term, name).await?;
     if ticket.is_none() {
         give_up(&term, name, &places_of(&snapshot, holder)).await?;
     }
@@ -128,6 +147,12 @@ pub async fn give_back(
             Some(slot) if snapshot.slots[&slot].ticket.is_none() => Err(running(slot)),
             Some(_) | None => Ok(false),
         },
+        // Nobody but the holder's word ends it, and here it is; the slot would be held for ever otherwise.
+        Err(SlotsError::TicketGone { slot, .. })
+            if ticket.is_none() && snapshot.slots.get(&slot).is_some_and(is_of_nobody_here) =>
+        {
+            admin::force_release(session, name, holder, holder).await.map(|_| true)
+        }
         Err(error) => Err(error),
     }
 }
@@ -251,16 +276,4 @@ impl Sweeper {
         }
         Ok(())
     }
-}
-
-/// All pools, as lists show them.
-pub async fn usage(session: &Session, now_ms: u64) -> Result<Vec<view::PoolView>, SlotsError> {
-    let mut pools = Vec::new();
-    for name in admin::list(session).await? {
-        match view::show(session, &name, now_ms).await {
-            Err(SlotsError::NoPool { .. }) => {}
-            pool => pools.push(pool?),
-        }
-    }
-    Ok(pools)
 }
