@@ -5,6 +5,7 @@ mod authority;
 mod backup;
 mod cli;
 mod crash;
+mod damage;
 mod dice;
 mod full;
 mod hostile;

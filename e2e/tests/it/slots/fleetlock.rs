@@ -13,7 +13,7 @@ use serde_json::Value;
 use super::{far_from, holders, pool, queue, start, user, wait_for_waiter, waiters};
 use crate::cli::User;
 
-fn serve(user: &User, options: &[&str]) -> (Process, SocketAddr) {
+pub fn serve(user: &User, options: &[&str]) -> (Process, SocketAddr) {
     let server = user.start(&[&["slots", "serve", "--listen", "127.0.0.1:0"], options].concat());
     let address = server.wait_for_line("where it is", |line| {
         line.strip_prefix("slots ready on ").and_then(|at| at.parse().ok())
@@ -55,7 +55,7 @@ fn ask(address: SocketAddr, verb: &str, id: &str) -> (u16, Value) {
     (status, serde_json::from_str(&body).unwrap_or_default())
 }
 
-fn lock(address: SocketAddr, id: &str) -> u16 {
+pub fn lock(address: SocketAddr, id: &str) -> u16 {
     ask(address, "pre-reboot", id).0
 }
 

@@ -1,7 +1,7 @@
 //! Slots, by the binary: what runs under them, what becomes of it, and who may do what to a pool.
 
 mod complaints;
-mod fleetlock;
+pub mod fleetlock;
 mod guarding;
 mod input;
 #[cfg(feature = "strace")]
