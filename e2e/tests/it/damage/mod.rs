@@ -245,6 +245,9 @@ fn explains(done: &Done, path: &str) -> bool {
         "no slot of pool",
         "holds no slot",
         "partitions have none",
+        // The journal registers again a moment later.
+        "none of that name is registered",
+        "no journal is registered",
     ];
     let what_to_try = ["help: ", " WARNING - ", " CRITICAL - ", " UNKNOWN - "];
     names.iter().any(is_told) && what_to_try.iter().any(is_told)
