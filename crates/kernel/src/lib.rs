@@ -16,6 +16,7 @@
 //! - Nothing is handed to the client while it is disconnected: it would carry it out later.
 //! - Connection loss is resolved in [`retry`] and nowhere else.
 
+mod backoff;
 pub mod clock;
 pub mod error;
 pub mod fence;

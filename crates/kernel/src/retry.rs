@@ -12,7 +12,7 @@
 //! | [`commit`] of a transaction that leaves a proof | the caller's proof is looked for; else made again |
 //! | [`set`] by version | made again if the version is still the old one; refused if somebody else has written; [`CallError::Unknown`] if what is there may be ours or another's |
 //! | [`delete`] of a name that is never used again | made again: being gone is all that is wanted |
-//! | [`remove`], of a name that may be used again | made again only if the same znode is still there |
+//! | [`remove`] and [`remove_created`], of a name that may be used again | made again only if the same znode is still there |
 //! | anything else, transactions above all | [`CallError::Unknown`]: only the caller knows what would prove it, and can give that proof to [`resolve`] |
 //!
 //! Before it looks, [`resolve`] syncs: the server that we are connected to now may be behind the one that took the
@@ -22,7 +22,9 @@
 use std::future::Future;
 
 use menagerie_znodes::Kind;
+use tracing::warn;
 
+use crate::backoff;
 use crate::error::CallError;
 use crate::session::{Created, IfLate, Stat, Term};
 use crate::transaction::{Transaction, TransactionError};
@@ -83,10 +85,15 @@ where
     A: Future<Output = Result<T, CallError>>,
     P: Future<Output = Result<Option<T>, CallError>>,
 {
-    let mut unknown = None;
+    let (mut unknown, mut lost) = (None, 0);
     loop {
         let looked = match attempt().await {
             Err(error @ CallError::Unknown { .. }) => {
+                lost += 1;
+                if let Some(pause) = backoff::pause(lost) {
+                    warn!(%error, lost, "the reply to a request is lost again and again; trying on");
+                    tokio::time::sleep(pause).await;
+                }
                 unknown = Some(error);
                 match term.patient().sync("/").await {
                     Ok(()) => probe().await,
@@ -361,8 +368,22 @@ pub async fn delete(term: &Term, path: &str) -> Result<(), CallError> {
 /// Makes sure that the znode that is there now goes, and spares one that somebody else creates in its place while we do not
 /// know what became of our request. `false`: there was none.
 pub async fn remove(term: &Term, path: &str) -> Result<bool, CallError> {
+    match term.patient().stat(path).await? {
+        Some(stat) => remove_seen(term, path, stat.czxid).await,
+        None => Ok(false),
+    }
+}
+
+/// The same for the one that this transaction created. `false`: it is not there any more.
+pub async fn remove_created(term: &Term, path: &str, czxid: i64) -> Result<bool, CallError> {
+    match term.patient().stat(path).await? {
+        Some(stat) if stat.czxid == czxid => remove_seen(term, path, czxid).await,
+        Some(_) | None => Ok(false),
+    }
+}
+
+async fn remove_seen(term: &Term, path: &str, czxid: i64) -> Result<bool, CallError> {
     let term = &term.patient();
-    let Some(before) = term.stat(path).await? else { return Ok(false) };
     let attempt = || async move {
         match term.delete(path, None).await {
             Err(CallError::NoZnode { .. }) => Ok(false),
@@ -371,7 +392,7 @@ pub async fn remove(term: &Term, path: &str) -> Result<bool, CallError> {
     };
     let probe = || async move {
         let now = term.stat(path).await?;
-        Ok(now.is_none_or(|now| now.czxid != before.czxid).then_some(true))
+        Ok(now.is_none_or(|now| now.czxid != czxid).then_some(true))
     };
     resolve(term, attempt, probe).await
 }

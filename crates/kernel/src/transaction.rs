@@ -1,5 +1,7 @@
 //! Several writes that happen together or not at all.
 
+use std::sync::{Arc, OnceLock};
+
 use menagerie_znodes::{Kind, Payload, Znode};
 use thiserror::Error;
 use zookeeper_client::{MultiWriteError, MultiWriteResult};
@@ -163,6 +165,9 @@ impl Transaction {
         let first = paths.first().cloned().unwrap_or_default();
         fits(&first, parts.iter().map(Part::bytes).sum())?;
         let acls = term.acls();
+        // An error is all that a call whose caller has given up leaves: so a refusal is one, and which part it was stands here.
+        let refused = Arc::new(OnceLock::new());
+        let tell = refused.clone();
         let results = term
             .write(&first, None, |client, _| async move {
                 let mut writer = client.new_multi_writer();
@@ -178,16 +183,20 @@ impl Transaction {
                         Part::Delete { path, version } => writer.add_delete(path, *version)?,
                     }
                 }
-                match writer.commit().await {
-                    Ok(results) => Ok(Ok(results)),
-                    Err(MultiWriteError::OperationFailed { index, source }) => Ok(Err((index, source))),
-                    Err(MultiWriteError::RequestFailed { source }) => Err(source),
-                }
+                writer.commit().await.map_err(|error| match error {
+                    MultiWriteError::OperationFailed { index, source } => {
+                        // It is committed once.
+                        let _ = tell.set((index, source.clone()));
+                        source
+                    }
+                    MultiWriteError::RequestFailed { source } => source,
+                })
             })
-            .await?;
-        match results {
-            Ok(results) => Ok(Committed::new(results)),
-            Err((index, source)) => Err(refusal(&paths, fences, index, source)),
+            .await;
+        match (results, refused.get()) {
+            (Ok(results), _) => Ok(Committed::new(results)),
+            (Err(_), Some((index, source))) => Err(refusal(&paths, fences, *index, source.clone())),
+            (Err(error), None) => Err(error.into()),
         }
     }
 }

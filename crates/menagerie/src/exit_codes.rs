@@ -67,6 +67,9 @@ pub fn slots_code(error: &SlotsError) -> u8 {
         | SlotsError::InUse { .. }
         | SlotsError::NotHeld { .. }
         | SlotsError::Running { .. }
-        | SlotsError::Damaged { .. } => 1,
+        | SlotsError::Damaged { .. }
+        | SlotsError::Missing { .. }
+        | SlotsError::TicketGone { .. }
+        | SlotsError::Stuck { .. } => 1,
     }
 }

@@ -31,7 +31,8 @@ pub fn connect_help(error: &ConnectError, origin: &Origin) -> String {
                 .to_owned()
         }
         ConnectError::Generation { .. } => {
-            "look at it with `menagerie zk get`; if the path is somebody else's, choose another --namespace"
+            "look at it with `menagerie zk get`; if the path is somebody else's, choose another --namespace, and if it is damaged, \
+             write a number there that is greater than all before: the time in ms will do"
                 .to_owned()
         }
         ConnectError::Namespace { .. } => "name a path such as /menagerie with --namespace".to_owned(),
@@ -109,8 +110,24 @@ pub fn slots_help(error: &SlotsError) -> String {
             "let it end, or, if you know that it is gone, `menagerie slots release {pool} {holder} --force`"
         ),
         SlotsError::Lost { pool, .. } => format!("`menagerie slots history {pool}` tells who took it"),
-        SlotsError::Damaged { .. } => {
-            "something else writes there: look at it with `menagerie zk get`".to_owned()
+        SlotsError::Damaged { path, .. } => format!(
+            "nobody gets in while it is so; see what is there with `menagerie zk get`, and write it anew: `menagerie zk set` \
+             {path} (in the namespace) '{{\"max\":N,\"count\":0}}'"
+        ),
+        SlotsError::Missing { pool, .. } if error.is_of_watchdogs() => format!(
+            "look which hosts are out of service; `menagerie slots rearm {pool} HOST` for one that is not begins the list anew, \
+             and then nobody is on it"
+        ),
+        SlotsError::Missing { .. } => {
+            "the next change of the pool makes it again; `menagerie doctor` looks for more that is missing".to_owned()
+        }
+        SlotsError::TicketGone { pool, holder, .. } => format!(
+            "if {holder} does not need it any more, `menagerie slots release {pool} {holder} --force` frees it"
+        ),
+        SlotsError::Stuck { .. } => {
+            "look at what was refused with `menagerie zk stat` (paths are below the namespace); `menagerie doctor` looks for \
+             more that is damaged"
+                .to_owned()
         }
         SlotsError::Call(error) => call_help(error).to_owned(),
     }

@@ -10,11 +10,12 @@ use menagerie_znodes::{Kind, Name, Payload};
 
 use crate::core::resume::{Doubt, is_ours};
 use crate::core::{Decision, Local, Me, Place, Resume, WaitFor, decide, resume};
-use crate::enter::{Contest, Tried};
+use crate::enter::{Contest, Entered, Tried};
 use crate::error::SlotsError;
 use crate::hold::Held;
 use crate::identity;
-use crate::poll::LAPSE;
+use crate::mend::Retries;
+use crate::poll::{LAPSE, Sweeper};
 use crate::snapshot::{Snapshot, taken};
 
 /// How often a process of this host is looked for that no watch can tell of.
@@ -56,7 +57,9 @@ pub struct Standing {
     pub own: Option<(u32, Doubt)>,
 }
 
-/// Waits for a slot and takes it. Dropped before its end, nothing is held and the place in the queue is given up.
+/// Waits for a slot and takes it. Dropped before its end, the place in the queue is given up, and nothing is held; except for a
+/// request without a process that is dropped just while it is admitted. That one may hold the slot: see
+/// [`Held::find`](crate::Held::find).
 pub async fn acquire(
     session: &Session,
     name: &Name,
@@ -83,9 +86,10 @@ pub async fn try_acquire(
 ) -> Result<Option<Held>, SlotsError> {
     let tried = Tried::default();
     let contest = Contest { session, term: session.term().patient(), name, request, tried: &tried };
+    let mut retries = Retries::new(&contest.term, name);
     loop {
         let snapshot = Snapshot::read(&contest.term, name).await?;
-        let held = match decide(snapshot.facts(), &request.holder, Me::Newcomer) {
+        let entered = match decide(snapshot.facts(), &request.holder, Me::Newcomer) {
             Decision::Enter(number) => contest.enter(&snapshot, number, None).await?,
             Decision::Wait(WaitFor::Own(number)) => match contest.doubt(&snapshot, number) {
                 Some(_) => return Ok(None),
@@ -93,8 +97,9 @@ pub async fn try_acquire(
             },
             Decision::Queue | Decision::Wait(_) | Decision::Again => return Ok(None),
         };
-        if held.is_some() {
-            return Ok(held);
+        match entered {
+            Entered::In(held) => return Ok(Some(*held)),
+            Entered::Refused(why) => retries.refused(why).await?,
         }
     }
 }
@@ -128,6 +133,8 @@ impl Contest<'_> {
     async fn run(&self, tell: &mut impl FnMut(Standing)) -> Result<Held, SlotsError> {
         let mut queued: Option<Queued> = None;
         let mut seen: Option<Snapshot> = None;
+        let mut sweeper = Sweeper::default();
+        let mut retries = Retries::new(&self.term, self.name);
         loop {
             let snapshot = match seen.take() {
                 Some(snapshot) => snapshot,
@@ -138,40 +145,46 @@ impl Contest<'_> {
             match decide(snapshot.facts(), &self.request.holder, me) {
                 Decision::Enter(number) => {
                     let place = place.cloned();
-                    if let Some(held) = self.enter(&snapshot, number, place.as_ref()).await? {
-                        if let Some(queued) = &mut queued {
-                            queued.used = true;
+                    match self.enter(&snapshot, number, place.as_ref()).await? {
+                        Entered::In(held) => {
+                            if let Some(queued) = &mut queued {
+                                queued.used = true;
+                            }
+                            return Ok(*held);
                         }
-                        return Ok(held);
+                        Entered::Refused(why) => retries.refused(why).await?,
                     }
                     // Somebody else was faster. Who comes after us shall not be: and all who try at once would be in each
                     // other's way, again and again.
                     if queued.is_none() {
-                        let (place, snapshot) = self.queue_up().await?;
-                        (queued, seen) = (Some(place), snapshot);
+                        (queued, seen) = self.queue_up(&mut retries).await?;
                     }
                 }
-                Decision::Queue => {
-                    let (place, snapshot) = self.queue_up().await?;
-                    (queued, seen) = (Some(place), snapshot);
+                Decision::Queue => (queued, seen) = self.queue_up(&mut retries).await?,
+                Decision::Again => {
+                    let place = place.map_or("", Place::name);
+                    let gone = slots::waiter(self.name, place).path().to_owned();
+                    queued = None;
+                    retries.refused(CallError::NoZnode { path: gone }).await?;
                 }
-                Decision::Again => queued = None,
                 Decision::Wait(on) => {
                     if let WaitFor::Own(number) = on {
                         // Not to stand in the way of others.
                         queued = None;
                         let Some(doubt) = self.doubt(&snapshot, number) else {
                             match self.take_over(&snapshot, number).await? {
-                                Some(held) => return Ok(held),
-                                None => continue,
+                                Entered::In(held) => return Ok(*held),
+                                Entered::Refused(why) => retries.refused(why).await?,
                             }
+                            continue;
                         };
                         tell(self.standing(&snapshot, None, Some((number, doubt))));
                     } else {
                         tell(self.standing(&snapshot, place, None));
                     }
                     if let Some(watches) = self.watch(&snapshot, &on).await? {
-                        self.wait(watches, &on).await?;
+                        self.wait(watches, &on, &snapshot, &mut sweeper).await?;
+                        retries.reset();
                     }
                 }
             }
@@ -188,8 +201,12 @@ impl Contest<'_> {
         }
     }
 
-    /// Takes a place in the queue, and tells how things stand then; `None` if that came too early.
-    async fn queue_up(&self) -> Result<(Queued, Option<Snapshot>), SlotsError> {
+    /// Takes a place in the queue, and tells how things stand then; no place if there was no queue, and nothing if the look came
+    /// too early.
+    async fn queue_up(
+        &self,
+        retries: &mut Retries<'_>,
+    ) -> Result<(Option<Queued>, Option<Snapshot>), SlotsError> {
         let waiter = Waiter {
             holder: self.request.holder.clone(),
             host: self.request.local.host.clone(),
@@ -207,12 +224,20 @@ impl Contest<'_> {
         let creating = retry::create_unique(&self.term, &queued.dir, &queued.prefix, &data, kind);
         // The server does one after the other, so the look costs no second round trip.
         let (created, snapshot) = tokio::join!(creating, Snapshot::read(&self.term, self.name));
-        queued.place = created?.path.rsplit('/').next().and_then(Place::parse);
+        let created = match created {
+            Err(error @ CallError::NoZnode { .. }) => {
+                queued.used = true;
+                retries.refused(error).await?;
+                return Ok((None, None));
+            }
+            created => created?,
+        };
+        queued.place = created.path.rsplit('/').next().and_then(Place::parse);
         // Around a lost connection the look may have come first.
         let is_seen =
             |snapshot: &Snapshot| queued.place.as_ref().is_some_and(|place| snapshot.queue.contains(place));
         let snapshot = Some(snapshot?).filter(is_seen);
-        Ok((queued, snapshot))
+        Ok((Some(queued), snapshot))
     }
 
     /// Why the slot of the same holder cannot be taken over yet.
@@ -272,7 +297,13 @@ impl Contest<'_> {
         Ok(same.then_some(watches))
     }
 
-    async fn wait(&self, watches: Vec<Watch>, on: &WaitFor) -> Result<(), SlotsError> {
+    async fn wait(
+        &self,
+        watches: Vec<Watch>,
+        on: &WaitFor,
+        snapshot: &Snapshot,
+        sweeper: &mut Sweeper,
+    ) -> Result<(), SlotsError> {
         let changes = watches.into_iter().map(|watch| Box::pin(watch.changed()));
         let mut any = futures_util::future::select_all(changes);
         // No watch tells when a process ends, or that somebody has been silent for long.
@@ -291,6 +322,9 @@ impl Contest<'_> {
                 self.term.sync("/").await?;
                 if any.now_or_never().is_none() {
                     retry::delete(&self.term, slots::waiter(self.name, place.name()).path()).await?;
+                    // If no server is there to do it, others before us may have gone silent too: one look for all of them.
+                    let now = std::time::Instant::now();
+                    sweeper.sweep_pool(&self.term, self.name, &snapshot.queue, LAPSE, now).await?;
                 }
             },
             () = self.term.lost() => return Err(CallError::Expired.into()),

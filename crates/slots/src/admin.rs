@@ -3,9 +3,11 @@
 use menagerie_kernel::{CallError, Session, Term, Transaction, retry, unique};
 use menagerie_znodes::slots::{self, Event, Frozen, Pool, What};
 use menagerie_znodes::{Kind, Name, Znode};
+use tracing::warn;
 
 use crate::core::admission::place_stays;
 use crate::error::{Commit, SlotsError, committed};
+use crate::mend::{Retries, mend};
 use crate::snapshot::Snapshot;
 
 /// Makes a pool. Making it again with the same maximum is fine.
@@ -31,7 +33,7 @@ pub async fn create(session: &Session, name: &Name, max: u32, by: &str) -> Resul
     match committed(transaction.create(&slots::event(name), &created).commit().await)? {
         Commit::Done => Ok(()),
         // It exists; or the reply was lost, and what exists tells.
-        Commit::Stale | Commit::Unknown => {
+        Commit::Stale(_) | Commit::Unknown => {
             let stored = Snapshot::read(&term, name).await?.pool.max;
             if stored == max {
                 Ok(())
@@ -53,7 +55,7 @@ pub async fn set_max(
     if max == 0 {
         return Err(SlotsError::NoRoomAtAll);
     }
-    change(session, name, Others::Conflict, |pool| {
+    change(session, name, |pool| {
         if let Some(expected) = from.filter(|expected| *expected != pool.max) {
             return Err(SlotsError::NotAsExpected { pool: name.to_string(), stored: pool.max, expected });
         }
@@ -69,32 +71,60 @@ pub async fn set_max(
     .await
 }
 
-/// Emergency stop: nobody new gets in. It is made whatever other operators do at the same time.
+/// Emergency stop: nobody new gets in. It is made whatever other operators do at the same time, and whatever is damaged: if it
+/// cannot be recorded along with that, it is made first.
 pub async fn freeze(session: &Session, name: &Name, frozen: Frozen) -> Result<(), SlotsError> {
-    change(session, name, Others::Overrule, |pool| {
-        let (by, detail) = (frozen.by.clone(), frozen.reason.clone());
-        pool.frozen = Some(frozen.clone());
-        Ok(Event { what: What::Frozen, slot: None, holder: None, by, detail })
-    })
-    .await
+    let term = session.term().patient();
+    let mut retries = Retries::new(&term, name);
+    let (by, detail) = (frozen.by.clone(), frozen.reason.clone());
+    let event = Event { what: What::Frozen, slot: None, holder: None, by, detail };
+    loop {
+        let snapshot = Snapshot::read(&term, name).await?;
+        let pool = Pool { frozen: Some(frozen.clone()), ..snapshot.pool };
+        let stop = Transaction::new(&term).set(&slots::pool(name), &pool, Some(snapshot.version));
+        let recorded = committed(stop.clone().create(&slots::event(name), &event).commit().await);
+        let stopped = match recorded {
+            Ok(Commit::Stale(CallError::NoZnode { .. } | CallError::Exists { .. })) | Err(_) => {
+                let stopped = committed(stop.commit().await)?;
+                if stopped == Commit::Done {
+                    record(&term, name, &event).await;
+                }
+                stopped
+            }
+            Ok(recorded) => recorded,
+        };
+        match stopped {
+            Commit::Done => return Ok(()),
+            Commit::Stale(why) => retries.refused(why).await?,
+            Commit::Unknown => {
+                if Snapshot::read(&term, name).await?.pool.frozen.as_ref() == Some(&frozen) {
+                    return Ok(());
+                }
+            }
+        }
+    }
+}
+
+/// Records what has happened already, if that is possible.
+async fn record(term: &Term, name: &Name, event: &Event) {
+    let recorded = async {
+        mend(term, name).await?;
+        committed(Transaction::new(term).create(&slots::event(name), event).commit().await)
+            .map_err(SlotsError::from)
+    };
+    match recorded.await {
+        Ok(Commit::Done) => {}
+        refused => warn!(pool = %name, ?refused, "an emergency stop stands in no history"),
+    }
 }
 
 /// The end of the emergency.
 pub async fn thaw(session: &Session, name: &Name, by: &str) -> Result<(), SlotsError> {
-    change(session, name, Others::Conflict, |pool| {
+    change(session, name, |pool| {
         pool.frozen = None;
         Ok(Event { what: What::Thawed, slot: None, holder: None, by: by.to_owned(), detail: None })
     })
     .await
-}
-
-/// What to do when another operator has changed the pool at the same time.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Others {
-    /// It is a conflict: decide again.
-    Conflict,
-    /// Do it all the same: it leaves alone what they chose, or nothing is as urgent.
-    Overrule,
 }
 
 /// Changes the pool as it is now. Admissions and releases in between are no conflict: they leave the choices of operators
@@ -102,17 +132,16 @@ enum Others {
 async fn change(
     session: &Session,
     name: &Name,
-    others: Others,
     mut change: impl FnMut(&mut Pool) -> Result<Event, SlotsError>,
 ) -> Result<(), SlotsError> {
     let term = session.term().patient();
+    let mut retries = Retries::new(&term, name);
     let mut seen: Option<Pool> = None;
     loop {
         let snapshot = Snapshot::read(&term, name).await?;
         let mut pool = snapshot.pool.clone();
         let chosen = |pool: &Pool| (pool.max, pool.frozen.clone());
-        let changed = seen.as_ref().is_some_and(|seen| chosen(seen) != chosen(&pool));
-        if changed && others == Others::Conflict {
+        if seen.as_ref().is_some_and(|seen| chosen(seen) != chosen(&pool)) {
             return Err(SlotsError::Conflict { pool: name.to_string() });
         }
         seen = Some(pool.clone());
@@ -128,7 +157,7 @@ async fn change(
         }
         match committed(transaction.commit().await)? {
             Commit::Done => return Ok(()),
-            Commit::Stale => {}
+            Commit::Stale(why) => retries.refused(why).await?,
             Commit::Unknown => {
                 let now = Snapshot::read(&term, name).await?;
                 if chosen(&now.pool) == chosen(&pool) {
@@ -147,8 +176,9 @@ pub async fn force_release(
     by: &str,
 ) -> Result<u32, SlotsError> {
     let term = session.term().patient();
+    let mut retries = Retries::new(&term, name);
     loop {
-        let snapshot = Snapshot::read(&term, name).await?;
+        let snapshot = Snapshot::read_damaged(&term, name).await?;
         let Some((number, found)) = snapshot.slots.iter().find(|(_, other)| other.holder == holder) else {
             return Err(SlotsError::NotHeld { pool: name.to_string(), holder: holder.to_owned() });
         };
@@ -178,10 +208,10 @@ pub async fn force_release(
         }
         match committed(transaction.commit().await)? {
             Commit::Done => return Ok(*number),
-            Commit::Stale => {}
+            Commit::Stale(why) => retries.refused(why).await?,
             // If it has happened, reading again finds nothing to release: say that it was done.
             Commit::Unknown => {
-                let now = Snapshot::read(&term, name).await?;
+                let now = Snapshot::read_damaged(&term, name).await?;
                 if now.slots.get(number).is_none_or(|now| now.ticket != found.ticket) {
                     return Ok(*number);
                 }
@@ -194,7 +224,7 @@ pub async fn force_release(
 pub async fn delete(session: &Session, name: &Name) -> Result<Vec<String>, SlotsError> {
     let term = session.term().patient();
     term.sync("/").await?;
-    let snapshot = Snapshot::read(&term, name).await?;
+    let snapshot = Snapshot::read_damaged(&term, name).await?;
     let users = snapshot.slots.len() + snapshot.queue.len();
     if users > 0 {
         return Err(SlotsError::InUse { pool: name.to_string(), users });
@@ -204,7 +234,12 @@ pub async fn delete(session: &Session, name: &Name) -> Result<Vec<String>, Slots
     let mut transaction = Transaction::new(&term).check(&pool, Some(snapshot.version));
     let mut disarmed = Vec::new();
     for folder in slots::folders(name) {
-        for child in children(&term, folder.path()).await? {
+        let children = match term.children(folder.path()).await {
+            // Somebody has deleted it before us.
+            Err(CallError::NoZnode { .. }) => continue,
+            children => children?,
+        };
+        for child in children {
             if folder.path() == slots::disarmed_dir(name).path() {
                 disarmed.extend(menagerie_znodes::quote::unquote(&child));
             }
@@ -217,7 +252,7 @@ pub async fn delete(session: &Session, name: &Name) -> Result<Vec<String>, Slots
     }
     match committed(transaction.delete(&pool, None).commit().await)? {
         Commit::Done => Ok(disarmed),
-        Commit::Stale => Err(SlotsError::Conflict { pool: name.to_string() }),
+        Commit::Stale(_) => Err(SlotsError::Conflict { pool: name.to_string() }),
         Commit::Unknown => match term.stat(pool.path()).await? {
             None => Ok(disarmed),
             Some(_) => Err(CallError::Unknown { path: pool.path().to_owned() }.into()),

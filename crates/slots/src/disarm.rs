@@ -5,6 +5,7 @@ use menagerie_kernel::{CallError, Session, Term, retry};
 use menagerie_znodes::slots::{self, Disarmed};
 use menagerie_znodes::{Name, Payload};
 use serde::Serialize;
+use tracing::warn;
 
 use crate::error::SlotsError;
 
@@ -24,7 +25,17 @@ pub async fn disarm(session: &Session, pool: &Name, holder: &Name, reason: &str)
     let data = Disarmed { reason: reason.to_owned() }.encode();
     loop {
         let term = session.term();
-        match retry::create_named(&term, slots::disarmed(pool, holder).path(), &data).await {
+        let disarmed = async {
+            match retry::create_named(&term, slots::disarmed(pool, holder).path(), &data).await {
+                Err(CallError::NoZnode { .. }) => {
+                    // This host must not do it again, whoever else is forgotten.
+                    make_folder(&term, pool).await?;
+                    retry::create_named(&term, slots::disarmed(pool, holder).path(), &data).await
+                }
+                created => created,
+            }
+        };
+        match disarmed.await {
             Ok(()) => return Ok(()),
             Err(CallError::Expired) => drop(session.term_after(&term).await?),
             Err(CallError::NoZnode { .. }) => return Err(SlotsError::NoPool { pool: pool.to_string() }),
@@ -33,11 +44,32 @@ pub async fn disarm(session: &Session, pool: &Name, holder: &Name, reason: &str)
     }
 }
 
-/// Puts it back. Tells whether it was out.
+async fn make_folder(term: &Term, pool: &Name) -> Result<(), CallError> {
+    let folder = slots::disarmed_dir(pool);
+    warn!(path = folder.path(), %pool, "the list of watchdogs that are out of service was missing, and is begun anew");
+    retry::create_named(term, folder.path(), b"").await
+}
+
+/// Without the folder nobody knows whether a watchdog is out of service, and whoever goes on may take a host apart twice.
+async fn require_folder(term: &Term, pool: &Name) -> Result<(), SlotsError> {
+    let folder = slots::disarmed_dir(pool);
+    let pool_znode = slots::pool(pool);
+    let (stat, above) = tokio::try_join!(term.stat(folder.path()), term.stat(pool_znode.path()))?;
+    match (stat, above) {
+        (Some(_), _) => Ok(()),
+        (None, Some(_)) => {
+            Err(SlotsError::Missing { pool: pool.to_string(), path: folder.path().to_owned() })
+        }
+        (None, None) => Err(SlotsError::NoPool { pool: pool.to_string() }),
+    }
+}
+
+/// Puts it back. Tells whether it was out. If nobody could tell who is, from now on whoever is not said to be out is not.
 pub async fn rearm(session: &Session, pool: &Name, holder: &Name) -> Result<bool, SlotsError> {
     let term = session.term();
-    if term.stat(slots::pool(pool).path()).await?.is_none() {
-        return Err(SlotsError::NoPool { pool: pool.to_string() });
+    match require_folder(&term, pool).await {
+        Err(SlotsError::Missing { .. }) => make_folder(&term, pool).await?,
+        there => there?,
     }
     Ok(retry::remove(&term, slots::disarmed(pool, holder).path()).await?)
 }
@@ -48,11 +80,15 @@ pub(crate) async fn is_disarmed(session: &Session, pool: &Name, holder: &Name) -
         let term = session.term().patient();
         let looked = async {
             term.sync("/").await?;
-            term.stat(slots::disarmed(pool, holder).path()).await
+            let found = term.stat(slots::disarmed(pool, holder).path()).await?;
+            if found.is_none() {
+                require_folder(&term, pool).await?;
+            }
+            Ok(found.is_some())
         };
         match looked.await {
-            Err(CallError::Expired) => drop(session.term_after(&term).await?),
-            looked => return Ok(looked?.is_some()),
+            Err(SlotsError::Call(CallError::Expired)) => drop(session.term_after(&term).await?),
+            looked => return looked,
         }
     }
 }
@@ -67,9 +103,8 @@ pub async fn armed(
     loop {
         let term = session.term().patient();
         match armed_in(&term, pool, holder, &mut tell).await {
-            Err(CallError::Expired) => drop(session.term_after(&term).await?),
-            Err(error) => return Err(error.into()),
-            Ok(()) => return Ok(()),
+            Err(SlotsError::Call(CallError::Expired)) => drop(session.term_after(&term).await?),
+            armed => return armed,
         }
     }
 }
@@ -79,7 +114,7 @@ async fn armed_in(
     pool: &Name,
     holder: &Name,
     tell: &mut impl FnMut(&str),
-) -> Result<(), CallError> {
+) -> Result<(), SlotsError> {
     let path = slots::disarmed(pool, holder);
     // What was written a moment ago by another session counts.
     term.sync("/").await?;
@@ -90,8 +125,8 @@ async fn armed_in(
                 tell(&reason);
                 changed.changed().await;
             }
-            Err(CallError::NoZnode { .. }) => return Ok(()),
-            Err(error) => return Err(error),
+            Err(CallError::NoZnode { .. }) => return require_folder(term, pool).await,
+            Err(error) => return Err(error.into()),
         }
     }
 }

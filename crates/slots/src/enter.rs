@@ -25,6 +25,14 @@ pub(crate) struct Contest<'a> {
     pub tried: &'a Tried,
 }
 
+/// What came of an attempt to get in.
+pub(crate) enum Entered {
+    /// We are in.
+    In(Box<Held>),
+    /// We are not: something is not as it was thought to be.
+    Refused(CallError),
+}
+
 /// An admission that is to be made.
 struct Admission {
     what: What,
@@ -69,13 +77,13 @@ impl Contest<'_> {
         }
     }
 
-    /// Takes a free slot; `None` if the facts were old.
+    /// Takes a free slot.
     pub async fn enter(
         &self,
         snapshot: &Snapshot,
         number: u32,
         place: Option<&Place>,
-    ) -> Result<Option<Held>, SlotsError> {
+    ) -> Result<Entered, SlotsError> {
         let count = u32::try_from(snapshot.slots.len() + 1).unwrap_or(u32::MAX);
         let pool = Pool { count, ..snapshot.pool.clone() };
         let ephemeral = self.request.ephemeral;
@@ -98,13 +106,15 @@ impl Contest<'_> {
         .await
     }
 
-    /// Takes the slot of an earlier run over; `None` if the facts were old. It stays what it is: a znode that outlives its
-    /// session does not learn to end with one.
-    pub async fn take_over(&self, snapshot: &Snapshot, number: u32) -> Result<Option<Held>, SlotsError> {
+    /// Takes the slot of an earlier run over. It stays what it is: a znode that outlives its session does not learn to end with
+    /// one.
+    pub async fn take_over(&self, snapshot: &Snapshot, number: u32) -> Result<Entered, SlotsError> {
         // The ticket of the earlier run goes like any other that is left; if somebody has tidied up by hand there is none,
         // and the version of the slot has to do.
-        let Some(version) = snapshot.stats.get(&number).map(|stat| stat.version) else { return Ok(None) };
         let slot = slots::slot(self.name, number);
+        let Some(version) = snapshot.stats.get(&number).map(|stat| stat.version) else {
+            return Ok(Entered::Refused(CallError::NoZnode { path: slot.path().to_owned() }));
+        };
         let ticket = slots::ticket_name(number, &unique::hex());
         let pool = snapshot.pool.clone();
         let admission = Admission { what: What::Resumed, number, ticket, ephemeral: false, pool };
@@ -119,7 +129,7 @@ impl Contest<'_> {
         admission: Admission,
         snapshot: &Snapshot,
         slot: impl FnOnce(Transaction, &Holder) -> Transaction,
-    ) -> Result<Option<Held>, SlotsError> {
+    ) -> Result<Entered, SlotsError> {
         let Admission { what, number, ticket: id, ephemeral, pool } = admission;
         let holder = self.holder(&id, ephemeral);
         let ticket = lasting(slots::ticket(self.name, &id), ephemeral);
@@ -160,11 +170,11 @@ impl Contest<'_> {
         history::trim_if_due(&self.term, self.name, &outcome);
         match (committed(outcome)?, zxid) {
             (Commit::Done, Some(zxid)) => {
-                Ok(Some(entering.done(&self.term, &self.term, zxid, snapshot).await?))
+                Ok(Entered::In(Box::new(entering.done(&self.term, &self.term, zxid, snapshot).await?)))
             }
-            (Commit::Stale, _) => {
+            (Commit::Stale(why), _) => {
                 entering.never();
-                Ok(None)
+                Ok(Entered::Refused(why))
             }
             (Commit::Unknown | Commit::Done, _) => {
                 let found = ticket_stat(self.session, ticket.path()).await?;
@@ -178,13 +188,13 @@ impl Contest<'_> {
                         entering.never();
                         Err(CallError::Expired.into())
                     }
-                    Some((term, stat)) => {
-                        Ok(Some(entering.done(&self.term, &term, stat.czxid, snapshot).await?))
-                    }
+                    Some((term, stat)) => Ok(Entered::In(Box::new(
+                        entering.done(&self.term, &term, stat.czxid, snapshot).await?,
+                    ))),
                     None => {
                         self.tried.add(&id);
                         entering.never();
-                        Ok(None)
+                        Ok(Entered::Refused(CallError::Unknown { path: ticket.path().to_owned() }))
                     }
                 }
             }
@@ -210,15 +220,21 @@ async fn ticket_stat(session: &Session, path: &str) -> Result<Option<(Term, Stat
 }
 
 /// An admission whose outcome is not known yet, or that nobody can rely upon yet. Dropped then, what was admitted after all is
-/// given back.
+/// given back if it was for a process: nobody but that process can have been told that it holds the slot.
+///
+/// Without a process, whoever asks in the same name finds the ticket and is told that it holds the slot: a FleetLock client that
+/// tries again, a script that is run again. A release in the background would take it from under them, so the admission stays, as
+/// if its answer had been heard. Asking again takes it up; only an explicit release ends it.
 struct Entering {
     held: Option<Held>,
+    undone_by_drop: bool,
 }
 
 impl Entering {
     fn new(session: &Session, name: &Name, number: u32, ticket: &str, holder: &Holder) -> Self {
         let (session, name, ticket) = (session.clone(), name.clone(), ticket.to_owned());
-        Self { held: Some(Held::unsure(session, name, number, ticket, holder.clone())) }
+        let held = Held::unsure(session, name, number, ticket, holder.clone());
+        Self { held: Some(held), undone_by_drop: holder.process.is_some() }
     }
 
     /// It was given in the term `made_in`, as `term` has seen. It is ours when the lease clock stands behind it.
@@ -244,7 +260,7 @@ impl Entering {
 
 impl Drop for Entering {
     fn drop(&mut self) {
-        let Some(held) = self.held.take() else { return };
+        let Some(held) = self.held.take().filter(|_| self.undone_by_drop) else { return };
         let session = held.session().clone();
         session.term().in_background(async move {
             // Nobody is there to tell; what cannot be released now is released by the holder's next run, or by force.

@@ -1,6 +1,7 @@
 //! Why a slot was not given, or not given back.
 
 use menagerie_kernel::{CallError, Remedy, TransactionError};
+use menagerie_znodes::{Name, slots};
 use thiserror::Error;
 
 /// What can go wrong with a pool.
@@ -75,13 +76,43 @@ pub enum SlotsError {
         /// The slot.
         slot: u32,
     },
-    /// The pool's own data is damaged.
-    #[error("pool {pool} cannot be read: {why}")]
+    /// The pool's own data is damaged: nobody gets in.
+    #[error("pool {pool} is damaged: {path} cannot be read: {why}")]
     Damaged {
         /// The pool.
         pool: String,
+        /// Which znode, below the namespace.
+        path: String,
         /// What is wrong.
         why: String,
+    },
+    /// A part of the pool is missing that cannot be made again without a person.
+    #[error("pool {pool} is damaged: {path} is missing")]
+    Missing {
+        /// The pool.
+        pool: String,
+        /// Which znode, below the namespace.
+        path: String,
+    },
+    /// Somebody has deleted the ticket, and left the slot.
+    #[error("{holder} has slot {slot} of pool {pool}, but its ticket is gone: somebody has deleted {path}")]
+    TicketGone {
+        /// The pool.
+        pool: String,
+        /// The slot.
+        slot: u32,
+        /// Who.
+        holder: String,
+        /// Where the ticket was, below the namespace.
+        path: String,
+    },
+    /// Every attempt was refused, and nobody else seems to be the reason.
+    #[error("pool {pool} does not let itself be changed: each attempt was refused")]
+    Stuck {
+        /// The pool.
+        pool: String,
+        /// The last refusal.
+        source: CallError,
     },
     /// The server did not do it.
     #[error("ZooKeeper did not answer as hoped")]
@@ -98,11 +129,22 @@ impl SlotsError {
             | Self::InUse { .. }
             | Self::NotHeld { .. }
             | Self::Running { .. }
-            | Self::Damaged { .. } => Remedy::TellUser,
+            | Self::Damaged { .. }
+            | Self::Missing { .. }
+            | Self::TicketGone { .. }
+            | Self::Stuck { .. } => Remedy::TellUser,
             Self::Conflict { .. } | Self::NotAsExpected { .. } => Remedy::Conflict,
             Self::Lost { .. } => Remedy::Reacquire,
             Self::Call(error) => error.remedy(),
         }
+    }
+}
+
+impl SlotsError {
+    /// Whether the list is missing of watchdogs that are out of service.
+    pub fn is_of_watchdogs(&self) -> bool {
+        matches!(self, Self::Missing { pool, path }
+            if Name::new(pool.as_str()).is_ok_and(|pool| slots::disarmed_dir(&pool).path() == path))
     }
 }
 
@@ -111,28 +153,29 @@ impl SlotsError {
 pub(crate) enum Commit {
     /// It happened.
     Done,
-    /// Something was changed meanwhile: read again, decide again.
-    Stale,
+    /// Something is not as it was thought to be: read again, decide again. It tells what; if it is so again and again, nobody
+    /// has changed it meanwhile.
+    Stale(CallError),
     /// Nobody knows: look for the ticket.
     Unknown,
 }
 
-/// Sorts out what a transaction said; every refused part means that the facts were old.
+/// Sorts out what a transaction said. A part that was refused mostly means that the facts were old.
 pub(crate) fn committed(result: Result<Vec<String>, TransactionError>) -> Result<Commit, CallError> {
     match result {
         Ok(_) => Ok(Commit::Done),
-        Err(TransactionError::Lost { .. }) => Ok(Commit::Stale),
+        Err(TransactionError::Lost { ticket }) => Ok(Commit::Stale(CallError::NoZnode { path: ticket })),
         Err(TransactionError::Part { source, .. }) => match source {
             CallError::NoZnode { .. }
             | CallError::Exists { .. }
             | CallError::BadVersion { .. }
             | CallError::NotEmpty { .. }
-            | CallError::Suspended => Ok(Commit::Stale),
+            | CallError::Suspended => Ok(Commit::Stale(source)),
             other => Err(other),
         },
         Err(TransactionError::Call(CallError::Unknown { .. })) => Ok(Commit::Unknown),
         // A patient call waits for the connection; this one went by an old one, and was refused.
-        Err(TransactionError::Call(CallError::Suspended)) => Ok(Commit::Stale),
+        Err(TransactionError::Call(error @ CallError::Suspended)) => Ok(Commit::Stale(error)),
         Err(TransactionError::Call(error)) => Err(error),
     }
 }
@@ -144,6 +187,6 @@ mod tests {
     #[test]
     fn request_that_went_by_an_old_connection_is_made_again() {
         let refused = Err(TransactionError::Call(CallError::Suspended));
-        assert_eq!(committed(refused), Ok(Commit::Stale));
+        assert_eq!(committed(refused), Ok(Commit::Stale(CallError::Suspended)));
     }
 }

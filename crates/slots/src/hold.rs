@@ -6,9 +6,10 @@ use menagerie_znodes::slots::{self, Event, Holder, Process, What};
 use menagerie_znodes::{Name, Payload, Text, Znode};
 use tracing::warn;
 
-use crate::core::Place;
+use crate::core::{Attempts, Place};
 use crate::error::{Commit, SlotsError, committed};
 use crate::history;
+use crate::mend;
 use crate::snapshot::Snapshot;
 
 /// A slot that is ours. Dropping it keeps it: a slot outlives the process that has it unless it was asked to be ephemeral.
@@ -77,14 +78,28 @@ impl Held {
         let term = session.term();
         // What was taken or given back a moment ago, by another server, counts.
         term.sync("/").await?;
-        let snapshot = Snapshot::read(&term, pool).await?;
+        let snapshot = Snapshot::read_damaged(&term, pool).await?;
         let not_held = || SlotsError::NotHeld { pool: pool.to_string(), holder: holder.to_owned() };
         let (number, found) =
             snapshot.slots.iter().find(|(_, other)| other.holder == holder).ok_or_else(not_held)?;
         let ticket = found.ticket.clone().ok_or_else(not_held)?;
         let mut held = Self::unsure(session.clone(), pool.clone(), *number, ticket, found.clone());
-        let stat = term.stat(slots::ticket(pool, &held.ticket).path()).await?;
-        held.fence = Some(term.fence(stat.ok_or_else(not_held)?.czxid));
+        let ticket = slots::ticket(pool, &held.ticket);
+        let Some(stat) = term.stat(ticket.path()).await? else {
+            // Released since the look, or deleted by hand.
+            let slot = term.stat(slots::slot(pool, *number).path()).await?;
+            let is_left = slot.is_some_and(|slot| Some(&slot) == snapshot.stats.get(number));
+            return Err(match is_left {
+                true => SlotsError::TicketGone {
+                    pool: pool.to_string(),
+                    slot: *number,
+                    holder: holder.to_owned(),
+                    path: ticket.path().to_owned(),
+                },
+                false => not_held(),
+            });
+        };
+        held.fence = Some(term.fence(stat.czxid));
         held.version = snapshot.stats.get(number).map(|stat| stat.version);
         held.sign = if found.process.is_some() { Sign::Unknown } else { Sign::None };
         Ok(held)
@@ -139,7 +154,7 @@ impl Held {
                     self.version = version.map(|version| version + 1);
                     return Ok(());
                 }
-                Ok(Commit::Stale) => {
+                Ok(Commit::Stale(_)) => {
                     return Err(SlotsError::Lost { pool: self.pool.to_string(), slot: self.number });
                 }
                 // Writing it twice does no harm.
@@ -164,11 +179,16 @@ impl Held {
     pub(crate) async fn release_if_held(&self) -> Result<bool, SlotsError> {
         let mut may_have_happened = false;
         let mut sign = self.sign;
+        let mut attempts = Attempts::default();
         loop {
             let term = self.session.term().patient();
             match self.release_once(&term, sign).await {
                 Ok(Commit::Done) => return Ok(true),
-                Ok(Commit::Stale) => {}
+                Ok(Commit::Stale(why)) => match mend::refused(&term, &self.pool, &mut attempts, why).await {
+                    // Then the slot is gone, too, and another look says so.
+                    Ok(()) | Err(SlotsError::NoPool { .. }) => {}
+                    Err(error) => return Err(error),
+                },
                 Ok(Commit::Unknown) => may_have_happened = true,
                 Err(SlotsError::Lost { .. }) => return Ok(may_have_happened),
                 Err(SlotsError::Call(CallError::Expired)) => drop(self.session.term_after(&term).await?),
@@ -194,7 +214,7 @@ impl Held {
         let lost = || SlotsError::Lost { pool: self.pool.to_string(), slot: self.number };
         // A lost reply may have been that of our own release; the newest state tells.
         term.sync("/").await?;
-        let snapshot = match Snapshot::read(term, &self.pool).await {
+        let snapshot = match Snapshot::read_damaged(term, &self.pool).await {
             Err(SlotsError::NoPool { .. }) => return Err(lost()),
             snapshot => snapshot?,
         };
@@ -309,6 +329,12 @@ impl Held {
             if sign.is_none() {
                 match retry::create(term, alive.path(), &Text(self.holder.holder.clone()).encode()).await {
                     Ok(_) | Err(CallError::Exists { .. }) => continue,
+                    // The ticket is there: nobody shall end what runs only because somebody has deleted the folder.
+                    Err(CallError::NoZnode { .. }) => match mend::mend(term, &self.pool).await {
+                        Ok(()) => continue,
+                        Err(SlotsError::Call(error)) => return Err(error),
+                        Err(_) => return Ok(()),
+                    },
                     Err(error) => return Err(error),
                 }
             }

@@ -6,13 +6,16 @@ use menagerie_znodes::slots::Process;
 use rustix::io::Errno;
 use rustix::process::{Pid, test_kill_process};
 
-use crate::core::Local;
+use crate::core::{Local, machine_id};
+
+/// Where this host keeps its machine id.
+pub const MACHINE_ID: &str = "/etc/machine-id";
 
 /// What this host knows of itself. What it cannot tell is left out, and then nothing is proven by it.
 pub fn local() -> Local {
     Local {
         host: host(),
-        machine_id: read("/etc/machine-id"),
+        machine_id: read(MACHINE_ID).and_then(|text| machine_id(&text)),
         boot_id: read("/proc/sys/kernel/random/boot_id").unwrap_or_default(),
         pid_namespace: pid_namespace().unwrap_or(0),
     }

@@ -2,6 +2,7 @@
 //!
 //! # Layout
 //! - [`core`] decides: who may enter, in what order, and whether an earlier run is provably gone.
+//! - `mend.rs` makes again what is missing of a pool, and ends attempts that come to nothing.
 //! - [`run`](mod@run) runs a command while a slot is held.
 //! - [`snapshot`] reads a pool, [`acquire`](mod@acquire) waits, `enter.rs` enters, [`hold`] has and gives back, [`poll`] is
 //!   for who has no process of ours, [`disarm`] for watchdogs, [`admin`] for operators; [`view`] and [`history`] show,
@@ -21,6 +22,7 @@ pub mod error;
 pub mod history;
 pub mod hold;
 pub mod identity;
+mod mend;
 pub mod poll;
 pub mod run;
 pub mod snapshot;

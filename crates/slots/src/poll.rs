@@ -9,13 +9,14 @@ use menagerie_znodes::slots::{self, Holder, Waiter};
 use menagerie_znodes::{Kind, Name, Payload};
 
 use crate::acquire::Request;
+use crate::admin;
 use crate::core::admission::slot_of;
-use crate::core::{Decision, Me, Place, WaitFor, decide};
-use crate::enter::{Contest, Tried};
+use crate::core::{Crowded, Decision, Limits, Me, Place, Source, WaitFor, crowded, decide};
+use crate::enter::{Contest, Entered, Tried};
 use crate::error::SlotsError;
 use crate::hold::Held;
+use crate::mend::Retries;
 use crate::snapshot::Snapshot;
-use crate::{admin, view};
 
 /// How long one may be silent before its place in the queue lapses.
 pub const LAPSE: Duration = Duration::from_secs(600);
@@ -36,15 +37,28 @@ pub enum Asked {
     },
     /// Somebody of that name holds a slot in another way: a command that runs under it.
     Taken(u32),
+    /// It has no place in the queue: too many wait. It may ask again later.
+    Crowded(Crowded),
 }
 
-/// Asks for a slot. Who does not get one has a place in the queue, as long as it asks again in time.
-pub async fn ask(session: &Session, name: &Name, request: &Request) -> Result<Asked, SlotsError> {
+/// Asks for a slot, for a client that comes from `source`. One that does not get a slot has a place in the queue, as long as it
+/// asks again in time and the queue is within its `limits`. Asking is idempotent by the holder's name: dropped before its end, it
+/// may have been admitted, and stays so for whoever asks again in that name.
+pub async fn ask(
+    session: &Session,
+    name: &Name,
+    request: &Request,
+    source: &Source,
+    limits: Limits,
+) -> Result<Asked, SlotsError> {
     let tried = Tried::default();
     let term = session.term().patient();
     let contest = Contest { session, term: term.clone(), name, request, tried: &tried };
     // Another server may have taken back what this one still shows: nobody shall go by a slot that is gone.
     term.sync("/").await?;
+    let mut retries = Retries::new(&term, name);
+    let no_queue = || CallError::NoZnode { path: slots::queue(name).path().to_owned() };
+    let mut queued = false;
     loop {
         let snapshot = Snapshot::read(&term, name).await?;
         let places = places_of(&snapshot, &request.holder);
@@ -56,24 +70,46 @@ pub async fn ask(session: &Session, name: &Name, request: &Request) -> Result<As
                 let own = holder.is_some_and(is_of_nobody_here);
                 return Ok(if own { Asked::Holds(number) } else { Asked::Taken(number) });
             }
-            Decision::Enter(number) => {
-                if contest.enter(&snapshot, number, place).await?.is_some() {
+            Decision::Enter(number) => match contest.enter(&snapshot, number, place).await? {
+                Entered::In(_) => {
                     give_up(&term, name, places.get(1..).unwrap_or_default()).await?;
                     return Ok(Asked::Holds(number));
                 }
-            }
-            Decision::Queue => queue_up(&term, name, request).await?,
-            Decision::Again => {}
+                Entered::Refused(why) => retries.refused(why).await?,
+            },
+            Decision::Queue => match crowded(&snapshot.queue, source, limits) {
+                Some(crowded) => return Ok(Asked::Crowded(crowded)),
+                None => {
+                    if std::mem::replace(&mut queued, true) {
+                        // The place that we have made is not to be seen.
+                        retries.refused(no_queue()).await?;
+                    }
+                    match queue_up(&term, name, request, source).await {
+                        Err(SlotsError::Call(error @ CallError::NoZnode { .. })) => {
+                            retries.refused(error).await?;
+                        }
+                        queued => queued?,
+                    }
+                }
+            },
+            Decision::Again => retries.refused(no_queue()).await?,
             Decision::Wait(WaitFor::Room | WaitFor::Place(_)) => {
                 let Some(place) = place else { continue };
+                let ahead = snapshot.queue.iter().position(|other| other == place).unwrap_or(0);
+                if let Some(crowded) = crowded(&snapshot.queue[..ahead], source, limits) {
+                    give_up(&term, name, &places).await?;
+                    return Ok(Asked::Crowded(crowded));
+                }
                 // Shows that it still asks. The version rises, and that is all that anybody looks at.
                 let path = slots::waiter(name, place.name());
                 match retry::touch(&term, path.path(), &waiter(request).encode()).await {
                     Ok(_) => {}
-                    Err(CallError::NoZnode { .. }) => continue,
+                    Err(error @ CallError::NoZnode { .. }) => {
+                        retries.refused(error).await?;
+                        continue;
+                    }
                     Err(error) => return Err(error.into()),
                 }
-                let ahead = snapshot.queue.iter().position(|other| other == place).unwrap_or(0);
                 let holders = snapshot.slots.values().map(|holder| holder.holder.clone()).collect();
                 return Ok(Asked::Waits { ahead, holders, frozen: snapshot.pool.frozen.is_some() });
             }
@@ -92,7 +128,7 @@ pub async fn give_back(
     let term = session.term().patient();
     // What was taken a moment ago, by another server, is to be found.
     term.sync("/").await?;
-    let snapshot = Snapshot::read(&term, name).await?;
+    let snapshot = Snapshot::read_damaged(&term, name).await?;
     if ticket.is_none() {
         give_up(&term, name, &places_of(&snapshot, holder)).await?;
     }
@@ -111,6 +147,12 @@ pub async fn give_back(
             Some(slot) if snapshot.slots[&slot].ticket.is_none() => Err(running(slot)),
             Some(_) | None => Ok(false),
         },
+        // Nobody but the holder's word ends it, and here it is; the slot would be held for ever otherwise.
+        Err(SlotsError::TicketGone { slot, .. })
+            if ticket.is_none() && snapshot.slots.get(&slot).is_some_and(is_of_nobody_here) =>
+        {
+            admin::force_release(session, name, holder, holder).await.map(|_| true)
+        }
         Err(error) => Err(error),
     }
 }
@@ -132,13 +174,13 @@ fn waiter(request: &Request) -> Waiter {
 }
 
 fn places_of(snapshot: &Snapshot, holder: &str) -> Vec<Place> {
-    let prefix = Place::polling_prefix(holder);
+    let prefix = Place::polling_holder(holder);
     snapshot.queue.iter().filter(|place| place.name().starts_with(&prefix)).cloned().collect()
 }
 
-async fn queue_up(term: &Term, name: &Name, request: &Request) -> Result<(), SlotsError> {
+async fn queue_up(term: &Term, name: &Name, request: &Request, source: &Source) -> Result<(), SlotsError> {
     let dir = slots::queue(name);
-    let prefix = format!("{}/{}", dir.path(), Place::polling_prefix(&request.holder));
+    let prefix = format!("{}/{}", dir.path(), Place::polling_prefix(&request.holder, source));
     let data = waiter(request).encode();
     match term
         .create(&prefix, &data, Kind::PersistentSequence, menagerie_kernel::session::IfLate::Report)
@@ -161,11 +203,14 @@ async fn give_up(term: &Term, name: &Name, places: &[Place]) -> Result<(), Slots
 /// seen them, by its own clock: other clocks may be wrong.
 #[derive(Debug, Default)]
 pub struct Sweeper {
-    seen: HashMap<String, (i32, Instant)>,
+    seen: HashMap<Name, Seen>,
 }
 
+/// By the name of each place, the version of its znode, and since when it has that.
+type Seen = HashMap<String, (i32, Instant)>;
+
 impl Sweeper {
-    /// Looks at all pools once.
+    /// Looks at all pools once. One that cannot be read does not keep it from the others.
     pub async fn sweep(
         &mut self,
         session: &Session,
@@ -173,47 +218,62 @@ impl Sweeper {
         now: Instant,
     ) -> Result<(), SlotsError> {
         let term = session.term();
-        let mut there = HashMap::new();
-        for name in admin::list(session).await? {
-            let snapshot = match Snapshot::read(&term, &name).await {
-                Err(SlotsError::NoPool { .. }) => continue,
-                snapshot => snapshot?,
+        let pools = admin::list(session).await?;
+        self.seen.retain(|pool, _| pools.contains(pool));
+        let mut first_error = Ok(());
+        for name in &pools {
+            let swept = async {
+                let snapshot = Snapshot::read(&term, name).await?;
+                self.sweep_pool(&term, name, &snapshot.queue, lapse, now).await
             };
-            for place in snapshot.queue.iter().filter(|place| place.polls()) {
-                let path = slots::waiter(&name, place.name()).path().to_owned();
-                let Some(stat) = term.stat(&path).await? else { continue };
-                let since = match self.seen.get(&path) {
-                    Some((version, since)) if *version == stat.version => *since,
-                    _ => now,
-                };
-                if now.saturating_duration_since(since) < lapse {
-                    there.insert(path, (stat.version, since));
-                    continue;
-                }
-                tracing::info!(pool = %name, %place, "a place in the queue has lapsed");
-                match term.delete(&path, Some(stat.version)).await {
-                    // Whatever is left is found the next time.
-                    Ok(())
-                    | Err(
-                        CallError::NoZnode { .. } | CallError::BadVersion { .. } | CallError::Unknown { .. },
-                    ) => {}
-                    Err(error) => return Err(error.into()),
-                }
+            match swept.await {
+                Ok(()) | Err(SlotsError::NoPool { .. }) => {}
+                failed => first_error = first_error.and(failed),
             }
         }
-        self.seen = there;
+        first_error
+    }
+
+    /// Looks at the places of one pool.
+    pub(crate) async fn sweep_pool(
+        &mut self,
+        term: &Term,
+        name: &Name,
+        queue: &[Place],
+        lapse: Duration,
+        now: Instant,
+    ) -> Result<(), SlotsError> {
+        let polling: Vec<&Place> = queue.iter().filter(|place| place.polls()).collect();
+        let path = |place: &Place| slots::waiter(name, place.name()).path().to_owned();
+        let paths: Vec<String> = polling.iter().map(|place| path(place)).collect();
+        let found = term.get_many(&paths).await?;
+        let before = self.seen.remove(name).unwrap_or_default();
+        let (mut seen, mut lapsed) = (Seen::new(), Vec::new());
+        for ((place, path), found) in polling.into_iter().zip(paths).zip(found) {
+            let Some((_, stat)) = found else { continue };
+            let since = match before.get(place.name()) {
+                Some((version, since)) if *version == stat.version => *since,
+                _ => now,
+            };
+            if now.saturating_duration_since(since) < lapse {
+                seen.insert(place.name().to_owned(), (stat.version, since));
+            } else {
+                tracing::info!(pool = %name, %place, "a place in the queue has lapsed");
+                lapsed.push((path, stat.version));
+            }
+        }
+        self.seen.insert(name.clone(), seen);
+        // Beside each other: the server makes them durable together.
+        let deletions = lapsed.iter().map(|(path, version)| term.delete(path, Some(*version)));
+        for deleted in futures_util::future::join_all(deletions).await {
+            match deleted {
+                // Whatever is left is found the next time.
+                Ok(())
+                | Err(CallError::NoZnode { .. } | CallError::BadVersion { .. } | CallError::Unknown { .. }) =>
+                    {}
+                Err(error) => return Err(error.into()),
+            }
+        }
         Ok(())
     }
-}
-
-/// What a server tells of all pools, for its metrics.
-pub async fn usage(session: &Session, now_ms: u64) -> Result<Vec<view::PoolView>, SlotsError> {
-    let mut pools = Vec::new();
-    for name in admin::list(session).await? {
-        match view::show(session, &name, now_ms).await {
-            Err(SlotsError::NoPool { .. }) => {}
-            pool => pools.push(pool?),
-        }
-    }
-    Ok(pools)
 }

@@ -1,6 +1,6 @@
 //! What a pool is at one moment, as far as one reader can tell.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use menagerie_kernel::Term;
 use menagerie_kernel::session::{Found, Read, Stat};
@@ -36,11 +36,36 @@ pub struct Snapshot {
     pub tickets: Vec<String>,
     /// The tickets whose process lives.
     pub alive: BTreeSet<String>,
+    /// Folders that should be there and are not, or that nobody lets us read. They count as empty: the pool and its slots alone
+    /// say whether somebody may enter.
+    pub missing: Vec<String>,
 }
 
 impl Snapshot {
     /// Reads it: one round trip for a small pool, two otherwise.
     pub async fn read(term: &Term, name: &Name) -> Result<Self, SlotsError> {
+        let path = || slots::pool(name).path().to_owned();
+        Self::read_with(term, name, |data| {
+            Pool::decode(data).map_err(|error| SlotsError::Damaged {
+                pool: name.to_string(),
+                path: path(),
+                why: error.source.to_string(),
+            })
+        })
+        .await
+    }
+
+    /// The same for those who want to leave, or to take the pool away: what the pool itself says does not matter to them.
+    pub async fn read_damaged(term: &Term, name: &Name) -> Result<Self, SlotsError> {
+        let closed = Pool { max: 0, count: 0, frozen: None };
+        Self::read_with(term, name, |data| Ok(Pool::decode(data).unwrap_or(closed))).await
+    }
+
+    async fn read_with(
+        term: &Term,
+        name: &Name,
+        decode: impl FnOnce(&[u8]) -> Result<Pool, SlotsError>,
+    ) -> Result<Self, SlotsError> {
         let pool = slots::pool(name);
         let mut reads = vec![
             Read::Data(pool.path().to_owned()),
@@ -51,21 +76,26 @@ impl Snapshot {
         ];
         reads.extend((1..=AT_ONCE).map(|number| slot(name, number)));
         let found = term.read_many(&reads).await?;
-        let [
-            Found::Data(data, stat),
-            Found::Children(children),
-            Found::Children(queue),
-            Found::Children(tickets),
-            Found::Children(alive),
-            first @ ..,
-        ] = found.as_slice()
+        let [Found::Data(data, stat), Found::Children(children), queue, tickets, alive, first @ ..] =
+            found.as_slice()
         else {
             return Err(SlotsError::NoPool { pool: name.to_string() });
         };
-        let pool = Pool::decode(data)
-            .map_err(|error| SlotsError::Damaged { pool: name.to_string(), why: error.source.to_string() })?;
+        let mut missing = Vec::new();
+        let [queue, tickets, alive] =
+            [(queue, &reads[2]), (tickets, &reads[3]), (alive, &reads[4])].map(|(found, read)| {
+                match (found, read) {
+                    (Found::Children(names), _) => names.as_slice(),
+                    (_, Read::Children(path) | Read::Data(path)) => {
+                        missing.push(path.clone());
+                        &[]
+                    }
+                }
+            });
+        let pool = decode(data)?;
         let (slots, stats) = read_slots(term, name, children, first).await?;
-        let stays = |place: &Place| tickets.iter().any(|ticket| place.stays_with(ticket));
+        let held: HashSet<&str> = tickets.iter().filter_map(|ticket| slots::ticket_unique(ticket)).collect();
+        let stays = |place: &Place| held.contains(place.unique());
         let (kept, queue) = Place::in_order(queue.iter().map(String::as_str)).into_iter().partition(stays);
         Ok(Self {
             pool,
@@ -76,8 +106,9 @@ impl Snapshot {
             stats,
             queue,
             kept,
-            tickets: tickets.clone(),
+            tickets: tickets.to_vec(),
             alive: alive.iter().cloned().collect(),
+            missing,
         })
     }
 

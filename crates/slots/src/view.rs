@@ -5,6 +5,7 @@ use menagerie_znodes::slots::{self, Event, Frozen, Holder, Waiter, What};
 use menagerie_znodes::{Name, Payload};
 use serde::Serialize;
 
+use crate::admin;
 use crate::error::SlotsError;
 use crate::history;
 use crate::snapshot::Snapshot;
@@ -24,6 +25,9 @@ pub struct PoolView {
     pub holders: Vec<HolderView>,
     /// Who waits, first to be admitted first.
     pub waiters: Vec<WaiterView>,
+    /// Parts of the pool that are missing, below the namespace: what they held is not shown.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub missing: Vec<String>,
 }
 
 /// Who has a slot.
@@ -68,6 +72,34 @@ pub struct EventView {
     pub event: Event,
 }
 
+/// How full a pool is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Usage {
+    /// How many may be in.
+    pub max: u32,
+    /// How many are in.
+    pub used: usize,
+    /// How many wait.
+    pub waiting: usize,
+    /// For how long the oldest of its slots is held, in seconds.
+    pub oldest_s: u64,
+    /// Whether the emergency stop was pulled.
+    pub frozen: bool,
+}
+
+/// Looks how full a pool is, without a look at each of those who wait.
+pub async fn usage(session: &Session, name: &Name, now_ms: u64) -> Result<Usage, SlotsError> {
+    let snapshot = Snapshot::read(&session.term(), name).await?;
+    let oldest = snapshot.stats.values().map(|stat| age_s(stat.ctime_ms, now_ms)).max();
+    Ok(Usage {
+        max: snapshot.pool.max,
+        used: snapshot.slots.len(),
+        waiting: snapshot.queue.len(),
+        oldest_s: oldest.unwrap_or(0),
+        frozen: snapshot.pool.frozen.is_some(),
+    })
+}
+
 /// Looks at a pool. Ages are the difference between the server's clock, then, and ours, now.
 pub async fn show(session: &Session, name: &Name, now_ms: u64) -> Result<PoolView, SlotsError> {
     let term = session.term();
@@ -95,7 +127,24 @@ pub async fn show(session: &Session, name: &Name, now_ms: u64) -> Result<PoolVie
         frozen: snapshot.pool.frozen.clone(),
         holders,
         waiters: waiters(&term, name, &snapshot, now_ms).await?,
+        missing: snapshot.missing,
     })
+}
+
+/// All pools, by name, with how each of them is or why that is not known.
+pub async fn all(
+    session: &Session,
+    now_ms: u64,
+) -> Result<Vec<(Name, Result<PoolView, SlotsError>)>, SlotsError> {
+    let mut pools = Vec::new();
+    for name in admin::list(session).await? {
+        match show(session, &name, now_ms).await {
+            // Deleted a moment ago.
+            Err(SlotsError::NoPool { .. }) => {}
+            view => pools.push((name, view)),
+        }
+    }
+    Ok(pools)
 }
 
 async fn waiters(
@@ -126,8 +175,12 @@ async fn waiters(
 pub async fn history(session: &Session, name: &Name) -> Result<Vec<EventView>, SlotsError> {
     let term = session.term();
     let paths = match history::paths(&term, name).await {
-        Err(menagerie_kernel::CallError::NoZnode { .. }) => {
-            return Err(SlotsError::NoPool { pool: name.to_string() });
+        Err(menagerie_kernel::CallError::NoZnode { path }) => {
+            let pool = name.to_string();
+            return Err(match term.stat(slots::pool(name).path()).await? {
+                Some(_) => SlotsError::Missing { pool, path },
+                None => SlotsError::NoPool { pool },
+            });
         }
         found => found?,
     };

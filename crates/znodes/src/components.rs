@@ -7,13 +7,14 @@ use serde_json::{Map, Value};
 
 use crate::entry::{Entry, Kind};
 use crate::name::Name;
-use crate::payload::{Payload, PayloadError};
+use crate::payload::{Payload, PayloadError, check};
 use crate::znode::{Dir, Znode};
 
 const ROOT: Entry = Entry {
     pattern: "/components",
     kind: Kind::Persistent,
     payload: "nothing",
+    check: check::<()>,
     written_by: "the first component of all",
     guarded_by: "nothing: it is only a folder",
     deleted_by: "nobody",
@@ -24,6 +25,7 @@ const KIND: Entry = Entry {
     pattern: "/components/<kind>",
     kind: Kind::Persistent,
     payload: "nothing",
+    check: check::<()>,
     written_by: "the first component of its kind",
     guarded_by: "nothing: it is only a folder",
     deleted_by: "nobody",
@@ -34,6 +36,7 @@ const MEMBER: Entry = Entry {
     pattern: "/components/<kind>/<host>",
     kind: Kind::EphemeralSequence,
     payload: "JSON: host, state, version, pid, id, details",
+    check: check::<Component>,
     written_by: "the process that it stands for, on every change and again in every new session",
     guarded_by: "being written by one process only",
     deleted_by: "the process when it leaves, or the end of its session",

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use crate::payload::Check;
 use crate::quote::Component;
 use crate::znode::Znode;
 
@@ -33,7 +34,7 @@ impl fmt::Display for Kind {
 }
 
 /// One line of the map.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy)]
 pub struct Entry {
     /// The path below the namespace; `<name>` stands for one component that varies.
     pub pattern: &'static str,
@@ -41,6 +42,8 @@ pub struct Entry {
     pub kind: Kind,
     /// What it holds, in words.
     pub payload: &'static str,
+    /// Whether data is that.
+    pub check: Check,
     /// Who creates and writes it.
     pub written_by: &'static str,
     /// Whose lock protects it, or how else writers keep out of each other's way.
@@ -95,6 +98,7 @@ mod tests {
         pattern: "/queues/<queue>-<partition>",
         kind: Kind::Persistent,
         payload: "",
+        check: crate::payload::check::<()>,
         written_by: "",
         guarded_by: "",
         deleted_by: "",

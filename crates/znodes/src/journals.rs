@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::entry::{Entry, Kind};
-use crate::payload::Json;
+use crate::payload::{Json, check};
 use crate::quote::Quoted;
 use crate::znode::Znode;
 
@@ -11,6 +11,7 @@ const ROOT: Entry = Entry {
     pattern: "/journals",
     kind: Kind::Persistent,
     payload: "nothing",
+    check: check::<()>,
     written_by: "the first journal",
     guarded_by: "nothing: it is only a folder",
     deleted_by: "nobody",
@@ -21,6 +22,7 @@ const FOLDER: Entry = Entry {
     pattern: "/journals/<folder>",
     kind: Kind::Persistent,
     payload: "JSON: the last start that served this data folder; and the one that found another serving a copy of it, if any",
+    check: check::<Folder>,
     written_by: "the journal that serves the folder, or finds that another one does",
     guarded_by: "its version: whoever begins to serve the folder writes it in the same transaction",
     deleted_by: "nobody",
@@ -31,6 +33,7 @@ const SERVER: Entry = Entry {
     pattern: "/journals/<folder>/<start>",
     kind: Kind::Ephemeral,
     payload: "JSON: the journal's name, where it listens, whether it speaks TLS, the folders that this one goes on from",
+    check: check::<Server>,
     written_by: "the journal when it begins to serve the folder, and again in every new session",
     guarded_by: "its name, which is drawn at every start, and the version of its parent",
     deleted_by: "the journal when it ends, the end of its session, or the next start on the same folder of the same machine",

@@ -4,13 +4,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::entry::{Entry, Kind};
 use crate::name::Name;
-use crate::payload::Json;
+use crate::payload::{Json, check};
 use crate::znode::Znode;
 
 const GENERATION: Entry = Entry {
     pattern: "/generation",
     kind: Kind::Persistent,
     payload: "decimal number: the greater of the old one + 1 and the time in ms",
+    check: check::<u64>,
     written_by: "whoever creates, imports or restores the namespace",
     guarded_by: "its version",
     deleted_by: "nobody",
@@ -21,6 +22,7 @@ const LTIME: Entry = Entry {
     pattern: "/ltime",
     kind: Kind::Persistent,
     payload: "nothing: the transaction that last set it is the logical time",
+    check: check::<()>,
     written_by: "whoever asks for the logical time",
     guarded_by: "nothing: every write makes it later",
     deleted_by: "nobody",
@@ -31,6 +33,7 @@ const IMPORTING: Entry = Entry {
     pattern: "/importing",
     kind: Kind::Persistent,
     payload: "JSON: the export's id, since when, and whether it still deletes",
+    check: check::<Importing>,
     written_by: "`zk import`",
     guarded_by: "created with the generation, or with a check of it",
     deleted_by: "`zk import`, when all is there",
@@ -41,6 +44,7 @@ const DOCTOR: Entry = Entry {
     pattern: "/doctor-<id>",
     kind: Kind::Ephemeral,
     payload: "a few bytes",
+    check: check::<()>,
     written_by: "`doctor`, to time a write",
     guarded_by: "its name, which is never used again",
     deleted_by: "`doctor`",

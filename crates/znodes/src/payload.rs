@@ -23,6 +23,14 @@ pub trait Payload: Sized {
     fn decode(data: &[u8]) -> Result<Self, PayloadError>;
 }
 
+/// Tells what is wrong with the data of a znode, if it does not mean what it should.
+pub type Check = fn(&[u8]) -> Result<(), PayloadError>;
+
+/// The check of a znode that holds a `T`.
+pub fn check<T: Payload>(data: &[u8]) -> Result<(), PayloadError> {
+    T::decode(data).map(drop)
+}
+
 /// A payload that people can read with any ZooKeeper shell: JSON. A type whose shape has changed says so in a version
 /// field of its own.
 pub trait Json: Serialize + DeserializeOwned {

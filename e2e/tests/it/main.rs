@@ -7,6 +7,7 @@ mod backup;
 mod children;
 mod cli;
 mod crash;
+mod damage;
 mod dice;
 mod files;
 mod full;

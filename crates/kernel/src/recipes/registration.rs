@@ -168,8 +168,11 @@ impl Keeping {
         if let Some((old, session_id)) = &self.old {
             term.sync(&self.dir).await?;
             // A name that was chosen may be another's by now.
-            if term.stat(old).await?.is_some_and(|stat| stat.ephemeral_owner == *session_id) {
-                retry::remove(term, old).await?;
+            match term.stat(old).await? {
+                Some(stat) if stat.ephemeral_owner == *session_id => {
+                    retry::remove_created(term, old, stat.czxid).await?;
+                }
+                Some(_) | None => {}
             }
             self.old = None;
         }
@@ -245,6 +248,8 @@ struct Entry {
     data: Vec<u8>,
     /// Where it is; empty until we know.
     path: String,
+    /// The transaction that created it, once we know: the next one of this name in the same session is not this one.
+    czxid: Option<i64>,
     over: bool,
 }
 
@@ -256,7 +261,7 @@ impl Entry {
             Naming::Fixed { name } => format!("{dir}/{name}"),
         };
         let (term, naming) = (term.clone(), naming.clone());
-        Self { term, dir: dir.to_owned(), naming, data: data.to_vec(), path, over: false }
+        Self { term, dir: dir.to_owned(), naming, data: data.to_vec(), path, czxid: None, over: false }
     }
 
     async fn create(&mut self) -> Result<(), CallError> {
@@ -271,7 +276,7 @@ impl Entry {
                 Err(CallError::NoZnode { .. }) => retry::ensure(term, dir, b"").await?,
                 Err(error) => return Err(error),
                 Ok(created) => {
-                    self.path = created.path;
+                    (self.path, self.czxid) = (created.path, Some(created.stat.czxid));
                     return Ok(());
                 }
             }
@@ -293,7 +298,7 @@ impl Drop for Entry {
         if self.over {
             return;
         }
-        let (term, dir) = (self.term.clone(), std::mem::take(&mut self.dir));
+        let (term, dir, czxid) = (self.term.clone(), std::mem::take(&mut self.dir), self.czxid);
         let (path, data, naming) =
             (std::mem::take(&mut self.path), std::mem::take(&mut self.data), self.naming.clone());
         self.term.in_background(async move {
@@ -307,8 +312,11 @@ impl Drop for Entry {
                         // Its creation may still be on its way, and a name that was chosen another's.
                         term.sync("/").await?;
                         match term.stat(&path).await? {
-                            Some(stat) if stat.ephemeral_owner == term.session_id() => {
-                                retry::delete(&term, &path).await
+                            Some(stat)
+                                if stat.ephemeral_owner == term.session_id()
+                                    && czxid.is_none_or(|czxid| czxid == stat.czxid) =>
+                            {
+                                retry::remove_created(&term, &path, stat.czxid).await.map(drop)
                             }
                             Some(_) | None => Ok(()),
                         }

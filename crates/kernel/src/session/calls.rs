@@ -181,10 +181,10 @@ impl Term {
             IfLate::Report => None,
             IfLate::Undo => {
                 let term = self.patient();
-                Some(Box::new(move |created| {
+                Some(Box::new(move |created: Created| {
                     Box::pin(async move {
-                        // What cannot be deleted any more is not ours any more.
-                        let _ = crate::retry::delete(&term, &created.path).await;
+                        // What cannot be deleted any more is not ours any more; and a name that was chosen may be another's.
+                        let _ = crate::retry::remove_created(&term, &created.path, created.stat.czxid).await;
                     })
                 }))
             }

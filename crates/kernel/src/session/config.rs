@@ -14,7 +14,7 @@ const IN_FLIGHT_MAX: usize = 512;
 pub enum Role {
     /// It owns things: the namespace is created if need be, and the lease clock runs.
     Owner,
-    /// It only looks: nothing is written that was not asked for.
+    /// It holds nothing: no lease clock runs, and nothing is written that was not asked for.
     Observer,
 }
 

@@ -75,7 +75,7 @@ pub enum ConnectError {
         why: String,
     },
     /// The namespace is somebody else's, or damaged.
-    #[error("the generation of the namespace {path} cannot be read: {why}")]
+    #[error("{path}{generation}, the generation of the namespace, cannot be read: {why}", generation = menagerie_znodes::kernel::generation())]
     Generation {
         /// The namespace.
         path: String,

@@ -28,9 +28,13 @@ pub async fn enter(client: Client, config: &Config) -> Result<(Client, u64), Con
                 return Err(ConnectError::Importing { path: root });
             }
             (Ok((data, _)), Ok(_)) => {
-                let generation = u64::decode(&data)
-                    .map_err(|error| ConnectError::Generation { path: root, why: error.to_string() })?;
-                return Ok((client, generation));
+                let why = match u64::decode(&data) {
+                    Ok(generation) => return Ok((client, generation)),
+                    // Whoever holds nothing has no fences.
+                    Err(_) if config.role == Role::Observer => return Ok((client, 0)),
+                    Err(error) => error.to_string(),
+                };
+                return Err(ConnectError::Generation { path: root, why });
             }
             (Err(Error::ConnectionLoss), _) | (_, Err(Error::ConnectionLoss)) => {}
             // Whoever owns the whole tree keeps no generation in it: fences are for namespaces.

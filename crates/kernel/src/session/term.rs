@@ -7,11 +7,13 @@ use std::time::Duration;
 
 use tokio::sync::{Semaphore, watch};
 use tokio::time::timeout_at;
+use tracing::warn;
 use zookeeper_client::{Acls, Client, Error, SessionState};
 
 use super::flight::{Background, Flight, Undo};
 use super::levels::Seen;
 use super::watch::{Budget, Share};
+use crate::backoff;
 use crate::clock::Moment;
 use crate::error::CallError;
 use crate::fence::Fence;
@@ -234,7 +236,12 @@ impl Term {
         F: Future<Output = Result<T, zookeeper_client::Error>>,
     {
         let attempts = async {
+            let mut lost = 0;
             loop {
+                if let Some(pause) = backoff::pause(lost) {
+                    warn!(path, lost, "the reply to a request is lost again and again; trying on");
+                    tokio::time::sleep(pause).await;
+                }
                 let _permit = self.inner.permits.acquire().await.expect("the permits are never closed");
                 let client = self.ready().await?;
                 match call(client, path.to_owned()).await {
@@ -243,7 +250,7 @@ impl Term {
                         return Err(CallError::Refused { path: path.to_owned(), why: error.to_string() });
                     }
                     Err(error) => match CallError::from_client(error, path) {
-                        CallError::Unknown { .. } | CallError::Suspended => {}
+                        CallError::Unknown { .. } | CallError::Suspended => lost += 1,
                         error => return Err(error),
                     },
                     Ok(read) => return Ok(read),

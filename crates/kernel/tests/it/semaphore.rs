@@ -406,6 +406,27 @@ async fn whoever_gives_up_on_a_ticket_leaves_that_of_another_alone() {
 }
 
 #[tokio::test]
+async fn ticket_that_another_has_taken_up_is_not_taken_back_by_whoever_gave_up_on_it() {
+    let world = World::new("semaphore-ticket-taken-up");
+    let other = world.session().await;
+    let (session, proxy) = world.troubled(LONG).await;
+    semaphore(&session, 1, "first").acquire().await.unwrap().release().await.unwrap();
+    proxy.delay(Duration::from_millis(200));
+    let first = contend_for_ticket(semaphore(&session, 1, "first"));
+    wait_for_line(&other, &["first"], &[]).await;
+    first.abort();
+    drop(first.await);
+    // Another process has the same build's ticket now, before the one that gave up has taken anything back.
+    let taken_up = contend_for_ticket(semaphore(&other, 1, "second")).await.unwrap().unwrap();
+    proxy.heal();
+    // Returns when nothing is left to do in the background.
+    session.close().await;
+    let found = semaphore(&other, 1, "").ticket(taken_up.name()).await.unwrap();
+    assert_eq!(found.map(|found| found.fence()), Some(taken_up.fence()));
+    taken_up.transaction().commit().await.unwrap();
+}
+
+#[tokio::test]
 async fn holder_can_be_thrown_out_by_force() {
     let world = World::new("semaphore-revoke");
     let (a, b) = (world.session().await, world.session().await);

@@ -88,6 +88,22 @@ async fn write_that_outlives_its_deadline_is_unknown_and_undone_or_reported() {
 }
 
 #[tokio::test]
+async fn transaction_that_was_given_up_on_and_refused_is_not_said_to_have_happened() {
+    let world = World::new("late-refused");
+    let (mut config, proxy) = world.troubled_config(LONG);
+    config.call_timeout = Duration::from_millis(200);
+    let session = Session::connect(config).await.unwrap();
+    let mut late = session.late_outcomes();
+    proxy.hold_replies();
+    let nowhere: Znode<Raw> = Znode::foreign("/nowhere", Kind::Persistent);
+    let refused = Transaction::new(&session.term()).delete(&nowhere, None).commit().await;
+    assert!(refused.unwrap_err().is_unknown());
+    proxy.heal();
+    let outcome = late.recv().await.unwrap();
+    assert_eq!((outcome.path.as_str(), outcome.happened), ("/nowhere", Some(false)));
+}
+
+#[tokio::test]
 async fn no_more_is_on_its_way_at_once_than_allowed() {
     const ALLOWED: usize = 3;
     let world = World::new("in-flight");

@@ -25,6 +25,9 @@ pub struct Change {
     pub keep: Option<Keep>,
 }
 
+/// Whoever is overtaken so often is told.
+const ATTEMPTS_MAX: u32 = 50;
+
 /// What came of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Changed {
@@ -58,7 +61,9 @@ pub async fn change(
     change: &Change,
 ) -> Result<Changed, QueueError> {
     let (term, znode) = (session.term(), queues::settings(queue));
+    let mut attempts = 0;
     loop {
+        attempts += 1;
         term.sync(znode.path()).await?;
         let Some((settings, version)) = catalogue::settings(&term, queue).await? else {
             return Ok(Changed::Missing);
@@ -74,7 +79,9 @@ pub async fn change(
         if next != settings {
             match retry::set(&term, znode.path(), &next.encode(), version).await {
                 // Somebody else was faster: what counts is what they have made of it. Ours may be in it.
-                Err(CallError::BadVersion { .. } | CallError::Unknown { .. }) => continue,
+                Err(CallError::BadVersion { .. } | CallError::Unknown { .. }) if attempts < ATTEMPTS_MAX => {
+                    continue;
+                }
                 Err(CallError::NoZnode { .. }) => return Ok(Changed::Missing),
                 outcome => outcome?,
             };

@@ -44,11 +44,16 @@ async fn stop(term: &Term, queue: &QueueName, partitions: u16) -> Result<(), Cal
     retry::delete(term, queues::pause_of_queue(queue).path()).await
 }
 
+/// Workers that lose a partition contend for it again, and find that it is gone: rarely more than once.
+const CLEAR_ATTEMPTS_MAX: u32 = 100;
+
 /// Removes a directory of contenders, those who are in it too.
 async fn clear(term: &Term, dir: &str) -> Result<(), CallError> {
+    let mut attempts = 0;
     loop {
+        attempts += 1;
         match retry::delete(term, dir).await {
-            Err(CallError::NotEmpty { .. }) => {}
+            Err(CallError::NotEmpty { .. }) if attempts < CLEAR_ATTEMPTS_MAX => {}
             outcome => return outcome,
         }
         match term.children(dir).await {

@@ -70,6 +70,9 @@ pub struct QueueView {
     pub failed: u64,
     /// All partitions.
     pub partitions: Vec<PartitionView>,
+    /// Partitions that should be there and have no cursor: nobody handles what is in them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub without_cursor: Vec<PartitionName>,
 }
 
 impl QueueView {
@@ -197,14 +200,17 @@ pub async fn show(
         .flat_map(|entry| entry.partitions.iter().map(move |partition| (partition, entry)))
         .collect();
     let stats = store.stats(&topic(queue)?).await?;
-    let mut partitions = Vec::new();
+    let (mut partitions, mut without_cursor) = (Vec::new(), Vec::new());
     for number in 1..=settings.partitions {
         let partition = queue.partition(number);
         let stats = stats.iter().find(|stats| stats.partition == u32::from(number));
         let position = match CursorAt::read(&term, &partition).await? {
             Some(cursor) => cursor.position(),
             None if queue.failures_of().is_some() => stats.map_or(MessageId::ZERO, |stats| stats.last),
-            None => continue,
+            None => {
+                without_cursor.push(partition);
+                continue;
+            }
         };
         let read = Read::after(partition_id(&partition)?, position).limit(1);
         let oldest = store.read(read).await?.messages.pop();
@@ -235,6 +241,7 @@ pub async fn show(
         paused: paused(&term, queue).await?,
         failed: failed.iter().map(|stats| stats.messages).sum(),
         partitions,
+        without_cursor,
     })
 }
 

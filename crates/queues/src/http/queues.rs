@@ -22,6 +22,9 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// Digits of a name that is made up.
 const NAME_DIGITS: usize = 32;
 
+/// A queue that is made and deleted by others so often meanwhile is not ours to make.
+const ATTEMPTS: usize = 10;
+
 impl Service {
     /// `POST /v1/{application}`
     pub(super) async fn make(
@@ -44,7 +47,7 @@ impl Service {
             return Err(bad("names that end with .failed are for messages that were given up"));
         }
         let change = change_of(&form);
-        loop {
+        for _ in 0..ATTEMPTS {
             match self.try_change(&queue, &change).await? {
                 Changed::To(settings) => {
                     return Ok(Reply::created(&queue, &settings, form.principles.as_deref()));
@@ -63,6 +66,7 @@ impl Service {
                 Err(error) => return Err(refusal(error)),
             }
         }
+        Err(Reply::storage_down("others make and delete the queue again and again"))
     }
 
     async fn settings_of(&self, form: &QueueForm) -> Result<Settings, Reply> {

@@ -5,6 +5,8 @@ use std::fmt;
 
 use menagerie_znodes::slots;
 
+use super::crowd::Source;
+
 /// The greatest priority: three digits in a name.
 pub const PRIORITY_MAX: u16 = 999;
 
@@ -25,9 +27,14 @@ impl Place {
         format!("p{:03}-{unique}-", priority.min(PRIORITY_MAX))
     }
 
-    /// The same for who asks again and again instead of waiting: its znode outlives the session that made it, and its name
-    /// tells whose it is.
-    pub fn polling_prefix(holder: &str) -> String {
+    /// The same for a client that polls: its znode outlives the session that made it, and its name tells whose it is, and where
+    /// it came from.
+    pub fn polling_prefix(holder: &str, source: &Source) -> String {
+        format!("{}{}-", Self::polling_holder(holder), source.as_str())
+    }
+
+    /// How the names of all places of this client begin, wherever it came from: it may have another address by now.
+    pub fn polling_holder(holder: &str) -> String {
         let digits: String = holder.bytes().map(|byte| format!("{byte:02x}")).collect();
         format!("{POLLING}{digits}-")
     }
@@ -35,6 +42,14 @@ impl Place {
     /// Whether it belongs to one who asks again and again, and lapses when that ends.
     pub fn polls(&self) -> bool {
         self.name.starts_with(POLLING)
+    }
+
+    /// Where the client came from that polls here.
+    pub fn source(&self) -> Option<&str> {
+        // The holder's digits, the source's, the number.
+        let mut parts = self.name.strip_prefix(POLLING)?.split('-');
+        let (_, source, number) = (parts.next()?, parts.next()?, parts.next());
+        number.map(|_| source)
     }
 
     /// Reads a name; `None` for what is not ours.

@@ -9,12 +9,63 @@ use menagerie_znodes::slots::{Holder, Process};
 pub struct Local {
     /// Its name.
     pub host: String,
-    /// Its machine id, if it has one: two hosts may have one name.
+    /// Its machine id, if it has a valid one: two hosts may have one name.
     pub machine_id: Option<String>,
     /// This boot.
     pub boot_id: String,
     /// The pid namespace that we see.
     pub pid_namespace: u64,
+}
+
+/// A machine id, as machine-id(5) has it: 32 hexadecimal digits, not all of them 0. Anything else identifies no host: images are
+/// made with an empty file or `uninitialized` in it, and every host that boots from one has that until its own is drawn.
+pub fn machine_id(text: &str) -> Option<String> {
+    let text = text.trim();
+    let is_id = text.len() == 32
+        && text.bytes().all(|byte| byte.is_ascii_hexdigit())
+        && text.bytes().any(|byte| byte != b'0');
+    is_id.then(|| text.to_ascii_lowercase())
+}
+
+/// What proves that a holder was on this host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum SameHost {
+    /// It has the same machine id, in this boot or an earlier one.
+    MachineId,
+    /// There are no machine ids to compare, but it is the same boot, and one boot is one machine. It may have been in a
+    /// container with a life of its own.
+    Boot,
+}
+
+/// A name alone proves nothing: two hosts may have one.
+fn same_host(holder: &Holder, local: &Local) -> Option<SameHost> {
+    if holder.host.as_ref() != Some(&local.host) {
+        return None;
+    }
+    let known = |id: &Option<String>| id.as_deref().and_then(machine_id);
+    match (known(&holder.machine_id), known(&local.machine_id)) {
+        (Some(theirs), Some(ours)) => (theirs == ours).then_some(SameHost::MachineId),
+        (None, _) | (_, None) => is_this_boot(holder, local).then_some(SameHost::Boot),
+    }
+}
+
+/// What nobody could read is no proof.
+fn is_this_boot(holder: &Holder, local: &Local) -> bool {
+    !local.boot_id.is_empty() && holder.boot_id.as_ref() == Some(&local.boot_id)
+}
+
+fn is_in_sight(holder: &Holder, local: &Local) -> bool {
+    local.pid_namespace != 0 && holder.pid_namespace == Some(local.pid_namespace)
+}
+
+/// Whether a slot without a process was taken by a script of this very host, so that another one may go on with it.
+pub fn is_of_this_host(holder: &Holder, local: &Local) -> bool {
+    match same_host(holder, local) {
+        Some(SameHost::MachineId) => true,
+        // Containers of one machine may have one name, too.
+        Some(SameHost::Boot) => is_in_sight(holder, local),
+        None => false,
+    }
 }
 
 /// What may be done with a slot of the same holder.
@@ -70,24 +121,20 @@ pub fn resume(holder: &Holder, alive: bool, local: &Local, runs: impl Fn(Process
     if holder.ephemeral {
         return Resume::Wait(Doubt::Ephemeral);
     }
-    let (Some(host), Some(boot_id), Some(_)) = (&holder.host, &holder.boot_id, holder.process) else {
+    let (Some(boot_id), Some(_)) = (&holder.boot_id, holder.process) else {
         return Resume::Wait(Doubt::Elsewhere);
     };
-    if *host != local.host || holder.machine_id != local.machine_id {
-        return Resume::Wait(Doubt::Elsewhere);
-    }
-    // What nobody could read is no proof: two containers of one name, on two machines, have no machine id in common that
-    // differs.
+    let Some(proof) = same_host(holder, local) else { return Resume::Wait(Doubt::Elsewhere) };
     if boot_id.is_empty() || local.boot_id.is_empty() {
         return Resume::Wait(Doubt::Elsewhere);
     }
-    if *boot_id != local.boot_id {
-        return match local.machine_id {
-            Some(_) => Resume::Take,
-            None => Resume::Wait(Doubt::Elsewhere),
+    if !is_this_boot(holder, local) {
+        return match proof {
+            SameHost::MachineId => Resume::Take,
+            SameHost::Boot => Resume::Wait(Doubt::Elsewhere),
         };
     }
-    if local.pid_namespace == 0 || holder.pid_namespace != Some(local.pid_namespace) {
+    if !is_in_sight(holder, local) {
         return Resume::Wait(Doubt::OutOfSight);
     }
     match [holder.process, holder.guard].into_iter().flatten().find(|process| runs(*process)) {
@@ -102,11 +149,13 @@ mod unit {
 
     const RUN: Process = Process { pid: 7, started: 100 };
     const GUARD: Process = Process { pid: 8, started: 101 };
+    const ID: &str = "3d1219c7c4c5404aaa1f6d2a48adfda4";
+    const OTHER: &str = "4d1219c7c4c5404aaa1f6d2a48adfda4";
 
     fn local() -> Local {
         Local {
             host: "a".to_owned(),
-            machine_id: Some("m".to_owned()),
+            machine_id: Some(ID.to_owned()),
             boot_id: "boot-1".to_owned(),
             pid_namespace: 1,
         }
@@ -116,7 +165,7 @@ mod unit {
         Holder {
             holder: "a".to_owned(),
             host: Some("a".to_owned()),
-            machine_id: Some("m".to_owned()),
+            machine_id: Some(ID.to_owned()),
             boot_id: Some("boot-1".to_owned()),
             pid_namespace: Some(1),
             process: Some(RUN),
@@ -134,7 +183,7 @@ mod unit {
         assert_eq!(resume(&holder(), false, &local(), guard_left), Resume::Wait(Doubt::Running(GUARD)));
         let elsewhere = Local { host: "b".to_owned(), ..local() };
         assert_eq!(resume(&holder(), false, &elsewhere, none), Resume::Wait(Doubt::Elsewhere));
-        let namesake = Local { machine_id: Some("n".to_owned()), ..local() };
+        let namesake = Local { machine_id: Some(OTHER.to_owned()), ..local() };
         assert_eq!(resume(&holder(), false, &namesake, none), Resume::Wait(Doubt::Elsewhere));
         let container = Local { pid_namespace: 2, ..local() };
         assert_eq!(resume(&holder(), false, &container, none), Resume::Wait(Doubt::OutOfSight));
@@ -162,6 +211,47 @@ mod unit {
         let no_namespace = Holder { pid_namespace: Some(0), ..holder() };
         let blind = Local { pid_namespace: 0, ..local() };
         assert_eq!(resume(&no_namespace, false, &blind, none), Resume::Wait(Doubt::OutOfSight));
+    }
+
+    #[test]
+    fn only_32_digits_are_a_machine_id() {
+        assert_eq!(machine_id(&format!("{ID}\n")).as_deref(), Some(ID));
+        assert_eq!(machine_id(&ID.to_uppercase()).as_deref(), Some(ID));
+        let (zeros, short, long) = ("0".repeat(32), &ID[..31], format!("{ID}0"));
+        for text in ["", "uninitialized", "uninitialized\n", &zeros, short, &long, &ID.replace('3', "x")] {
+            assert_eq!(machine_id(text), None, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_machine_id_proves_nothing_also_if_it_was_stored() {
+        let stored = Some("uninitialized".to_owned());
+        let (theirs, ours) =
+            (Holder { machine_id: stored.clone(), ..holder() }, Local { machine_id: stored, ..local() });
+        let rebooted = Local { boot_id: "boot-2".to_owned(), ..ours.clone() };
+        assert_eq!(resume(&theirs, false, &rebooted, |_| false), Resume::Wait(Doubt::Elsewhere));
+        assert_eq!(resume(&theirs, false, &ours, |_| false), Resume::Take, "one boot is one machine");
+        // It was drawn after the slot was taken.
+        assert_eq!(resume(&theirs, false, &local(), |_| false), Resume::Take);
+    }
+
+    #[test]
+    fn script_goes_on_with_a_slot_of_its_own_host_only() {
+        let script = Holder { process: None, guard: None, ..holder() };
+        let (rebooted, moved) = ("boot-2".to_owned(), 9);
+        assert!(is_of_this_host(
+            &script,
+            &Local { boot_id: rebooted.clone(), pid_namespace: moved, ..local() }
+        ));
+        assert!(!is_of_this_host(&script, &Local { machine_id: Some(OTHER.to_owned()), ..local() }));
+        assert!(!is_of_this_host(&script, &Local { host: "b".to_owned(), ..local() }));
+        let (nameless, here) = (Holder { machine_id: None, ..script }, Local { machine_id: None, ..local() });
+        assert!(is_of_this_host(&nameless, &here));
+        assert!(is_of_this_host(&nameless, &local()), "its id was drawn since");
+        assert!(!is_of_this_host(&nameless, &Local { boot_id: rebooted, ..here.clone() }));
+        assert!(!is_of_this_host(&nameless, &Local { pid_namespace: moved, ..here.clone() }));
+        let blind = Local { boot_id: String::new(), ..here };
+        assert!(!is_of_this_host(&Holder { boot_id: Some(String::new()), ..nameless }, &blind));
     }
 
     #[test]

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says where")]
 
 mod admission;
+mod damage;
 mod faults;
 mod polling;
 mod pool_of_one;

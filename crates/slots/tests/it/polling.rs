@@ -2,16 +2,28 @@
 
 use std::time::{Duration, Instant};
 
+use menagerie_kernel::Session;
+use menagerie_slots::core::{Limits, Source};
 use menagerie_slots::poll::{self, Asked, Sweeper};
-use menagerie_slots::{Request, SlotsError, admin, disarm, history, try_acquire, view};
-use menagerie_testkit::eventually_async;
+use menagerie_slots::{Request, SlotsError, acquire, admin, disarm, history, try_acquire, view};
+use menagerie_testkit::{OpCode, eventually_async};
 use menagerie_znodes::Name;
 use menagerie_znodes::slots::What;
 
-use crate::world::{World, request};
+use crate::world::{LONG, World, request};
 
 fn polled(holder: &str) -> Request {
     Request { process: None, ..request(holder) }
+}
+
+const LIMITS: Limits = Limits { waiters: 1_000, per_source: 1_000 };
+
+fn source() -> Source {
+    Source::of([10, 0, 0, 1].into())
+}
+
+async fn ask(session: &Session, world: &World, holder: &str) -> Result<Asked, SlotsError> {
+    poll::ask(session, &world.pool, &polled(holder), &source(), LIMITS).await
 }
 
 const LAPSE: Duration = Duration::from_secs(600);
@@ -20,7 +32,7 @@ const LAPSE: Duration = Duration::from_secs(600);
 async fn who_polls_keeps_its_place_as_long_as_it_asks() {
     let world = World::new("poll", 1).await;
     let session = world.session().await;
-    let ask = async |holder: &str| poll::ask(&session, &world.pool, &polled(holder)).await.unwrap();
+    let ask = async |holder: &str| ask(&session, &world, holder).await.unwrap();
     assert_eq!((ask("a").await, ask("a").await), (Asked::Holds(1), Asked::Holds(1)));
     assert!(matches!(ask("b").await, Asked::Waits { ahead: 0, .. }));
     assert!(matches!(ask("c").await, Asked::Waits { ahead: 1, .. }));
@@ -41,11 +53,80 @@ async fn who_polls_keeps_its_place_as_long_as_it_asks() {
 }
 
 #[tokio::test]
+async fn admission_without_a_process_stays_when_whoever_asked_gives_up() {
+    let world = World::new("poll-dropped", 1).await;
+    let other = world.session().await;
+    for (holder, by_command) in [("polls", false), ("script", false), ("runs", true)] {
+        let (session, proxy) = world.troubled(LONG).await;
+        proxy.hold_requests_after(0, OpCode::Multi);
+        let (asking, pool) = (session.clone(), world.pool.clone());
+        let asking = tokio::spawn(async move {
+            match holder {
+                "polls" => drop(poll::ask(&asking, &pool, &polled(holder), &source(), LIMITS).await),
+                "script" => drop(acquire(&asking, &pool, &polled(holder), |_| {}).await),
+                _ => drop(acquire(&asking, &pool, &request(holder), |_| {}).await),
+            }
+        });
+        eventually_async("it is being admitted", async || proxy.holds_requests().then_some(())).await;
+        asking.abort();
+        assert!(asking.await.unwrap_err().is_cancelled());
+        proxy.heal();
+        // Returns when nothing is left to do in the background.
+        session.close().await;
+        let left = world.holders(&other).await;
+        if by_command {
+            assert_eq!(left, [""; 0], "nobody but the process that gave up can have relied on it");
+        } else {
+            assert_eq!(left, [holder]);
+            assert_eq!(ask(&other, &world, holder).await, Ok(Asked::Holds(1)));
+            assert_eq!(poll::give_back(&other, &world.pool, holder, None).await, Ok(true));
+        }
+    }
+}
+
+#[tokio::test]
+async fn queue_of_clients_that_poll_is_bounded_also_when_all_come_at_once() {
+    let world = World::new("poll-crowd", 1).await;
+    let session = world.session().await;
+    assert_eq!(ask(&session, &world, "first").await, Ok(Asked::Holds(1)));
+    let limits = Limits { waiters: 30, per_source: 12 };
+    let sources = [1, 2, 3, 4].map(|last| Source::of([10, 0, 0, last].into()));
+    let clients: Vec<(Request, &Source)> =
+        (0..80).map(|number| (polled(&format!("id-{number}")), &sources[number % 4])).collect();
+    let asking =
+        clients.iter().map(|(request, source)| poll::ask(&session, &world.pool, request, source, limits));
+    let answers = futures_util::future::join_all(asking).await;
+    let waiting = answers.iter().filter(|answer| matches!(answer, Ok(Asked::Waits { .. }))).count();
+    let queue = world.snapshot(&session).await.queue;
+    assert_eq!(queue.len(), waiting, "all who were told that they wait do, and no others");
+    // Of those who came at once, some made room for others that then had to leave, too.
+    assert!((12..=30).contains(&waiting), "{waiting} wait");
+    for source in &sources {
+        let own = queue.iter().filter(|place| place.source() == Some(source.as_str())).count();
+        assert!(own <= 12, "{source:?} has {own} places");
+    }
+    // Who has a place keeps it, and who has none can have one as soon as there is room.
+    let waits = |number: usize| matches!(answers[number], Ok(Asked::Waits { .. }));
+    let (has, has_none) = ((0..80).find(|id| waits(*id)).unwrap(), (0..80).rfind(|id| !waits(*id)).unwrap());
+    let again = async |number: usize| {
+        let (request, source) = &clients[number];
+        poll::ask(&session, &world.pool, request, source, limits).await
+    };
+    assert!(matches!(again(has).await, Ok(Asked::Waits { .. })));
+    assert!(matches!(again(has_none).await, Ok(Asked::Crowded(_))));
+    for number in (0..80).filter(|number| waits(*number)).take(20) {
+        let holder = &clients[number].0.holder;
+        assert_eq!(poll::give_back(&session, &world.pool, holder, None).await, Ok(false));
+    }
+    assert!(matches!(again(has_none).await, Ok(Asked::Waits { .. })));
+}
+
+#[tokio::test]
 async fn who_polls_does_not_get_what_a_command_holds() {
     let world = World::new("poll-taken", 2).await;
     let session = world.session().await;
     let held = world.acquire(&session, "a").await;
-    assert_eq!(poll::ask(&session, &world.pool, &polled("a")).await, Ok(Asked::Taken(1)));
+    assert_eq!(ask(&session, &world, "a").await, Ok(Asked::Taken(1)));
     let refused = poll::give_back(&session, &world.pool, "a", None).await;
     assert!(matches!(refused, Err(SlotsError::Running { slot: 1, .. })), "{refused:?}");
     held.release().await.unwrap();
@@ -73,12 +154,10 @@ async fn two_places_of_one_who_polls_go_together() {
     let world = World::new("poll-twice", 1).await;
     let session = world.session().await;
     let held = world.acquire(&session, "a").await;
-    let (request, other) = (polled("b"), polled("b"));
-    let asked =
-        tokio::join!(poll::ask(&session, &world.pool, &request), poll::ask(&session, &world.pool, &other));
+    let asked = tokio::join!(ask(&session, &world, "b"), ask(&session, &world, "b"));
     assert!(matches!(asked, (Ok(Asked::Waits { .. }), Ok(Asked::Waits { .. }))), "{asked:?}");
     held.release().await.unwrap();
-    assert_eq!(poll::ask(&session, &world.pool, &polled("b")).await, Ok(Asked::Holds(1)));
+    assert_eq!(ask(&session, &world, "b").await, Ok(Asked::Holds(1)));
     assert_eq!(world.snapshot(&session).await.queue.len(), 0);
 }
 

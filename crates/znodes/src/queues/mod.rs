@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::entry::{Entry, Kind};
 use crate::name::Name;
-use crate::payload::Json;
+use crate::payload::{Json, check};
 use crate::znode::{Dir, Znode};
 
 pub use cursor::{Cursor, TICKS_PER_SECOND};
@@ -26,6 +26,7 @@ const WORKER: Entry = Entry {
     pattern: "/workers/<worker>",
     kind: Kind::Ephemeral,
     payload: "JSON: the partitions that it handles (`queues`), the queues that it serves, whether it is paused",
+    check: check::<Worker>,
     written_by: "the worker, whenever a partition comes or goes, and again in every new session",
     guarded_by: "its owner: the session of one worker",
     deleted_by: "the worker when it leaves, or the end of its session",
@@ -37,6 +38,7 @@ const CURSOR: Entry = Entry {
     pattern: "/queues/<queue>-<partition>",
     kind: Kind::Persistent,
     payload: "how far the partition was processed: decimal seconds with exactly seven digits",
+    check: check::<Cursor>,
     written_by: "`queue create`; then the worker that holds the partition's lock",
     guarded_by: "the lock's contender, checked in the same transaction, and its own version",
     deleted_by: "`queue delete`",
@@ -48,6 +50,7 @@ const LOCK: Entry = Entry {
     pattern: "/queue-locks/<queue>-<partition>",
     kind: Kind::Persistent,
     payload: "nothing: its children contend as kazoo's lock does, each with its worker's name",
+    check: check::<()>,
     written_by: "the first worker that wants the partition",
     guarded_by: "being a lock",
     deleted_by: "`queue delete`; a worker that finds nothing to handle behind it",
@@ -59,6 +62,7 @@ const SETTINGS: Entry = Entry {
     pattern: "/queue-settings/<queue>",
     kind: Kind::Persistent,
     payload: "JSON: number of partitions, journal and its folder, how long handled messages stay, type, principles, when it was created",
+    check: check::<Settings>,
     written_by: "`queue create`, `queue alter`, the HTTP API",
     guarded_by: "its version",
     deleted_by: "`queue delete`, last of all that belongs to the queue",
@@ -69,6 +73,7 @@ const ELECTION: Entry = Entry {
     pattern: "/queue-election",
     kind: Kind::Persistent,
     payload: "nothing: its children contend as kazoo's election does, each with its worker's name",
+    check: check::<()>,
     written_by: "the first worker",
     guarded_by: "being an election",
     deleted_by: "nobody",
@@ -79,6 +84,7 @@ const ASSIGNMENT: Entry = Entry {
     pattern: "/queue-assignment",
     kind: Kind::Persistent,
     payload: "JSON: the epoch, and which worker is to handle which partitions",
+    check: check::<Assignment>,
     written_by: "the elected worker",
     guarded_by: "the election's contender, checked in the same transaction, and its own version",
     deleted_by: "nobody",
@@ -90,6 +96,7 @@ const PAUSE: Entry = Entry {
     pattern: "/pause/<scope>",
     kind: Kind::Persistent,
     payload: "JSON: by whom, why",
+    check: check::<Pause>,
     written_by: "`queue pause`",
     guarded_by: "nothing: it only exists",
     deleted_by: "`queue resume`",
@@ -101,6 +108,7 @@ const KEY: Entry = Entry {
     pattern: "/application-keys/<key>",
     kind: Kind::Persistent,
     payload: "JSON: the application, the key's SHA-256 (never the key itself), what it is good for, when it was added",
+    check: check::<ApplicationKey>,
     written_by: "`queue key add`",
     guarded_by: "its name, which is the beginning of the hash: no two keys share one",
     deleted_by: "`queue key revoke`",
@@ -112,6 +120,7 @@ const fn folder(pattern: &'static str, seed: &'static str) -> Entry {
         pattern,
         kind: Kind::Persistent,
         payload: "nothing",
+        check: check::<()>,
         written_by: "whoever needs it first",
         guarded_by: "nothing: it is only a folder",
         deleted_by: "nobody",

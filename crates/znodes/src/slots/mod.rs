@@ -4,6 +4,7 @@ mod payloads;
 
 use crate::entry::{Entry, Kind};
 use crate::name::Name;
+use crate::payload::check;
 use crate::quote::Quoted;
 use crate::znode::{Dir, Znode};
 
@@ -13,6 +14,7 @@ const POOLS: Entry = Entry {
     pattern: "/slots",
     kind: Kind::Persistent,
     payload: "nothing",
+    check: check::<()>,
     written_by: "whoever creates the first pool",
     guarded_by: "nothing: it only exists",
     deleted_by: "nobody",
@@ -23,6 +25,7 @@ const POOL: Entry = Entry {
     pattern: "/slots/<pool>",
     kind: Kind::Persistent,
     payload: "JSON: maximum, count, frozen (by whom, why)",
+    check: check::<Pool>,
     written_by: "`slots create`, `set-max`, `freeze`, `thaw`; every admission",
     guarded_by: "its version: every write names the one it was decided by",
     deleted_by: "`slots delete`",
@@ -33,6 +36,7 @@ const BORN: Entry = Entry {
     pattern: "/slots/<pool>/born-<unique>",
     kind: Kind::Persistent,
     payload: "nothing",
+    check: check::<()>,
     written_by: "`slots create`",
     guarded_by: "its name, which is never used again: an admission checks it, because a pool that was made anew counts its versions anew",
     deleted_by: "`slots delete`",
@@ -43,6 +47,7 @@ const SLOT: Entry = Entry {
     pattern: "/slots/<pool>/lock<number>",
     kind: Kind::Persistent,
     payload: "JSON: holder, host, boot id, pid and its start time, who, reason, command, since, ticket; plain text is read as the holder's name",
+    check: check::<Holder>,
     written_by: "the holder, when it is admitted or resumes; ephemeral if asked for",
     guarded_by: "the holder's ticket",
     deleted_by: "the holder, on release; an operator, by force",
@@ -54,6 +59,7 @@ const TICKET: Entry = Entry {
     pattern: "/slots/<pool>/tickets/<ticket>",
     kind: Kind::Persistent,
     payload: "the slot's number, which its name begins with",
+    check: check::<u64>,
     written_by: "the holder, when it is admitted; ephemeral with an ephemeral slot",
     guarded_by: "its name, which is never used again; an admission leaves no other ticket for its slot",
     deleted_by: "whoever deletes the slot, in the same transaction; if the slot was deleted by hand, who is admitted to it next",
@@ -65,6 +71,7 @@ const ALIVE: Entry = Entry {
     pattern: "/slots/<pool>/alive/<ticket>",
     kind: Kind::Ephemeral,
     payload: "the holder's name",
+    check: check::<crate::Text>,
     written_by: "the process that runs under the slot, in every session",
     guarded_by: "its name, which is never used again",
     deleted_by: "the release, or the end of the session",
@@ -76,6 +83,7 @@ const WAITER: Entry = Entry {
     pattern: "/slots/<pool>/queue/<place>",
     kind: Kind::EphemeralSequence,
     payload: "JSON: holder, host, pid, who, reason, polling",
+    check: check::<Waiter>,
     written_by: "who waits; persistent for a polling FleetLock client",
     guarded_by: "its name, which is never used again",
     deleted_by: "the admission (in a pool of one: the release, forced or not, who takes the slot over, who raises the maximum, or the holder that finds its slot deleted by hand), who gives up, or the end of the session; a polling client's lapses after 10 minutes of silence",
@@ -87,6 +95,7 @@ const EVENT: Entry = Entry {
     pattern: "/slots/<pool>/history/event-",
     kind: Kind::PersistentSequence,
     payload: "JSON: what happened, to which slot and holder, by whom, why",
+    check: check::<Event>,
     written_by: "whatever changes the pool, in the same transaction",
     guarded_by: "nothing: it is written once",
     deleted_by: "later writers, beyond the newest 1,000",
@@ -98,6 +107,7 @@ const DISARMED: Entry = Entry {
     pattern: "/slots/<pool>/disarmed/<holder>",
     kind: Kind::Persistent,
     payload: "JSON: why",
+    check: check::<Disarmed>,
     written_by: "`slots watch`, after its command succeeded",
     guarded_by: "nothing: it only exists",
     deleted_by: "`slots rearm`",
@@ -109,6 +119,7 @@ const fn dir(pattern: &'static str, seed: &'static str) -> Entry {
         pattern,
         kind: Kind::Persistent,
         payload: "nothing",
+        check: check::<()>,
         written_by: "`slots create`",
         guarded_by: "nothing: it only exists",
         deleted_by: "`slots delete`",

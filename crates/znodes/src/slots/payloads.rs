@@ -99,7 +99,11 @@ impl Payload for Holder {
             return serde_json::from_str(text)
                 .map_err(|source| PayloadError { expected, source: source.into() });
         }
-        Ok(Self { holder: text.trim().to_owned(), ..Self::default() })
+        let holder = text.trim().to_owned();
+        if holder.is_empty() {
+            return Err(PayloadError { expected, source: "it says nobody's name".into() });
+        }
+        Ok(Self { holder, ..Self::default() })
     }
 }
 

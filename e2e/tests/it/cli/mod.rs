@@ -108,8 +108,7 @@ impl User {
         let mut child = command.spawn().expect("it can be started");
         // It may end without reading all of it.
         let _ = child.stdin.take().expect("it is piped").write_all(stdin);
-        let Output { status, stdout, stderr } = child.wait_with_output().expect("a child can be waited for");
-        Done { code: status.code(), stdout, stderr: String::from_utf8_lossy(&stderr).into_owned() }
+        Done::of(child.wait_with_output().expect("a child can be waited for"))
     }
 
     /// Runs it, insists on success, and gives what it printed.
@@ -138,6 +137,10 @@ impl User {
 }
 
 impl Done {
+    pub fn of(Output { status, stdout, stderr }: Output) -> Self {
+        Self { code: status.code(), stdout, stderr: String::from_utf8_lossy(&stderr).into_owned() }
+    }
+
     pub fn text(&self) -> String {
         String::from_utf8_lossy(&self.stdout).into_owned()
     }

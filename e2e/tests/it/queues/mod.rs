@@ -167,7 +167,7 @@ fn handled(line: &str) -> Option<Handled> {
     Some(Handled { partition, body, attempt, fence: (generation.parse().ok()?, zxid.parse().ok()?) })
 }
 
-fn journal(user: &User, listen: &str, more: &[&str]) -> (Process, SocketAddr) {
+pub fn journal(user: &User, listen: &str, more: &[&str]) -> (Process, SocketAddr) {
     let process = user.start(&[&["--log-level", "warn", "journal", "--listen", listen], more].concat());
     let address = listening(&process);
     (process, address)

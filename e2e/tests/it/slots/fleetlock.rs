@@ -1,7 +1,7 @@
 //! FleetLock over a real socket.
 
 use std::io::{ErrorKind, Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,10 +10,10 @@ use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 use serde_json::Value;
 
-use super::{holders, pool, queue, start, user, wait_for_waiter, waiters};
+use super::{far_from, holders, pool, queue, start, user, wait_for_waiter, waiters};
 use crate::cli::User;
 
-fn serve(user: &User, options: &[&str]) -> (Process, SocketAddr) {
+pub fn serve(user: &User, options: &[&str]) -> (Process, SocketAddr) {
     let server = user.start(&[&["slots", "serve", "--listen", "127.0.0.1:0"], options].concat());
     let address = server.wait_for_line("where it is", |line| {
         line.strip_prefix("slots ready on ").and_then(|at| at.parse().ok())
@@ -55,7 +55,7 @@ fn ask(address: SocketAddr, verb: &str, id: &str) -> (u16, Value) {
     (status, serde_json::from_str(&body).unwrap_or_default())
 }
 
-fn lock(address: SocketAddr, id: &str) -> u16 {
+pub fn lock(address: SocketAddr, id: &str) -> u16 {
     ask(address, "pre-reboot", id).0
 }
 
@@ -120,6 +120,51 @@ fn place_in_the_queue_outlives_the_server() {
     );
 }
 
+/// Sends a request, hangs up before the answer, and returns when the server has noticed.
+fn ask_and_hang_up(address: SocketAddr, id: &str, hang_up: impl FnOnce()) {
+    let body = format!(r#"{{"client_params":{{"id":"{id}","group":"pool"}}}}"#);
+    let mut stream = connect(address);
+    stream.write_all(request("POST", "/v1/pre-reboot", HEADER, &body).as_bytes()).expect("it listens");
+    hang_up();
+    stream.shutdown(Shutdown::Write).expect("it is open");
+    let mut answer = Vec::new();
+    let _ = stream.read_to_end(&mut answer);
+    assert!(answer.is_empty(), "it was answered: {}", String::from_utf8_lossy(&answer));
+}
+
+#[test]
+fn client_that_hangs_up_and_asks_again_is_not_put_out_by_its_first_request() {
+    let user = user("hung-up", 1);
+    let (far, proxy) = far_from(&user);
+    let (_server, address) = serve(&far, &[]);
+    proxy.delay(Duration::from_millis(300));
+    ask_and_hang_up(address, "a", || {
+        eventually("the server has let it in", || (holders(&user) == ["a"]).then_some(()));
+    });
+    assert_eq!(lock(address, "a"), 200);
+    assert_eq!(lock(address, "b"), 409, "a was told that it holds the only slot");
+    assert_eq!(holders(&user), ["a"]);
+    proxy.heal();
+    assert_eq!((unlock(address, "a"), lock(address, "b")), (200, 200));
+}
+
+#[test]
+fn client_that_asks_another_server_again_is_not_put_out_by_the_first_one() {
+    let user = user("other-server", 1);
+    let (far, proxy) = far_from(&user);
+    let (mut first, address) = serve(&far, &[]);
+    let (_second, other) = serve(&user, &[]);
+    proxy.delay(Duration::from_millis(300));
+    ask_and_hang_up(address, "a", || {
+        eventually("the server has let it in", || (holders(&user) == ["a"]).then_some(()));
+    });
+    assert_eq!(lock(other, "a"), 200);
+    // It finishes what it has begun, and then there is nothing more to come from it.
+    first.signal(rustix::process::Signal::TERM);
+    first.wait_for_end();
+    assert_eq!(lock(other, "b"), 409, "a was told that it holds the only slot");
+}
+
 #[test]
 fn what_is_no_fleetlock_is_refused_with_a_kind() {
     let user = user("fleetlock-bad", 1);
@@ -175,6 +220,46 @@ fn what_is_no_fleetlock_is_refused_with_a_kind() {
     user.ok(&["slots", "freeze", "pool"]);
     assert_eq!(ask(address, "pre-reboot", "a").1["kind"], "failed_lock_frozen");
     assert_eq!(pool(&user)["used"], 0);
+}
+
+#[test]
+fn invented_ids_do_not_fill_the_queue() {
+    let user = user("invented", 1);
+    let (_server, address) = serve(&user, &[]);
+    assert_eq!(lock(address, "holder"), 200);
+    let answers: Vec<(u16, Value)> =
+        (0..80).map(|number| ask(address, "pre-reboot", &format!("invented-{number}"))).collect();
+    assert!(answers.iter().all(|(status, _)| *status == 409));
+    assert_eq!(waiters(&user).len(), 64, "one address has so many places");
+    let (_, refused) = &answers[79];
+    assert_eq!(refused["kind"], "failed_lock_too_many_ids");
+    let value = refused["value"].as_str().unwrap();
+    assert!(value.contains("127.0.0.1") && value.contains("--waiters-per-address"), "{value}");
+    assert_eq!(unlock(address, "holder"), 200);
+    assert_eq!(lock(address, "invented-79"), 409, "others came before");
+    assert_eq!(lock(address, "invented-0"), 200);
+    assert_eq!(lock(address, "invented-79"), 409, "now there is a place for it");
+    assert_eq!(waiters(&user).last().map(String::as_str), Some("invented-79"));
+}
+
+#[test]
+fn queue_is_bounded_for_all_addresses_together() {
+    let user = user("bounded", 1);
+    let options = ["--waiters-max", "3", "--waiters-per-address", "2", "--allow", "127.0.0.0/8"];
+    let (_server, address) = serve(&user, &options);
+    assert_eq!(lock(address, "holder"), 200);
+    let body = |id: &str| format!(r#"{{"client_params":{{"id":"{id}","group":"pool"}}}}"#);
+    let elsewhere = |id: &str| {
+        let sent = request("POST", "/v1/pre-reboot", HEADER, &body(id));
+        let answer: Value = serde_json::from_str(&exchange(stranger(address), &sent).1).unwrap_or_default();
+        answer["kind"].as_str().unwrap_or_default().to_owned()
+    };
+    let here = |id: &str| ask(address, "pre-reboot", id).1["kind"].as_str().unwrap_or_default().to_owned();
+    let (waits, no_more_ids) = ("failed_lock_semaphore_full", "failed_lock_too_many_ids");
+    assert_eq!((here("a"), here("b"), here("c")), (waits.into(), waits.into(), no_more_ids.into()));
+    assert_eq!((elsewhere("d"), elsewhere("e")), (waits.into(), "failed_lock_queue_full".into()));
+    assert_eq!((here("a"), elsewhere("d")), (waits.into(), waits.into()), "whoever has a place keeps it");
+    assert_eq!(waiters(&user), ["a", "b", "d"]);
 }
 
 #[test]

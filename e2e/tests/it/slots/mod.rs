@@ -1,16 +1,19 @@
 //! Slots, by the binary: what runs under them, what becomes of it, and who may do what to a pool.
 
 mod complaints;
-mod fleetlock;
+pub mod fleetlock;
 mod guarding;
 mod input;
+#[cfg(feature = "strace")]
+mod nodes;
 mod operators;
+mod scripts;
 mod shorter;
 mod storm;
 mod suspended;
 mod watchdog;
 
-use menagerie_testkit::{Process, eventually};
+use menagerie_testkit::{Process, Proxy, ensemble, eventually};
 use serde_json::Value;
 
 use crate::cli::User;
@@ -20,6 +23,14 @@ fn user(name: &str, max: u32) -> User {
     let user = User::new(&format!("slots-{name}")).with("MENAGERIE_SESSION_TIMEOUT", "2s");
     user.ok(&["slots", "create", "pool", "--max", &max.to_string()]);
     user
+}
+
+/// Somebody in the same root, for whom the ensemble is as far away as the proxy says. The session lasts.
+fn far_from(user: &User) -> (User, Proxy) {
+    let proxy = Proxy::new(ensemble().addresses()[0]);
+    let servers = user.servers.as_deref().expect("a user of slots has servers");
+    let (_, root) = servers.split_once('/').expect("and a root of their own");
+    (User::at(format!("{}/{root}", proxy.address())).with("MENAGERIE_SESSION_TIMEOUT", "20s"), proxy)
 }
 
 /// The pool as it is now.

@@ -285,8 +285,12 @@ impl Drop for Pending<'_> {
 async fn withdraw(blob: &Blob, term: &Term, write: &str) -> Result<(), BlobError> {
     // Whatever was on its way has arrived after this, or never does.
     term.sync("/").await?;
-    if matches!(blob.look(term).await, Ok(Some(found)) if found.is_of(write)) {
-        return Ok(());
+    match blob.look(term).await {
+        Ok(Some(found)) if found.is_of(write) => return Ok(()),
+        // Nobody can tell whether the value is ours by now, so its shards stay: a later writer collects litter.
+        Err(error @ BlobError::Call(_)) => return Err(error),
+        // What cannot be read is not what we have written.
+        Ok(_) | Err(_) => {}
     }
     let names = match term.children(blob.path()).await {
         Err(CallError::NoZnode { .. }) => return Ok(()),

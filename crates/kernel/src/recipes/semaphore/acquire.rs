@@ -280,6 +280,10 @@ impl Semaphore {
 
     /// Takes up what is there under our name. If it is somebody else's, it takes another name to get in.
     async fn already(&self, term: &Term, entry: &Entry) -> Result<Entered, SemaphoreError> {
+        if entry.stays() {
+            let taken_up = self.take_up(term, entry).await.map_err(|error| self.failed(error))?;
+            return Ok(taken_up.map_or(Entered::LookAgain, Entered::Already));
+        }
         let stat = term.stat(&self.path_of(&entry.name)).await.map_err(|error| self.failed(error))?;
         Ok(match stat {
             Some(stat) if entry.may_be_taken(term, &stat) => Entered::Already(stat),

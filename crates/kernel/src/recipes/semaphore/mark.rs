@@ -1,5 +1,6 @@
 //! How a ticket is told from another of its name. Its znode stays, so no session owns it; and others may take up its name,
-//! so the name proves nothing. So whoever makes one writes a mark behind its identifier that nobody else has.
+//! so the name proves nothing. So whoever makes one writes a mark behind its identifier that nobody else has, and whoever takes
+//! it up replaces that mark by its own.
 
 /// How many digits a mark has.
 const DIGITS: usize = 32;
@@ -14,12 +15,22 @@ pub(super) fn is_marked(data: &[u8], mark: &str) -> bool {
     data.strip_suffix(mark.as_bytes()).is_some_and(|rest| rest.ends_with(b"\n"))
 }
 
+/// The same ticket with another mark.
+pub(super) fn remarked(data: &[u8], mark: &str) -> Vec<u8> {
+    let end = data.len().checked_sub(DIGITS + 1).filter(|end| is_a_mark(&data[*end..])).unwrap_or(data.len());
+    [&data[..end], b"\n", mark.as_bytes()].concat()
+}
+
 /// What is written before the mark, if there is one.
 pub(super) fn unmarked(data: &str) -> &str {
     match data.rsplit_once('\n') {
         Some((identifier, mark)) if looks_like_a_mark(mark) => identifier,
         _ => data,
     }
+}
+
+fn is_a_mark(line: &[u8]) -> bool {
+    line.strip_prefix(b"\n").is_some_and(|mark| std::str::from_utf8(mark).is_ok_and(looks_like_a_mark))
 }
 
 fn looks_like_a_mark(text: &str) -> bool {
@@ -38,6 +49,15 @@ mod tests {
             let data = marked(identifier, &mark);
             assert!(is_marked(&data, &mark) && !is_marked(&data, &other));
             assert_eq!(unmarked(std::str::from_utf8(&data).unwrap()), identifier);
+        }
+    }
+
+    #[test]
+    fn mark_is_replaced_by_that_of_whoever_takes_the_ticket_up() {
+        let (mark, other) = (unique::hex(), unique::hex());
+        for identifier in ["", "web-1", "two\nlines", "a line longer than any mark, and none itself"] {
+            assert_eq!(remarked(&marked(identifier, &mark), &other), marked(identifier, &other));
+            assert_eq!(remarked(identifier.as_bytes(), &mark), marked(identifier, &mark));
         }
     }
 

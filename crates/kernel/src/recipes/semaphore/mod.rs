@@ -44,7 +44,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use menagerie_znodes::{Dir, Name, Znode};
-use tokio::sync::watch;
 
 pub use decide::{Decision, Limit, decide};
 pub use error::SemaphoreError;
@@ -77,8 +76,6 @@ struct Shared {
     /// Whether the limit was found to be the one that we were told. It is asked once: from then on what is stored decides,
     /// so that it can be changed while programs run.
     agreed: AtomicBool,
-    /// How many tickets are being taken back because nobody waited for them any more.
-    withdrawing: watch::Sender<usize>,
 }
 
 /// What came of an attempt that does not wait.
@@ -108,7 +105,7 @@ impl Semaphore {
     }
 
     fn with(session: &Session, dir: Znode<Dir>, wanted: Option<u32>) -> Self {
-        let shared = Shared { agreed: AtomicBool::new(false), withdrawing: watch::Sender::new(0) };
+        let shared = Shared { agreed: AtomicBool::new(false) };
         Self {
             session: session.clone(),
             dir: dir.path().to_owned(),

@@ -8,7 +8,7 @@ use menagerie_znodes::quote::unquote;
 use super::Semaphore;
 use super::acquire::Entry;
 use super::error::SemaphoreError;
-use super::mark::is_marked;
+use super::mark::{is_marked, remarked};
 use crate::error::CallError;
 use crate::fence::Fence;
 use crate::recipes::grant::Grant;
@@ -86,12 +86,11 @@ impl Drop for Claim {
             });
             return;
         }
-        let (semaphore, own) = (self.semaphore.clone(), Own::Marked(std::mem::take(&mut self.mark)));
-        semaphore.shared.withdrawing.send_modify(|count| *count += 1);
+        // Whoever has taken it up meanwhile has put its own mark there, and relies on it.
+        let (session, own) = (self.semaphore.session.clone(), Own::Marked(std::mem::take(&mut self.mark)));
         self.term.in_background(async move {
             // If it fails, the session was closed under us, and nothing more can be done.
-            let _ = delete_in_any_term(&semaphore.session, &path, &own).await;
-            semaphore.shared.withdrawing.send_modify(|count| *count -= 1);
+            let _ = delete_in_any_term(&session, &path, &own).await;
         });
     }
 }
@@ -258,14 +257,35 @@ impl Semaphore {
         term: &Term,
         entry: &Entry,
     ) -> Result<Option<Held>, SemaphoreError> {
-        // One that is being taken back by us is none. Fails only without a sender, and we have one.
-        let _ = self.shared.withdrawing.subscribe().wait_for(|count| *count == 0).await;
         let look = async {
             term.sync(&self.dir).await?;
-            term.stat(&self.path_of(&entry.name)).await
+            self.take_up(term, entry).await
         };
         let stat = look.await.map_err(|error| self.failed(error))?;
         Ok(stat.map(|stat| Claim::new(self, term, entry).held(stat)))
+    }
+
+    /// Takes up the ticket that is there under this name; `None` if there is none. Its maker may have given up on it and be
+    /// about to take it back, so we put our mark in place of its own: it takes back only what has that.
+    pub(super) async fn take_up(&self, term: &Term, entry: &Entry) -> Result<Option<Stat>, CallError> {
+        let path = self.path_of(&entry.name);
+        loop {
+            let (data, stat) = match term.get(&path).await {
+                Err(CallError::NoZnode { .. }) => return Ok(None),
+                found => found?,
+            };
+            if is_marked(&data, &entry.mark) {
+                return Ok(Some(stat));
+            }
+            match term.set(&path, &remarked(&data, &entry.mark), Some(stat.version)).await {
+                Ok(stat) => return Ok(Some(stat)),
+                Err(CallError::NoZnode { .. }) => return Ok(None),
+                // Somebody else takes it up or back at the same time: one of us was faster.
+                Err(CallError::BadVersion { .. } | CallError::Suspended) => {}
+                Err(CallError::Unknown { .. }) => term.sync(&self.dir).await?,
+                Err(error) => return Err(error),
+            }
+        }
     }
 
     /// The ticket of this name, if there is one.

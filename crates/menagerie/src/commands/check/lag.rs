@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use clap::Args;
 use menagerie_queues::admin::show::{self, PartitionView, QueueView};
-use menagerie_znodes::queues::QueueName;
+use menagerie_znodes::queues::{self, QueueName};
 
 use super::range::Range;
 use super::report::{Perf, Report, State, Thresholds};
@@ -95,7 +95,7 @@ fn judge(view: &QueueView, limits: Limits) -> Report {
     let crowded = limits.waiting.judge(view.lag() as f64);
     let given_up = limits.failed.judge(view.failed as f64);
     let ahead = view.ahead();
-    let stuck = if ahead.is_some() { State::Critical } else { State::Ok };
+    let stuck = if ahead.is_some() || !view.without_cursor.is_empty() { State::Critical } else { State::Ok };
     let state = old.worse(crowded).worse(given_up).worse(stuck);
     let mut text = match oldest {
         Some(partition) => {
@@ -112,6 +112,10 @@ fn judge(view: &QueueView, limits: Limits) -> Report {
     if let Some((partition, ahead)) = ahead {
         let ahead = durations::precise(ahead);
         text += &format!(", the cursor of {partition} is {ahead} ahead: nothing is handled before then");
+    }
+    for partition in &view.without_cursor {
+        let cursor = queues::cursor(partition);
+        text += &format!(", {} is missing: nobody handles {partition}", cursor.path());
     }
     if view.failed > 0 {
         text += &format!(", {} failed", view.failed);
@@ -170,6 +174,7 @@ mod tests {
             paused: None,
             failed,
             partitions,
+            without_cursor: Vec::new(),
         }
     }
 
@@ -205,6 +210,14 @@ mod tests {
         let report = judge(&queue(vec![partition("mail-2", 0, None, None), ahead], 0), limits());
         assert_eq!(report.state, State::Critical);
         assert!(report.text.contains("the cursor of mail-1 is 2h"), "{}", report.text);
+    }
+
+    #[test]
+    fn a_partition_without_a_cursor_is_critical() {
+        let view = QueueView { without_cursor: vec!["mail-2".parse().unwrap()], ..queue(Vec::new(), 0) };
+        let report = judge(&view, limits());
+        assert_eq!(report.state, State::Critical);
+        assert!(report.text.contains("/queues/mail-2 is missing"), "{}", report.text);
     }
 
     #[test]

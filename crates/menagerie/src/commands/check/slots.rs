@@ -86,7 +86,8 @@ fn judge(view: &PoolView, limits: Limits) -> Report {
     let old = oldest.map_or(State::Ok, |holder| limits.age.judge(holder.age_s as f64));
     let lost = longest_gone.map_or(State::Ok, |_| limits.gone);
     let crowded = limits.waiting.judge(waiting);
-    let state = old.worse(lost).worse(crowded);
+    let damaged = if view.missing.is_empty() { State::Ok } else { State::Warning };
+    let state = old.worse(lost).worse(crowded).worse(damaged);
 
     // Who is stuck comes first: that is whom the one who is paged must look for.
     let stuck = match (oldest, longest_gone) {
@@ -104,6 +105,9 @@ fn judge(view: &PoolView, limits: Limits) -> Report {
     }
     if view.frozen.is_some() {
         text += ", frozen";
+    }
+    for path in &view.missing {
+        text += &format!(", damaged: {path} is missing");
     }
     let mut report = Report::new(SERVICE, state, text);
     report.perf = numbers(view, limits, oldest, gone.len());
@@ -185,6 +189,7 @@ mod tests {
             frozen: None,
             holders,
             waiters: Vec::new(),
+            missing: Vec::new(),
         }
     }
 
@@ -192,6 +197,14 @@ mod tests {
         let range = |text| Some(count(text).unwrap());
         let age = Thresholds { warning: range("172800"), critical: range("345600") };
         Limits { age, waiting: Thresholds { warning: range("@1:"), critical: None }, gone: State::Warning }
+    }
+
+    #[test]
+    fn pool_of_which_a_part_is_missing_is_a_warning() {
+        let view = PoolView { missing: vec!["/slots/decom/queue".to_owned()], ..pool(Vec::new()) };
+        let report = judge(&view, limits());
+        assert_eq!(report.state, State::Warning);
+        assert!(report.text.contains("/slots/decom/queue is missing"), "{}", report.text);
     }
 
     #[test]

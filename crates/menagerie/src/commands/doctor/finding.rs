@@ -4,6 +4,7 @@ use std::error::Error as _;
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 
+use menagerie_slots::identity;
 use serde::Serialize;
 
 use crate::config::{self, Auth, Origin, Settings};
@@ -100,6 +101,22 @@ pub fn settings(settings: &Settings, findings: &mut Findings) {
             "encryption",
             "none: data and passwords cross the network in plain text",
             "set zookeeper.tls.ca in the configuration and use the servers' TLS port",
+        ),
+    }
+}
+
+/// Looks whether this host can prove who it is.
+pub fn host(findings: &mut Findings) {
+    match identity::local().machine_id {
+        Some(_) => findings.ok("host", format!("{}, with a machine id", identity::host())),
+        None => findings.warn(
+            "host",
+            format!(
+                "{} has no machine id in {}: after a boot it cannot go on with a slot that it holds",
+                identity::host(),
+                identity::MACHINE_ID
+            ),
+            "run systemd-machine-id-setup, or write 32 hexadecimal digits there that no other host has",
         ),
     }
 }

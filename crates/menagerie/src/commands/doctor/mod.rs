@@ -1,11 +1,13 @@
 //! `menagerie doctor`: is ZooKeeper fit for us, and if not, what to do.
 //!
-//! - `finding.rs`: what is found; `servers.rs`: of each server; `session.rs`: through a session; `access.rs`: judges rights.
+//! - `finding.rs`: what is found; `servers.rs`: of each server; `session.rs`: through a session; `access.rs`: judges rights;
+//!   `tree/`: what is stored.
 
 mod access;
 mod finding;
 mod servers;
 mod session;
+mod tree;
 
 use clap::Args;
 
@@ -15,7 +17,8 @@ use crate::config::Settings;
 use crate::exit::CliError;
 use crate::output::FormatArg;
 
-/// Check everything between us and ZooKeeper: servers, versions, latencies, clocks, watches, rights. Exits with 0 if
+/// Check everything between us and ZooKeeper: servers, versions, latencies, clocks, watches, rights; whether what is stored can be read, and whether
+/// this host can prove who it is. Exits with 0 if
 /// nothing fails, 69 if no server can be reached, else 1.
 #[derive(Debug, Args)]
 pub struct Doctor {
@@ -41,6 +44,7 @@ impl Doctor {
 async fn examine(settings: Settings) -> Result<(Findings, bool), CliError> {
     let mut findings = Findings::default();
     finding::settings(&settings, &mut findings);
+    finding::host(&mut findings);
     if !finding::files(&settings, &mut findings) {
         return Ok((findings, false));
     }

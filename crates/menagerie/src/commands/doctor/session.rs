@@ -8,6 +8,7 @@ use menagerie_znodes::{Kind, Name, kernel};
 
 use super::access::{self, Case, We};
 use super::finding::Findings;
+use super::tree;
 use crate::client::Client;
 use crate::clock;
 use crate::config::{self, Secret};
@@ -47,6 +48,7 @@ pub async fn examine(client: &Client, findings: &mut Findings) {
                 );
             } else {
                 unfinished(&term, namespace, findings).await;
+                tree::examine(&term, namespace, findings).await;
             }
             access(client, &term, exists, findings).await;
             if let Err(error) = write(&term, &place, findings).await {

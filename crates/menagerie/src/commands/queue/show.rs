@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use menagerie_queues::admin::show::{self, PartitionView, QueueView, Rate};
-use menagerie_znodes::queues::{Keep, Pause, QueueName};
+use menagerie_znodes::queues::{self, Keep, Pause, QueueName};
 use serde::Serialize;
 
 use super::desk::{Desk, DeskArgs};
@@ -128,6 +128,13 @@ fn verdict(view: &QueueView, rate: Option<Rate>) -> String {
         let ahead = durations::precise(ahead);
         return format!(
             "the cursor of {partition} is {ahead} ahead of the clock, and nothing is handled before then"
+        );
+    }
+    if let Some(partition) = view.without_cursor.first() {
+        let cursor = queues::cursor(partition);
+        return format!(
+            "{} is missing in the namespace, so nobody handles {partition}; `menagerie doctor` says what to do",
+            cursor.path()
         );
     }
     let lag = view.lag();

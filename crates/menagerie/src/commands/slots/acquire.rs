@@ -4,15 +4,17 @@ use std::time::Duration;
 
 use clap::Args;
 use menagerie_kernel::Session;
+use menagerie_kernel::session::Role;
+use menagerie_slots::core::is_of_this_host;
 use menagerie_slots::{Held, Request, SlotsError, acquire, try_acquire};
 use menagerie_znodes::Name;
 use menagerie_znodes::slots::Holder;
 use serde::Serialize;
 
+use super::failed;
 use super::waiting::Notice;
 use super::who::WhoArgs;
-use super::{change, failed};
-use crate::client::ClientArgs;
+use crate::client::{self, Client, ClientArgs};
 use crate::durations;
 use crate::exit::CliError;
 use crate::output::{FormatArg, Show};
@@ -47,28 +49,43 @@ impl Show for Taken {
     }
 }
 
+/// After an interruption, spend at most this long finding out whether the slot was given.
+const LOOK_TIME: Duration = Duration::from_secs(2);
+
 impl Acquire {
     /// Takes it.
     pub fn run(self, client: ClientArgs) -> Result<(), CliError> {
         let request = self.who.request()?;
-        change(client, async |session| {
-            let held = self.obtain(session, &request).await?;
-            self.format.print(&Taken {
-                pool: self.pool.to_string(),
-                slot: held.number(),
-                holder: request.holder.clone(),
-                ticket: held.ticket().to_owned(),
-                fence: held.fence().map(|fence| fence.to_string()),
-            })
+        let settings = client.settings()?;
+        client::block_on(async {
+            let client = client::until_stopped(Client::connect_within(settings, Role::Owner)).await?;
+            let taken = self.take(&client.session, &request).await;
+            client::close(client.session).await;
+            taken
+        })
+    }
+
+    async fn take(&self, session: &Session, request: &Request) -> Result<(), CliError> {
+        let held = match client::until_stopped(self.obtain(session, request)).await {
+            Err(error @ CliError::Interrupted { .. }) => {
+                self.tell_what_is_left(session, request).await;
+                return Err(error);
+            }
+            held => held?,
+        };
+        self.format.print(&Taken {
+            pool: self.pool.to_string(),
+            slot: held.number(),
+            holder: request.holder.clone(),
+            ticket: held.ticket().to_owned(),
+            fence: held.fence().map(|fence| fence.to_string()),
         })
     }
 
     async fn obtain(&self, session: &Session, request: &Request) -> Result<Held, CliError> {
         let doing = || failed(format!("take a slot of pool {}", self.pool));
-        match Held::find(session, &self.pool, &request.holder).await {
-            Ok(held) if is_own(held.holder(), request) => return Ok(held),
-            Ok(_) | Err(SlotsError::NotHeld { .. }) => {}
-            Err(error) => return Err(doing()(error)),
+        if let Some(held) = self.find(session, request).await.map_err(doing())? {
+            return Ok(held);
         }
         let mut notice = Notice::new(&self.pool);
         if self.wait == Some(Duration::ZERO) {
@@ -79,19 +96,45 @@ impl Acquire {
             };
         }
         let acquiring = acquire(session, &self.pool, request, |standing| notice.show(&standing));
-        match self.wait {
-            None => acquiring.await.map_err(doing()),
-            Some(wait) => match tokio::time::timeout(wait, acquiring).await {
-                Ok(held) => held.map_err(doing()),
-                Err(_) => Err(notice.not_obtained(session, &request.holder, wait).await),
-            },
+        let Some(wait) = self.wait else { return acquiring.await.map_err(doing()) };
+        if let Ok(held) = tokio::time::timeout(wait, acquiring).await {
+            return held.map_err(doing());
+        }
+        // The time may have ended just while the slot was given.
+        match self.find(session, request).await.map_err(doing())? {
+            Some(held) => Ok(held),
+            None => Err(notice.not_obtained(session, &request.holder, wait).await),
+        }
+    }
+
+    /// The slot that a script of this host holds in this name.
+    async fn find(&self, session: &Session, request: &Request) -> Result<Option<Held>, SlotsError> {
+        match Held::find(session, &self.pool, &request.holder).await {
+            Ok(held) => Ok(is_own(held.holder(), request).then_some(held)),
+            Err(SlotsError::NotHeld { .. }) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Whoever is interrupted while a slot is given has it: nothing but a release ends it.
+    async fn tell_what_is_left(&self, session: &Session, request: &Request) {
+        let (pool, holder) = (&self.pool, &request.holder);
+        match tokio::time::timeout(LOOK_TIME, self.find(session, request)).await {
+            Ok(Ok(None)) => {}
+            Ok(Ok(Some(held))) => eprintln!(
+                "slot {} of pool {pool} is held: it was given just before the interruption; give it back with \
+                 `menagerie slots release {pool} {holder}`",
+                held.number()
+            ),
+            Ok(Err(_)) | Err(_) => eprintln!(
+                "a slot of pool {pool} may be held: ZooKeeper did not say in time; take it with `menagerie slots \
+                 acquire {pool}`, or give it back with `menagerie slots release {pool} {holder}`"
+            ),
         }
     }
 }
 
 /// Whether a script on this host has taken it, in the same name.
 fn is_own(holder: &Holder, request: &Request) -> bool {
-    holder.process.is_none()
-        && holder.host.as_ref() == Some(&request.local.host)
-        && holder.machine_id == request.local.machine_id
+    holder.process.is_none() && is_of_this_host(holder, &request.local)
 }

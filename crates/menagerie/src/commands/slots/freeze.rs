@@ -1,12 +1,13 @@
 //! `menagerie slots freeze POOL|--all`
 
 use clap::Args;
+use menagerie_kernel::session::Role;
 use menagerie_slots::admin;
 use menagerie_znodes::Name;
 use menagerie_znodes::slots::Frozen;
 
-use super::{change, chosen, each, failed};
-use crate::client::ClientArgs;
+use super::{chosen, each, failed};
+use crate::client::{self, ClientArgs};
 use crate::exit::CliError;
 use crate::who;
 
@@ -30,7 +31,9 @@ pub struct Freeze {
 impl Freeze {
     /// Stops.
     pub fn run(self, client: ClientArgs) -> Result<(), CliError> {
-        change(client, async |session| {
+        // It needs nothing but the pool: no fence, no lease.
+        client::run_within(client, Role::Observer, async |client| {
+            let session = &client.session;
             let frozen = Frozen { by: who::operator(), reason: self.reason.clone(), tell: self.tell };
             each(chosen(session, self.pool.as_ref()).await?, async |pool| {
                 let done = admin::freeze(session, pool, frozen.clone()).await;

@@ -1,8 +1,8 @@
 //! `menagerie slots list`
 
 use clap::Args;
-use menagerie_slots::poll;
-use menagerie_slots::view::PoolView;
+use menagerie_slots::SlotsError;
+use menagerie_slots::view::{self, PoolView};
 
 use super::{failed, look};
 use crate::client::ClientArgs;
@@ -20,10 +20,23 @@ pub struct List {
 impl List {
     /// Looks and prints.
     pub fn run(self, client: ClientArgs) -> Result<(), CliError> {
+        // A pool that is damaged does not hide the others.
+        let mut damaged = None;
         look(client, self.output, async |session| {
             let now_ms = u64::try_from(clock::now_ms()).unwrap_or(0);
-            poll::usage(session, now_ms).await.map(Rows).map_err(failed("list the pools"))
-        })
+            let mut rows = Vec::new();
+            for (pool, view) in view::all(session, now_ms).await.map_err(failed("list the pools"))? {
+                match view {
+                    Ok(view) => rows.push(view),
+                    Err(error @ (SlotsError::Damaged { .. } | SlotsError::Missing { .. })) => {
+                        damaged.get_or_insert(failed(format!("look at pool {pool}"))(error));
+                    }
+                    Err(error) => return Err(failed(format!("look at pool {pool}"))(error)),
+                }
+            }
+            Ok(Rows(rows))
+        })?;
+        damaged.map_or(Ok(()), Err)
     }
 }
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 use clap::Args;
 use menagerie_kernel::session::Role;
 use menagerie_kernel::{Session, whole};
+use menagerie_slots::core::Limits;
 use menagerie_slots::poll::{LAPSE, Sweeper};
 use prometheus_client::registry::Registry;
 use tracing::warn;
@@ -23,6 +24,29 @@ use crate::{durations, ports};
 
 /// Between two looks at who is still asking, and at what metrics tell.
 const SWEEP_EVERY: Duration = Duration::from_secs(5);
+
+/// Waiting clients in a pool: more hosts than anybody lets reboot one by one, and few enough to read their names for each
+/// request.
+const WAITERS_MAX: usize = 1_000;
+
+/// Of one address: what a few dozen hosts behind one router need.
+const WAITERS_PER_ADDRESS: usize = 64;
+
+/// How clients may wait.
+#[derive(Debug, Clone, Copy)]
+pub struct Waiting {
+    /// How many.
+    pub limits: Limits,
+    /// How long without asking again.
+    pub lapse: Duration,
+}
+
+impl Default for Waiting {
+    fn default() -> Self {
+        let limits = Limits { waiters: WAITERS_MAX, per_source: WAITERS_PER_ADDRESS };
+        Self { limits, lapse: LAPSE }
+    }
+}
 
 /// Serve FleetLock, by which Zincati on Fedora CoreOS asks before it reboots: a group is a pool. Its clients send no
 /// token, so elsewhere than on this machine it takes TLS (or --insecure) and a list of addresses.
@@ -42,6 +66,12 @@ pub struct Serve {
     /// After how much silence a client loses its place in the queue: at most 10m, when others would end it.
     #[arg(long, value_name = "DURATION", value_parser = lapse, default_value = "10m")]
     lapse: Duration,
+    /// Let at most this many clients wait in a pool's queue; others are told to ask again later.
+    #[arg(long, value_name = "N", default_value_t = WAITERS_MAX)]
+    waiters_max: usize,
+    /// Let at most this many of them wait from one address, or from one /64 network of IPv6.
+    #[arg(long, value_name = "N", default_value_t = WAITERS_PER_ADDRESS)]
+    waiters_per_address: usize,
     /// Serve /metrics and /healthz there.
     #[arg(long, value_name = "HOST:PORT", value_parser = ports::address)]
     metrics: Option<SocketAddr>,
@@ -75,7 +105,9 @@ impl Serve {
                 observer.serve(registry)?;
             }
             let _ = sd_notify::notify(&[sd_notify::NotifyState::Ready]);
-            serve(client.session.clone(), listener, allow, metrics, self.lapse).await
+            let limits = Limits { waiters: self.waiters_max, per_source: self.waiters_per_address };
+            let waiting = Waiting { limits, lapse: self.lapse };
+            serve(client.session.clone(), listener, allow, metrics, waiting).await
         }))
     }
 
@@ -107,13 +139,13 @@ pub async fn serve(
     listener: Listener,
     allow: Vec<Network>,
     metrics: Metrics,
-    lapse: Duration,
+    waiting: Waiting,
 ) -> Result<(), CliError> {
     let _member = client::listed(&session, "slots").await;
-    let service = Service::new(session.clone(), allow, metrics.clone());
+    let service = Service::new(session.clone(), allow, waiting, metrics.clone());
     tokio::select! {
         served = fleetlock::serve(listener, service) => served.map_err(CliError::io("serve FleetLock")),
-        () = look_after(&session, lapse, &metrics) => Ok(()),
+        () = look_after(&session, waiting.lapse, &metrics) => Ok(()),
     }
 }
 

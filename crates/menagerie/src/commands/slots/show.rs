@@ -33,6 +33,8 @@ struct View {
     holders: Vec<HolderView>,
     waiters: Vec<WaiterView>,
     disarmed: Vec<DisarmedView>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    missing: Vec<String>,
 }
 
 impl Show {
@@ -41,10 +43,10 @@ impl Show {
         look(client, self.output, async |session| {
             let doing = || failed(format!("look at pool {}", self.pool));
             let now_ms = u64::try_from(clock::now_ms()).unwrap_or(0);
-            let PoolView { pool, max, used, frozen, holders, waiters } =
+            let PoolView { pool, max, used, frozen, holders, waiters, missing } =
                 view::show(session, &self.pool, now_ms).await.map_err(doing())?;
             let disarmed = disarm::list(session, &self.pool).await.map_err(doing())?;
-            Ok(View { pool, max, used, frozen, holders, waiters, disarmed })
+            Ok(View { pool, max, used, frozen, holders, waiters, disarmed, missing })
         })
     }
 }
@@ -57,6 +59,9 @@ impl output::Show for View {
             text += &format!(", {}", frozen_by(frozen));
         }
         text.push('\n');
+        for path in &self.missing {
+            text += &format!("damaged: {path} is missing (in the namespace); see `menagerie doctor`\n");
+        }
         if !self.holders.is_empty() {
             text += &format!("\n{}", holders(&self.holders));
         }

@@ -2,13 +2,12 @@
 
 use std::net::TcpListener;
 
-use menagerie_slots::poll::LAPSE;
 use prometheus_client::registry::Registry;
 
 use super::Local;
 use super::beside::Beside;
 use crate::allow::this_machine;
-use crate::commands::slots::serve::{self, Listener, Metrics};
+use crate::commands::slots::serve::{self, Listener, Metrics, Waiting};
 use crate::exit::CliError;
 use crate::listener::Limits;
 
@@ -23,6 +22,6 @@ pub fn start(
     Beside::start("slots", local, async move |session| {
         let (listener, _) = Listener::new(socket, None, this_machine(), limits)
             .map_err(CliError::io("set up the listener"))?;
-        serve::serve(session, listener, this_machine(), metrics, LAPSE).await
+        serve::serve(session, listener, this_machine(), metrics, Waiting::default()).await
     })
 }

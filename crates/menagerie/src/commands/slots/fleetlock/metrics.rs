@@ -3,7 +3,7 @@
 use std::sync::atomic::AtomicI64;
 
 use menagerie_kernel::Session;
-use menagerie_slots::{SlotsError, poll};
+use menagerie_slots::{SlotsError, admin, view};
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -62,23 +62,29 @@ impl Metrics {
         self.requests.get_or_create(&Request { verb, answer }).inc();
     }
 
-    /// Looks at the pools.
+    /// Looks at the pools. One that cannot be read does not keep it from the others.
     pub async fn sample(&self, session: &Session) -> Result<(), SlotsError> {
-        let pools = poll::usage(session, u64::try_from(clock::now_ms()).unwrap_or(0)).await?;
+        let now_ms = u64::try_from(clock::now_ms()).unwrap_or(0);
+        let (mut pools, mut first_error) = (Vec::new(), Ok(()));
+        for pool in admin::list(session).await? {
+            match view::usage(session, &pool, now_ms).await {
+                Ok(usage) => pools.push((Pool { pool: pool.to_string() }, usage)),
+                Err(SlotsError::NoPool { .. }) => {}
+                Err(error) => first_error = first_error.and(Err(error)),
+            }
+        }
         // Those that are gone would stand there for ever.
         for gauge in [&self.used, &self.max, &self.waiting, &self.oldest, &self.frozen] {
             gauge.clear();
         }
         let number = |number: usize| i64::try_from(number).unwrap_or(i64::MAX);
-        for view in pools {
-            let oldest = view.holders.iter().map(|holder| holder.age_s).max().unwrap_or(0);
-            let pool = Pool { pool: view.pool };
-            self.used.get_or_create(&pool).set(number(view.used));
-            self.max.get_or_create(&pool).set(i64::from(view.max));
-            self.waiting.get_or_create(&pool).set(number(view.waiters.len()));
-            self.oldest.get_or_create(&pool).set(i64::try_from(oldest).unwrap_or(i64::MAX));
-            self.frozen.get_or_create(&pool).set(i64::from(view.frozen.is_some()));
+        for (pool, usage) in pools {
+            self.used.get_or_create(&pool).set(number(usage.used));
+            self.max.get_or_create(&pool).set(i64::from(usage.max));
+            self.waiting.get_or_create(&pool).set(number(usage.waiting));
+            self.oldest.get_or_create(&pool).set(i64::try_from(usage.oldest_s).unwrap_or(i64::MAX));
+            self.frozen.get_or_create(&pool).set(i64::from(usage.frozen));
         }
-        Ok(())
+        first_error
     }
 }

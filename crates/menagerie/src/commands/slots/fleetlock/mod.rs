@@ -18,7 +18,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::post;
 use axum::serve::IncomingStream;
 use menagerie_kernel::Session;
-use menagerie_slots::core::Local;
+use menagerie_slots::core::{Crowded, Local, Source};
 use menagerie_slots::poll::{self, Asked};
 use menagerie_slots::{Request, SlotsError};
 use menagerie_znodes::Name;
@@ -27,6 +27,7 @@ use serde_json::json;
 use tracing::{info, warn};
 
 use self::metrics::Metrics;
+use super::serve::Waiting;
 use crate::allow::Network;
 use crate::listener::{Limits, Listener};
 
@@ -47,13 +48,14 @@ const PATIENCE: Duration = Duration::from_secs(10);
 pub struct Service {
     session: Session,
     allow: Arc<[Network]>,
+    waiting: Waiting,
     metrics: Metrics,
 }
 
 impl Service {
     /// For these clients.
-    pub fn new(session: Session, allow: Vec<Network>, metrics: Metrics) -> Self {
-        Self { session, allow: allow.into(), metrics }
+    pub fn new(session: Session, allow: Vec<Network>, waiting: Waiting, metrics: Metrics) -> Self {
+        Self { session, allow: allow.into(), waiting, metrics }
     }
 }
 
@@ -145,7 +147,7 @@ async fn pre_reboot(
     headers: HeaderMap,
     body: Result<Bytes, axum::extract::rejection::BytesRejection>,
 ) -> Response {
-    let work = async |pool: Name, id: String| lock(&service.session, &pool, id, peer).await;
+    let work = async |pool: Name, id: String| lock(&service, &pool, id, peer).await;
     answer(&service, "pre-reboot", peer, &headers, body.ok(), work).await
 }
 
@@ -164,7 +166,7 @@ async fn steady_state(
     answer(&service, "steady-state", peer, &headers, body.ok(), work).await
 }
 
-async fn lock(session: &Session, pool: &Name, id: String, peer: Peer) -> Result<(), Refusal> {
+async fn lock(service: &Service, pool: &Name, id: String, peer: Peer) -> Result<(), Refusal> {
     let request = Request {
         holder: id.clone(),
         priority: 0,
@@ -182,7 +184,8 @@ async fn lock(session: &Session, pool: &Name, id: String, peer: Peer) -> Result<
         process: None,
         guard: None,
     };
-    match poll::ask(session, pool, &request).await? {
+    let source = Source::of(peer.0.ip());
+    match poll::ask(&service.session, pool, &request, &source, service.waiting.limits).await? {
         Asked::Holds(slot) => {
             info!(%pool, %id, slot, peer = %peer.0, "slot held");
             Ok(())
@@ -199,6 +202,23 @@ async fn lock(session: &Session, pool: &Name, id: String, peer: Peer) -> Result<
             StatusCode::CONFLICT,
             "failed_lock_in_use",
             format!("a command runs under slot {slot} of pool {pool} in the name of {id}"),
+        )),
+        Asked::Crowded(Crowded::Pool(waiting)) => Err(Refusal::new(
+            StatusCode::CONFLICT,
+            "failed_lock_queue_full",
+            format!(
+                "{waiting} clients wait for pool {pool}, and no more get a place: ask again later; if all of them are \
+                 yours, raise --waiters-max, and if not, look at `menagerie slots show {pool}`, and limit --allow"
+            ),
+        )),
+        Asked::Crowded(Crowded::Source(waiting)) => Err(Refusal::new(
+            StatusCode::CONFLICT,
+            "failed_lock_too_many_ids",
+            format!(
+                "{waiting} ids wait for pool {pool} from {}, and no more get a place: ask again later; if many hosts \
+                 share this address, raise --waiters-per-address",
+                peer.0.ip()
+            ),
         )),
     }
 }

@@ -1,0 +1,138 @@
+//! Whether what is stored in the namespace is what should be there. Every znode on the map is held against what it should hold;
+//! `slots.rs` and `queues.rs` know what belongs together.
+
+mod queues;
+mod slots;
+
+use std::collections::BTreeMap;
+
+use menagerie_kernel::session::{Found, Read};
+use menagerie_kernel::{CallError, Term, subtree};
+use menagerie_znodes::lookup;
+
+use super::finding::{Findings, Health};
+
+/// Znodes read by one request: whatever they hold, the answer stays within what a client takes.
+const AT_ONCE: usize = 100;
+
+/// More take longer than a person waits.
+const ZNODES_MAX: usize = 100_000;
+
+/// So much damage is told one by one.
+const TOLD_MAX: usize = 20;
+
+/// What is stored, by path below the namespace.
+#[derive(Debug, Default)]
+struct Tree {
+    znodes: BTreeMap<String, Vec<u8>>,
+    /// There is more than was looked at.
+    is_cut: bool,
+}
+
+/// Something that is not as it should be.
+#[derive(Debug, PartialEq, Eq)]
+struct Damage {
+    health: Health,
+    what: String,
+    remedy: String,
+}
+
+/// Looks at everything below the namespace.
+pub async fn examine(term: &Term, namespace: &str, findings: &mut Findings) {
+    match read(term, namespace).await {
+        Ok(tree) => tell(&tree, judge(namespace, &tree), findings),
+        Err(error) => findings.warn(
+            "znodes",
+            format!("not all below {namespace} could be read: {error}"),
+            "see `menagerie zk acl get`, and set zookeeper.auth to a user who may",
+        ),
+    }
+}
+
+async fn read(term: &Term, namespace: &str) -> Result<Tree, CallError> {
+    let mut tree = Tree::default();
+    let mut parents = vec![String::new()];
+    while !parents.is_empty() {
+        let mut below = Vec::new();
+        for parents in parents.chunks(AT_ONCE) {
+            let reads: Vec<Read> =
+                parents.iter().map(|parent| Read::Children(full(namespace, parent))).collect();
+            for (parent, found) in parents.iter().zip(term.read_many(&reads).await?) {
+                let Found::Children(names) = found else { continue };
+                below.extend(names.into_iter().map(|name| format!("{parent}/{name}")));
+            }
+        }
+        parents.clear();
+        let room = ZNODES_MAX - tree.znodes.len();
+        tree.is_cut |= below.len() > room;
+        below.truncate(room);
+        for paths in below.chunks(AT_ONCE) {
+            let reads: Vec<Read> = paths.iter().map(|path| Read::Data(full(namespace, path))).collect();
+            for (path, found) in paths.iter().zip(term.read_many(&reads).await?) {
+                // What is gone by now, or not for us to read, is not judged.
+                let Found::Data(data, stat) = found else { continue };
+                if stat.children > 0 {
+                    parents.push(path.clone());
+                }
+                tree.znodes.insert(path.clone(), data);
+            }
+        }
+    }
+    Ok(tree)
+}
+
+fn full(namespace: &str, path: &str) -> String {
+    match path.strip_prefix('/') {
+        Some(below) => subtree::join(namespace, below),
+        None => namespace.to_owned(),
+    }
+}
+
+fn judge(namespace: &str, tree: &Tree) -> Vec<Damage> {
+    let mut damage = unreadable(namespace, tree);
+    damage.extend(slots::judge(namespace, tree));
+    damage.extend(queues::judge(namespace, tree));
+    damage
+}
+
+/// What is on the map and does not hold what the map says.
+fn unreadable(namespace: &str, tree: &Tree) -> Vec<Damage> {
+    let mut damage = Vec::new();
+    for (path, data) in &tree.znodes {
+        let Some((_, entry)) = lookup::find(path) else { continue };
+        let Err(error) = (entry.check)(data) else { continue };
+        if data.is_empty() && queues::may_be_empty(path) {
+            continue;
+        }
+        let full = full(namespace, path);
+        damage.push(Damage {
+            health: Health::Fail,
+            what: format!("{full} is damaged: {error}: {}", error.source),
+            remedy: format!(
+                "it holds {}; write that with `menagerie zk set {full}`, or, if nobody needs it, `menagerie zk rm {full}`",
+                entry.payload
+            ),
+        });
+    }
+    damage
+}
+
+fn tell(tree: &Tree, damage: Vec<Damage>, findings: &mut Findings) {
+    if damage.is_empty() {
+        let cut = if tree.is_cut { "; there are more, which were not looked at" } else { "" };
+        return findings.ok("znodes", format!("{} looked at, and none is damaged{cut}", tree.znodes.len()));
+    }
+    let more = damage.len().saturating_sub(TOLD_MAX);
+    for Damage { health, what, remedy } in damage.into_iter().take(TOLD_MAX) {
+        match health {
+            Health::Fail => findings.fail("znodes", what, remedy),
+            Health::Warn | Health::Ok => findings.warn("znodes", what, remedy),
+        }
+    }
+    if more > 0 {
+        findings.warn("znodes", format!("{more} more are damaged"), "mend these, and look again");
+    }
+}
+
+#[cfg(test)]
+mod tests;

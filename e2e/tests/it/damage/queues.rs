@@ -1,0 +1,80 @@
+//! Queues with everything that can be in one.
+
+use menagerie_testkit::{Process, eventually};
+use menagerie_znodes::Entry;
+
+use super::{Damage, Matrix};
+use crate::cli::User;
+use crate::queues::{journal, ready};
+
+const MATRIX: Matrix = Matrix {
+    owners: &["components", "queues"],
+    fleeting: &[],
+    world,
+    commands: &[
+        &["queue", "list"],
+        &["queue", "show", "mail", "--quick"],
+        &["queue", "workers"],
+        &["queue", "peek", "mail"],
+        &["queue", "tail", "mail"],
+        &["queue", "put", "mail", "more"],
+        &["queue", "failed", "mail"],
+        &["queue", "retry", "mail", "--all"],
+        &["queue", "forget", "mail", "--all"],
+        &["queue", "delayed", "mail"],
+        &["queue", "cancel", "mail", "--all"],
+        &["queue", "purge", "mail", "--handled"],
+        &["queue", "alter", "mail", "--keep", "3d"],
+        &["queue", "create", "mail", "--partitions", "1"],
+        &["queue", "pause", "mail"],
+        &["queue", "resume", "mail"],
+        &["queue", "resume", "zoo"],
+        &["queue", "key", "list"],
+        &["queue", "key", "add", "app"],
+        &["check", "lag", "mail"],
+        &["check", "workers", "mail"],
+        &["status"],
+        &["worker", "mail", "--settle", "100ms", "--", "true"],
+        &["queue", "serve", "--listen", "127.0.0.1:0"],
+        &["queue", "delete", "zoo", "--force"],
+        &["queue", "delete", "mail", "--force"],
+    ],
+    must_succeed: |command, _| command == ["status"],
+    leaves_no_trace: |entry: &Entry| ["/application-keys", "/pause"].contains(&entry.pattern),
+};
+
+/// A queue with messages that were handled, that failed and that are not due yet, and its worker; one that is paused; a key.
+fn world(user: &User) -> Vec<Process> {
+    let (journal, _) = journal(user, "127.0.0.1:0", &[]);
+    for queue in ["mail", "zoo"] {
+        user.ok(&["queue", "create", queue, "--partitions", "1"]);
+    }
+    user.ok(&["queue", "key", "add", "app"]);
+    user.ok(&["queue", "pause", "zoo", "--reason", "closed"]);
+    user.ok(&["queue", "put", "mail", "good", "bad"]);
+    user.ok(&["queue", "put", "mail", "later", "--delay", "1h"]);
+    let task = ["sh", "-c", "read -r body; test \"$body\" != bad"];
+    let worker = ["worker", "mail", "--settle", "100ms", "--attempts", "1", "--"];
+    let worker = user.start(&[&worker[..], &task].concat());
+    ready(&worker);
+    eventually("both messages are handled", || {
+        let mail = user.json(&["queue", "show", "mail", "--quick"]);
+        (mail["lag"] == 0 && mail["failed"] == 1).then_some(())
+    });
+    vec![journal, worker]
+}
+
+#[test]
+fn queue_of_which_a_part_is_deleted_goes_on_or_says_why_not() {
+    MATRIX.run(Damage::Deleted);
+}
+
+#[test]
+fn queue_of_which_a_part_is_emptied_goes_on_or_says_why_not() {
+    MATRIX.run(Damage::Emptied);
+}
+
+#[test]
+fn queue_of_which_a_part_is_garbage_goes_on_or_says_why_not() {
+    MATRIX.run(Damage::Garbage);
+}
