@@ -40,6 +40,7 @@ mod quorum;
 mod server;
 mod servers;
 mod shared;
+mod sockets;
 mod wait;
 mod words;
 

@@ -11,6 +11,8 @@ mod hostile;
 mod journal;
 mod large;
 mod metrics;
+#[cfg(feature = "strace")]
+mod mid_write;
 mod process;
 mod queue_http;
 mod queues;

@@ -77,7 +77,8 @@ impl Server {
     fn pass_barrier(&mut self, origin: Origin) {
         let Some(conn) = self.conn(origin.conn) else { return };
         match conn.next_waiting() {
-            Some(Waiting::Barrier(frame)) => self.answer(origin.conn, &frame, origin.arrived),
+            Some(Waiting::Barrier(Some(frame))) => self.answer(origin.conn, &frame, origin.arrived),
+            Some(Waiting::Barrier(None)) => {}
             other => debug_assert!(other.is_none(), "replies come in the order of requests"),
         }
         self.answer_waiting(origin.conn);

@@ -47,8 +47,8 @@ pub enum Phase {
 pub enum Waiting {
     /// A write of this connection, on its way to disk.
     Txn,
-    /// Everybody's writes up to now.
-    Barrier(Vec<u8>),
+    /// Everybody's writes up to now; then the request that asked for it is answered, if there was one.
+    Barrier(Option<Vec<u8>>),
     /// A request to answer after them, and about how long the answer will be.
     Frame(Vec<u8>, usize),
     /// An answer that is known already.
@@ -60,7 +60,8 @@ impl Waiting {
         match self {
             Self::Txn => 0,
             Self::Frame(bytes, answer) => bytes.len() + answer,
-            Self::Barrier(bytes) | Self::Reply(bytes) => bytes.len(),
+            Self::Barrier(frame) => frame.as_ref().map_or(0, Vec::len),
+            Self::Reply(bytes) => bytes.len(),
         }
     }
 }
@@ -195,6 +196,15 @@ impl Conn {
     pub fn wait(&mut self, item: Waiting) {
         self.waiting_bytes += item.bytes();
         self.waiting.push_back(item);
+    }
+
+    /// Sends a whole frame when everything before it is answered.
+    pub fn reply_in_turn(&mut self, frame: Vec<u8>) {
+        if self.has_waiting() {
+            self.wait(Waiting::Reply(frame));
+        } else {
+            self.send_raw(&frame);
+        }
     }
 
     /// The first thing that waits, taken out.

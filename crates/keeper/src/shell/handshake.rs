@@ -55,22 +55,19 @@ impl Server {
         let session_id = SessionId(request.session_id);
         let timeout_ms = self.config.grant_timeout_ms(request.timeout_ms);
         let now = self.now();
-        let resumed = self
-            .state
-            .sessions
-            .get_mut(session_id)
-            .filter(|session| !session.closing && same(&session.password, request.password));
-        let Some(session) = resumed else {
-            // Never a fresh session instead: the client must learn that its ephemeral znodes are gone.
+        let known = self.state.sessions.get_mut(session_id);
+        let known = known.filter(|session| same(&session.password, request.password));
+        let closing = known.as_ref().is_some_and(|session| session.closing);
+        let Some(session) = known.filter(|_| !closing) else {
             debug!(
                 session = format_args!("{session_id:x?}"),
                 "session refused: unknown, ended, or wrong password"
             );
-            if let Some(conn) = self.conn(id) {
-                let response = ConnectResponse::refusal(conn.read_only);
-                conn.send(|out| response.encode(out));
+            if closing {
+                // A crash could still take the end of the session back.
+                self.wait_for_earlier_writes(id, arrived);
             }
-            self.close_gently(id);
+            self.refuse(id);
             return;
         };
         let before = session.conn.replace(id);
@@ -82,7 +79,10 @@ impl Server {
         let Some(conn) = self.conn(id) else { return };
         conn.session = Some(session_id);
         if same_timeout {
+            // What the session did on its old connection may be on its way to disk. The reference answers the handshake
+            // at once and everything else behind those writes; so do we.
             self.welcome(id, session_id);
+            self.wait_for_earlier_writes(id, arrived);
             return;
         }
         // What the client is told must also hold after a crash, so it is told when that is on disk.
@@ -92,6 +92,27 @@ impl Server {
         if let Some(txn) = self.state.renegotiate(session_id, timeout_ms) {
             self.commit(txn, Some(origin), 64);
         }
+    }
+
+    /// Nothing more is answered on this connection until everything that is decided now is durable: a client must not
+    /// read the past and then see a write of its own happen that it sent before.
+    fn wait_for_earlier_writes(&mut self, id: ConnId, arrived: Instant) {
+        if !self.is_idle() {
+            let origin = Origin { conn: id, xid: 0, op: OpCode::CreateSession, arrived };
+            self.place_barrier(origin, None);
+        }
+    }
+
+    /// Tells a client that its session is gone. Never a fresh one instead: the client must learn that its ephemeral
+    /// znodes are gone, too.
+    fn refuse(&mut self, id: ConnId) {
+        if let Some(conn) = self.conn(id) {
+            let response = ConnectResponse::refusal(conn.read_only);
+            let mut frame = Vec::with_capacity(48);
+            framed(&mut frame, |out| response.encode(out));
+            conn.reply_in_turn(frame);
+        }
+        self.close_gently(id);
     }
 
     /// Tells a client that its session is there. Called when the session is durable.

@@ -6,7 +6,7 @@ use menagerie_wire::request::xid;
 use menagerie_wire::{ErrorCode, Event, OpCode, Reader, ReplyHeader, Request, RequestHeader, framed};
 
 use super::conn::{Conn, Phase, Waiting};
-use super::server::{Item, Origin, Server, mark_dirty, wall_ms};
+use super::server::{Origin, Server, mark_dirty, wall_ms};
 use crate::core::acl;
 use crate::core::prepare::is_write;
 use crate::core::state::State;
@@ -63,10 +63,7 @@ impl Server {
             }
             Some((OpCode::Sync, Ok(_))) if !self.is_idle() => {
                 let origin = Origin { conn: id, xid: header.xid, op: OpCode::Sync, arrived };
-                self.group.items.push(Item::Barrier(origin));
-                if let Some(conn) = self.conn(id) {
-                    conn.wait(Waiting::Barrier(frame.to_vec()));
-                }
+                self.place_barrier(origin, Some(frame.to_vec()));
                 return Next::Continue;
             }
             _ => {}
@@ -122,11 +119,7 @@ impl Server {
         let err = if accepted { ErrorCode::Ok } else { ErrorCode::AuthFailed };
         let mut reply = Vec::new();
         framed(&mut reply, |out| ReplyHeader { xid, zxid: 0, err }.encode(out));
-        if conn.has_waiting() {
-            conn.wait(Waiting::Reply(reply));
-        } else {
-            conn.send_raw(&reply);
-        }
+        conn.reply_in_turn(reply);
         self.touch(id);
         if !accepted {
             self.close_gently(id);

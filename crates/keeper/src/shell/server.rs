@@ -7,7 +7,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use hashbrown::HashMap;
 use mio::Waker;
 
-use super::conn::{Conn, Flushed, Phase};
+use super::conn::{Conn, Flushed, Phase, Waiting};
 use super::metrics::Metrics;
 use crate::config::Config;
 use crate::core::sessions::Millis;
@@ -299,6 +299,14 @@ impl Server {
     pub fn commit(&mut self, txn: Txn, origin: Option<Origin>, bytes: usize) {
         self.group.bytes += bytes;
         self.group.items.push(Item::Txn(txn, origin));
+    }
+
+    /// Makes the connection wait until everything decided so far is durable; then `frame` is answered, if there is one.
+    pub fn place_barrier(&mut self, origin: Origin, frame: Option<Vec<u8>>) {
+        if let Some(conn) = self.conns.get_mut(&origin.conn) {
+            conn.wait(Waiting::Barrier(frame));
+            self.group.items.push(Item::Barrier(origin));
+        }
     }
 
     /// Whether the log loop sleeps although there is something for it to do.

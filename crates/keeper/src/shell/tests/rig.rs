@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use menagerie_wire::{ConnectRequest, ErrorCode, Reader, ReplyHeader, Request};
+use menagerie_wire::{ConnectRequest, ConnectResponse, ErrorCode, Reader, ReplyHeader, Request};
 use prometheus_client::registry::Registry;
 
 use crate::config::Config;
@@ -19,6 +19,9 @@ use crate::shell::stream::Stream;
 /// What is due arrives at once; this only keeps a failing test from hanging.
 const PATIENCE: Duration = Duration::from_secs(10);
 
+/// What sessions ask for.
+pub const TIMEOUT_MS: i32 = 10_000;
+
 /// The connections that [`Rig`]'s server takes from one address.
 pub const CONNECTIONS_MAX: usize = 3;
 
@@ -30,6 +33,8 @@ pub struct Rig {
 /// One client's end.
 pub struct Client {
     pub id: ConnId,
+    /// Number and password of its session; 0 until it has one, or when it was refused.
+    pub session: (i64, Vec<u8>),
     socket: TcpStream,
     last_xid: i32,
 }
@@ -55,26 +60,53 @@ impl Rig {
         let id = self.server.next_conn_id();
         let stream = Stream::Plain(mio::net::TcpStream::from_std(accepted));
         self.server.add(Conn::new(id, stream, peer, Instant::now()));
-        Client { id, socket, last_xid: 0 }
+        Client { id, session: (0, vec![0; 16]), socket, last_xid: 0 }
     }
 
     /// A client with a session.
     pub fn open(&mut self) -> Client {
         let mut client = self.connect((Ipv4Addr::LOCALHOST, 1).into());
+        self.greet(&client, &(0, vec![0; 16]), TIMEOUT_MS);
+        self.make_durable();
+        self.welcomed(&mut client);
+        client
+    }
+
+    /// Another connection asks for the session of `client`; the answer is not read.
+    pub fn ask_to_resume(&mut self, client: &Client, timeout_ms: i32) -> Client {
+        let resuming = self.connect((Ipv4Addr::LOCALHOST, 1).into());
+        self.greet(&resuming, &client.session, timeout_ms);
+        resuming
+    }
+
+    /// The session of `client` on another connection.
+    pub fn resume(&mut self, client: &Client) -> Client {
+        let mut resumed = self.ask_to_resume(client, TIMEOUT_MS);
+        self.welcomed(&mut resumed);
+        assert_eq!(resumed.session, client.session);
+        resumed
+    }
+
+    fn greet(&mut self, client: &Client, (session_id, password): &(i64, Vec<u8>), timeout_ms: i32) {
         let mut frame = Vec::new();
         let connect = ConnectRequest {
             protocol_version: 0,
             last_zxid_seen: 0,
-            timeout_ms: 10_000,
-            session_id: 0,
-            password: &[0; 16],
+            timeout_ms,
+            session_id: *session_id,
+            password,
             read_only: None,
         };
         connect.encode(&mut frame);
         self.server.receive(client.id, &frame, Instant::now());
-        self.make_durable();
-        client.frame();
-        client
+    }
+
+    /// Reads the answer to the handshake, which must be due now.
+    pub fn welcomed(&mut self, client: &mut Client) {
+        self.server.flush();
+        let frame = client.frame();
+        let answer = ConnectResponse::decode(&frame).unwrap();
+        client.session = (answer.session_id, answer.password.to_vec());
     }
 
     /// The server gets a request.
