@@ -97,6 +97,8 @@ impl Tree {
             old.acl = znode.acl;
             old.meta = znode.meta;
             self.note_kind(slot);
+            // While a snapshot is replayed, a znode may have been there before its parent.
+            self.link(slot);
             return slot;
         }
         let hash = self.hasher.hash_one(&*znode.path);
