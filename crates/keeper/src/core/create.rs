@@ -7,6 +7,7 @@ use super::acl;
 use super::path;
 use super::pending::View;
 use super::prepare::Draft;
+use super::quota::Usage;
 use super::state::{Caller, State};
 use super::txn::{Change, Outcome, ParentMark};
 use super::znode::{Kind, Meta, data_length};
@@ -48,7 +49,8 @@ impl State {
         if matches!(parent.meta.kind, Kind::Ephemeral(_)) {
             return Err(ErrorCode::NoChildrenForEphemerals);
         }
-        self.check_quota(&path, 1, i64::from(data_length(create.data)))?;
+        let length = data_length(create.data);
+        self.check_quota(&path, Usage::of_one(length))?;
         // The end of a session is one record with all their names in it.
         if matches!(mode.kind, Kind::Ephemeral(session) if self.tree.ephemeral_bytes(session) > EPHEMERAL_BYTES_MAX)
         {
@@ -63,12 +65,10 @@ impl State {
 
         let meta = Meta::new(draft.zxid, draft.time_ms, mode.kind);
         let acl = self.acls.share(list);
-        let length = data_length(create.data);
-        self.pending.set(
-            &path,
-            Some(View { meta, acl: acl.clone(), children: 0, data_length: length }),
-            draft.zxid,
-        );
+        let view = View { meta, acl: acl.clone(), children: 0, data_length: length };
+        self.pending.set(&path, Some(view), draft.zxid);
+        self.decide_created(&path, create.data, length);
+        let length = self.shown_length(&path).unwrap_or(length);
         draft.changes.push(Change::Create {
             path: path.clone(),
             data: create.data.map(Into::into),

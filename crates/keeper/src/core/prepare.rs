@@ -5,6 +5,7 @@ use menagerie_wire::{Acl, ErrorCode, MultiOp, OpCode, Perms, Request};
 use super::acl;
 use super::path;
 use super::pending::View;
+use super::quota::Usage;
 use super::state::{Caller, State};
 use super::txn::{Change, Outcome, ParentMark, Txn};
 use super::znode::{Kind, data_length};
@@ -78,6 +79,7 @@ impl State {
 
     fn multi(&mut self, caller: Caller<'_>, ops: &[MultiOp<'_>], draft: &mut Draft) -> Outcome {
         self.pending.begin();
+        self.quotas.begin();
         let mut outcomes = Vec::with_capacity(ops.len());
         for (at, op) in ops.iter().enumerate() {
             let result = match op {
@@ -99,6 +101,7 @@ impl State {
                 Ok(outcome) => outcomes.push(outcome),
                 Err(code) => {
                     self.pending.take_back();
+                    self.quotas.take_back();
                     draft.changes.clear();
                     // Clients find the culprit by its position: 0 before it, its code, "not tried" behind it.
                     return Outcome::Multi(
@@ -115,6 +118,7 @@ impl State {
             }
         }
         self.pending.keep();
+        self.quotas.keep();
         Outcome::Multi(outcomes)
     }
 
@@ -166,6 +170,7 @@ impl State {
         parent.meta.pzxid = draft.zxid;
         parent.children -= 1;
         let mark = ParentMark { created: parent.meta.created, pzxid: draft.zxid };
+        self.decide_deleted(path);
         self.pending.set(parent_path, Some(parent), draft.zxid);
         self.pending.set(path, None, draft.zxid);
         draft.changes.push(Change::Delete { path: path.into(), parent: mark });
@@ -183,12 +188,13 @@ impl State {
         let mut znode = self.view(path).ok_or(ErrorCode::NoNode)?;
         acl::check(&znode.acl, caller.ids, Perms::WRITE)?;
         let growth = i64::from(data_length(data)) - i64::from(znode.data_length);
-        self.check_quota(path, 0, growth)?;
+        self.check_quota(path, Usage::of_growth(growth))?;
         check_version(znode.meta.version, version)?;
         znode.meta.version = next_version(znode.meta.version);
         znode.meta.mzxid = draft.zxid;
         znode.meta.mtime = draft.time_ms;
-        znode.data_length = data_length(data);
+        znode.data_length = self.shown_length(path).unwrap_or(data_length(data));
+        self.decide_resized(path, data, growth);
         draft.changes.push(Change::SetData {
             path: path.into(),
             data: data.map(Into::into),

@@ -139,7 +139,7 @@ impl State {
 
     /// A znode as it will be when everything decided so far is durable.
     pub(super) fn view(&self, path: &str) -> Option<View> {
-        match self.pending.get(path) {
+        let view = match self.pending.get(path) {
             Some(decided) => decided.cloned(),
             None => self.tree.get(path).map(|znode| View {
                 meta: znode.meta,
@@ -147,6 +147,10 @@ impl State {
                 children: znode.children as i32,
                 data_length: data_length(znode.data.as_deref()),
             }),
+        };
+        match (view, self.shown_length(path)) {
+            (Some(view), Some(data_length)) => Some(View { data_length, ..view }),
+            (view, _) => view,
         }
     }
 }

@@ -126,6 +126,8 @@ impl Model {
         if matches!(above_node.kind, Kind::Ephemeral(_)) {
             return Err(ErrorCode::NoChildrenForEphemerals);
         }
+        let data = create.data.map(<[u8]>::to_vec);
+        self.fits(&path, 1, data.as_ref().map_or(0, Vec::len) as i64)?;
         let stat = Stat {
             czxid: at.zxid,
             mzxid: at.zxid,
@@ -135,10 +137,10 @@ impl Model {
             ephemeral_owner: if let Kind::Ephemeral(session) = kind { session.0 } else { 0 },
             ..Stat::default()
         };
-        let data = create.data.map(<[u8]>::to_vec);
         self.nodes.insert(path.clone(), Node { data, acl, kind, next_sequence: 0, stat });
         self.node(&above).next_sequence += 1;
         self.family_changed(&above, at);
+        self.show_usage();
         let stat = self.stat(&path);
         Ok(Outcome::Created { path: path.into(), stat, with_stat: op != OpCode::Create })
     }
@@ -159,6 +161,7 @@ impl Model {
     pub fn remove(&mut self, path: &str, zxid: i64) {
         self.nodes.remove(path).expect("the script removes what is there");
         self.family_changed(parent(path).expect("the root stays"), At { zxid, time: 0 });
+        self.show_usage();
     }
 
     fn family_changed(&mut self, path: &str, at: At) {
@@ -176,13 +179,17 @@ impl Model {
         at: At,
     ) -> Answer {
         well_formed(path)?;
-        let node = self.nodes.get_mut(path).ok_or(ErrorCode::NoNode)?;
+        let node = self.nodes.get(path).ok_or(ErrorCode::NoNode)?;
         permit(node, caller, Perms::WRITE)?;
+        let (before, after) = (node.data.as_ref().map_or(0, Vec::len), data.map_or(0, <[u8]>::len));
+        self.fits(path, 0, after as i64 - before as i64)?;
+        let node = self.node(path);
         matches_version(node.stat.version, version)?;
         node.data = data.map(<[u8]>::to_vec);
         node.stat.version += 1;
         node.stat.mzxid = at.zxid;
         node.stat.mtime = at.time;
+        self.show_usage();
         Ok(Outcome::Stat(self.stat(path)))
     }
 
@@ -225,9 +232,65 @@ impl Model {
         outlived && self.children(path).is_empty()
     }
 
+    /// Whether so much more is within all hard limits above.
+    fn fits(&self, path: &str, count: i64, bytes: i64) -> Result<(), ErrorCode> {
+        let mut above = path;
+        while above != "/" && !path.starts_with(QUOTAS) {
+            if let Some(limits) =
+                self.nodes.get(&format!("{}{above}/zookeeper_limits", QUOTAS.trim_end_matches('/')))
+                && self
+                    .nodes
+                    .contains_key(&format!("{}{above}/zookeeper_stats", QUOTAS.trim_end_matches('/')))
+            {
+                let (used_count, used_bytes) = self.usage(above);
+                for (name, more, used) in
+                    [("countHardLimit", count, used_count), ("byteHardLimit", bytes, used_bytes)]
+                {
+                    let limit = limit(limits.data.as_deref().unwrap_or_default(), name);
+                    if more > 0 && limit.is_some_and(|limit| used + more > limit) {
+                        return Err(ErrorCode::QuotaExceeded);
+                    }
+                }
+            }
+            above = parent(above).expect("only the root has none");
+        }
+        Ok(())
+    }
+
+    /// Znodes at and below a path, and bytes of their data.
+    fn usage(&self, top: &str) -> (i64, i64) {
+        let below = format!("{top}/");
+        let counts = |path: &str| (path == top || path.starts_with(&below)) && !path.starts_with(QUOTAS);
+        let lengths = self.nodes.iter().filter(|(path, _)| counts(path)).map(|(_, node)| node.data.as_ref());
+        lengths.fold((0, 0), |(count, bytes), data| (count + 1, bytes + data.map_or(0, Vec::len) as i64))
+    }
+
+    /// What shows a usage always shows it.
+    fn show_usage(&mut self) {
+        let shows = |path: &&String| path.starts_with(QUOTAS) && path.ends_with("/zookeeper_stats");
+        let paths: Vec<String> = self.nodes.keys().filter(shows).cloned().collect();
+        for path in paths {
+            let top = path[QUOTAS.len() - 1..].trim_end_matches("/zookeeper_stats");
+            if !top.is_empty() {
+                let (count, bytes) = self.usage(top);
+                self.node(&path).data = Some(format!("count={count},bytes={bytes}").into_bytes());
+            }
+        }
+    }
+
     fn node(&mut self, path: &str) -> &mut Node {
         self.nodes.get_mut(path).expect("the caller looked it up")
     }
+}
+
+/// What all quota znodes begin with.
+const QUOTAS: &str = "/zookeeper/quota/";
+
+/// The limit of that name, if there is one.
+fn limit(data: &[u8], name: &str) -> Option<i64> {
+    let text = std::str::from_utf8(data).ok()?;
+    let value = text.split(';').find_map(|part| part.strip_prefix(name)?.strip_prefix('='))?;
+    value.parse().ok().filter(|limit| *limit > -1)
 }
 
 /// When a write happens.

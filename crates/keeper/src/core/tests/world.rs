@@ -2,7 +2,8 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use menagerie_wire::{Acl, ErrorCode, EventKind, Request};
+use menagerie_wire::request::Create;
+use menagerie_wire::{Acl, ErrorCode, EventKind, OpCode, Request};
 
 use super::model::{Model, Node};
 use super::script::{Step, Who, identities};
@@ -38,7 +39,7 @@ pub struct World {
 impl World {
     pub fn new() -> Self {
         let mut world = Self {
-            state: State::new(Options::default()),
+            state: State::new(Options { enforce_quota: true, ..Options::default() }),
             decided: Model::new(),
             visible: Model::new(),
             under_way: VecDeque::new(),
@@ -72,6 +73,11 @@ impl World {
             }
             Step::Expire(session) => self.expire(*session),
             Step::Sweep(later_ms) => self.sweep(*later_ms),
+            Step::Quota(who, quota) => {
+                for (path, data) in quota.znodes() {
+                    self.put(*who, &path, data.as_bytes());
+                }
+            }
             Step::SweepOne(pick) => {
                 let path = pick.resolve(&self.decided);
                 self.sweep_one(&path);
@@ -107,6 +113,16 @@ impl World {
             assert_eq!(self.pending(), pending_before, "a refusal leaves no trace: {request:?}");
         }
         self.accept(txn);
+    }
+
+    fn put(&mut self, who: Who, path: &str, data: &[u8]) {
+        let data = Some(data);
+        let create = Create { path, data, acl: vec![Acl::open()], flags: 0, ttl: None };
+        if self.decided.nodes.contains_key(path) {
+            self.write(who, &Request::SetData { path, data, version: -1 });
+        } else {
+            self.write(who, &Request::Create { op: OpCode::Create, create });
+        }
     }
 
     /// A session can be used at once: clients send requests along with the handshake.

@@ -19,6 +19,7 @@
 //!   `createTTL`): Apache forgets the operation and goes by the flags, or refuses the whole `multi`.
 //! - `getAllChildrenNumber` of the empty path: Apache counts the root as its own child.
 //! - A wrong password for a session that is connected: Apache closes the innocent connection first.
+//! - Quotas: Apache judges by what is applied, so a `multi`, or writes that come close together, go beyond a hard limit.
 //!
 //! # Not generated: 3.9 decided otherwise
 //! - Kinds 4 and 5 (persistent, recursive) of `checkWatches` and `removeWatches`: unknown to 3.8.

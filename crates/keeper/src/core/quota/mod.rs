@@ -1,0 +1,318 @@
+//! Quotas, in the znodes that other tools use for them: `/zookeeper/quota/PATH/zookeeper_limits` sets a limit,
+//! `…/zookeeper_stats` beside it shows the usage. The usage is derived from the tree, so it is neither logged nor
+//! versioned, and what clients write there is ignored; after a restart it is computed again.
+//!
+//! Usage is kept twice, like everything else: as decided, which writes are judged by, and as durable, which readers see.
+//! A znode counts for every quota at or above its path; the znodes below `/zookeeper/quota` count for none. This file
+//! decides; [`shown`] is what readers see.
+
+mod shown;
+
+use hashbrown::{HashMap, HashSet};
+use menagerie_wire::ErrorCode;
+use tracing::debug;
+
+use super::path;
+use super::state::State;
+use super::tree::Tree;
+use super::znode::data_length;
+
+const LIMITS: &str = "zookeeper_limits";
+const STATS: &str = "zookeeper_stats";
+
+/// All quotas.
+#[derive(Debug, Default)]
+pub struct Quotas {
+    /// By path, as decided.
+    decided: HashMap<Box<str>, Quota>,
+    /// The paths whose `zookeeper_stats` is in the tree.
+    shown: HashSet<Box<str>>,
+    /// What stood there before, while a transaction may still be taken back.
+    undo: Option<Vec<(Box<str>, Option<Quota>)>>,
+}
+
+/// One quota. It takes both znodes for writes to be refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+struct Quota {
+    limits: Option<Limits>,
+    usage: Option<Usage>,
+}
+
+/// Znodes, and bytes of their data.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(in crate::core) struct Usage {
+    pub count: i64,
+    pub bytes: i64,
+}
+
+impl Usage {
+    /// A znode that comes.
+    pub(in crate::core) fn of_one(bytes: i32) -> Self {
+        Self { count: 1, bytes: i64::from(bytes) }
+    }
+
+    /// A znode that goes.
+    fn without_one(bytes: i32) -> Self {
+        Self { count: -1, bytes: -i64::from(bytes) }
+    }
+
+    /// Other data for a znode.
+    pub(in crate::core) fn of_growth(bytes: i64) -> Self {
+        Self { count: 0, bytes }
+    }
+
+    fn add(&mut self, other: Self) {
+        self.count += other.count;
+        self.bytes += other.bytes;
+    }
+
+    fn encode(self) -> Box<[u8]> {
+        format!("count={},bytes={}", self.count, self.bytes).into_bytes().into()
+    }
+}
+
+/// What a quota znode says: `count=3,bytes=100`, in newer versions with `=;byteHardLimit=…;countHardLimit=…` behind it.
+/// -1 for no limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Limits {
+    soft: Usage,
+    hard: Usage,
+}
+
+impl Limits {
+    fn parse(data: Option<&[u8]>) -> Self {
+        let text = String::from_utf8_lossy(data.unwrap_or_default());
+        let value = |key: &str| {
+            text.split([',', ';'])
+                .filter_map(|part| part.split_once('='))
+                .find(|(name, _)| *name == key)
+                .and_then(|(_, value)| value.trim_end_matches('=').parse().ok())
+                .unwrap_or(-1)
+        };
+        Self {
+            soft: Usage { count: value("count"), bytes: value("bytes") },
+            hard: Usage { count: value("countHardLimit"), bytes: value("byteHardLimit") },
+        }
+    }
+}
+
+/// The two znodes of a quota.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Role {
+    Limits,
+    Stats,
+}
+
+/// `/a/b` for `/zookeeper/quota/a/b/zookeeper_limits`, and which of the two znodes it is. A quota on the root has no
+/// effect, as in the reference.
+fn quota_znode(path: &str) -> Option<(&str, Role)> {
+    let (target, name) = path.strip_prefix(path::QUOTA)?.rsplit_once('/')?;
+    let role = match name {
+        LIMITS => Role::Limits,
+        STATS => Role::Stats,
+        _ => return None,
+    };
+    target.starts_with('/').then_some((target, role))
+}
+
+fn stats_path(target: &str) -> String {
+    format!("{}{target}/{STATS}", path::QUOTA)
+}
+
+/// Whether the path is of a znode below `/zookeeper/quota`.
+fn is_own(path: &str) -> bool {
+    path.strip_prefix(path::QUOTA).is_some_and(|rest| rest.starts_with('/'))
+}
+
+/// Everything at or above `path` that may have a quota for it.
+fn quotable(path: &str) -> impl Iterator<Item = &str> {
+    path::ancestry(path).filter(move |_| !is_own(path))
+}
+
+impl Quotas {
+    /// From here on decisions can be taken back together.
+    pub fn begin(&mut self) {
+        self.undo = Some(Vec::new());
+    }
+
+    /// Keeps all decisions since [`Self::begin`].
+    pub fn keep(&mut self) {
+        self.undo = None;
+    }
+
+    /// Takes back all decisions since [`Self::begin`].
+    pub fn take_back(&mut self) {
+        for (target, before) in self.undo.take().unwrap_or_default().into_iter().rev() {
+            match before {
+                Some(quota) => self.decided.insert(target, quota),
+                None => self.decided.remove(&target),
+            };
+        }
+    }
+
+    fn change(&mut self, target: &str, change: impl FnOnce(&mut Quota)) {
+        let before = self.decided.get(target).copied();
+        if let Some(undo) = &mut self.undo {
+            undo.push((target.into(), before));
+        }
+        let mut quota = before.unwrap_or_default();
+        change(&mut quota);
+        if quota == Quota::default() {
+            self.decided.remove(target);
+        } else {
+            self.decided.insert(target.into(), quota);
+        }
+    }
+
+    /// Counts a change at `path` for every quota that it is below.
+    fn count(&mut self, path: &str, more: Usage) {
+        if self.decided.is_empty() {
+            return;
+        }
+        for target in quotable(path) {
+            if self.decided.get(target).is_some_and(|quota| quota.usage.is_some()) {
+                self.change(target, |quota| {
+                    if let Some(usage) = &mut quota.usage {
+                        usage.add(more);
+                    }
+                });
+            }
+        }
+    }
+}
+
+impl State {
+    /// Judges a write that needs so much more at `path`.
+    pub(in crate::core) fn check_quota(&self, path: &str, more: Usage) -> Result<(), ErrorCode> {
+        if self.quotas.decided.is_empty() {
+            return Ok(());
+        }
+        for target in quotable(path) {
+            let Some(Quota { limits: Some(limits), usage: Some(usage) }) = self.quotas.decided.get(target)
+            else {
+                continue;
+            };
+            let over = |more: i64, used: i64, limit: i64| more > 0 && limit > -1 && used + more > limit;
+            let exceeds = |limit: Usage| {
+                over(more.count, usage.count, limit.count) || over(more.bytes, usage.bytes, limit.bytes)
+            };
+            if exceeds(limits.hard) && self.options.enforce_quota {
+                return Err(ErrorCode::QuotaExceeded);
+            }
+            if exceeds(limits.hard) || exceeds(limits.soft) {
+                debug!(path = target, "quota exceeded, but not enforced");
+            }
+        }
+        Ok(())
+    }
+
+    /// A creation is decided, and among what is pending.
+    pub(in crate::core) fn decide_created(&mut self, path: &str, data: Option<&[u8]>, length: i32) {
+        match quota_znode(path) {
+            Some((target, Role::Limits)) => {
+                self.quotas.change(target, |quota| quota.limits = Some(Limits::parse(data)));
+            }
+            Some((target, Role::Stats)) => {
+                let usage = self.usage_to_be(target);
+                self.quotas.change(target, |quota| quota.usage = Some(usage));
+            }
+            None => self.quotas.count(path, Usage::of_one(length)),
+        }
+    }
+
+    /// A deletion is about to be decided.
+    pub(in crate::core) fn decide_deleted(&mut self, path: &str) {
+        if self.quotas.decided.is_empty() {
+            return;
+        }
+        match quota_znode(path) {
+            Some((target, Role::Limits)) => self.quotas.change(target, |quota| quota.limits = None),
+            Some((target, Role::Stats)) => self.quotas.change(target, |quota| quota.usage = None),
+            None => {
+                let length = self.view(path).map_or(0, |znode| znode.data_length);
+                self.quotas.count(path, Usage::without_one(length));
+            }
+        }
+    }
+
+    /// Other data is decided.
+    pub(in crate::core) fn decide_resized(&mut self, path: &str, data: Option<&[u8]>, growth: i64) {
+        match quota_znode(path) {
+            Some((target, Role::Limits)) => {
+                self.quotas.change(target, |quota| quota.limits = Some(Limits::parse(data)));
+            }
+            Some((_, Role::Stats)) => {}
+            None => self.quotas.count(path, Usage::of_growth(growth)),
+        }
+    }
+
+    /// Bytes of data of a znode that shows a usage, as decided; `None` for any other.
+    pub(in crate::core) fn shown_length(&self, path: &str) -> Option<i32> {
+        if self.quotas.decided.is_empty() {
+            return None;
+        }
+        let (target, Role::Stats) = quota_znode(path)? else { return None };
+        let usage = self.quotas.decided.get(target)?.usage?;
+        Some(usage.encode().len() as i32)
+    }
+
+    /// What is at and below a path when everything decided is durable. Walks over all of it.
+    fn usage_to_be(&self, target: &str) -> Usage {
+        let mut usage = counted(&self.tree, target);
+        let below = |path: &str| quotable(path).any(|above| above == target);
+        for (path, view) in self.pending.iter().filter(|(path, _)| below(path)) {
+            if let Some(view) = view {
+                usage.add(Usage::of_one(view.data_length));
+            }
+            if let Some(znode) = self.tree.get(path) {
+                usage.add(Usage::without_one(data_length(znode.data.as_deref())));
+            }
+        }
+        usage
+    }
+}
+
+/// What is in the tree at and below a path.
+fn counted(tree: &Tree, target: &str) -> Usage {
+    let mut usage = Usage::default();
+    let Some(top) = tree.slot(target) else { return usage };
+    for slot in std::iter::once(top).chain(tree.descendants(top)) {
+        let znode = tree.at(slot);
+        if !is_own(&znode.path) {
+            usage.add(Usage::of_one(data_length(znode.data.as_deref())));
+        }
+    }
+    usage
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_spellings_of_limits_are_understood() {
+        let none = Usage { count: -1, bytes: -1 };
+        assert_eq!(
+            Limits::parse(Some(b"count=3,bytes=100")),
+            Limits { soft: Usage { count: 3, bytes: 100 }, hard: none }
+        );
+        assert_eq!(
+            Limits::parse(Some(b"count=-1,bytes=-1=;byteHardLimit=7;countHardLimit=5")),
+            Limits { soft: none, hard: Usage { count: 5, bytes: 7 } }
+        );
+    }
+
+    #[test]
+    fn quota_znodes_name_their_target() {
+        assert_eq!(quota_znode("/zookeeper/quota/a/b/zookeeper_limits"), Some(("/a/b", Role::Limits)));
+        assert_eq!(quota_znode("/zookeeper/quota/a/zookeeper_stats"), Some(("/a", Role::Stats)));
+        for other in [
+            "/zookeeper/quota/a",
+            "/a/zookeeper_limits",
+            "/zookeeper/quota/zookeeper_limits",
+            "/zookeeper/quotas/zookeeper_stats",
+        ] {
+            assert_eq!(quota_znode(other), None);
+        }
+    }
+}
