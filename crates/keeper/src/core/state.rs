@@ -3,6 +3,7 @@
 use menagerie_wire::{Acl, Id, Perms};
 
 use super::acl::{AclRef, AclTable};
+use super::limits::Limits;
 use super::path;
 use super::pending::{Pending, View};
 use super::quota::Quotas;
@@ -33,6 +34,8 @@ pub struct Options {
     pub superuser_digest: Option<String>,
     /// Clients show certificates, so access lists may name them.
     pub x509: bool,
+    /// How much clients may make us write and hold.
+    pub limits: Limits,
 }
 
 /// All znodes, sessions and watches.

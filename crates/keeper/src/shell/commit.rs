@@ -26,7 +26,7 @@ impl Server {
         for tee in &mut self.tees {
             tee.note(&txn);
         }
-        let Txn { zxid, changes, outcome } = txn;
+        let Txn { zxid, changes, outcome, .. } = txn;
         let ended = changes.iter().find_map(|change| match change {
             Change::CloseSession { id } => self.state.sessions.get(*id).and_then(|session| session.conn),
             _ => None,

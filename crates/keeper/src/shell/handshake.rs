@@ -48,7 +48,7 @@ impl Server {
             conn.wait(Waiting::Txn);
         }
         let origin = Origin { conn: id, xid: 0, op: OpCode::CreateSession, arrived };
-        self.commit(txn, Some(origin), 64);
+        self.commit(txn, Some(origin));
     }
 
     fn resume(&mut self, id: ConnId, request: &ConnectRequest<'_>, arrived: Instant) {
@@ -90,7 +90,7 @@ impl Server {
         conn.wait(Waiting::Txn);
         let origin = Origin { conn: id, xid: 0, op: OpCode::CreateSession, arrived };
         if let Some(txn) = self.state.renegotiate(session_id, timeout_ms) {
-            self.commit(txn, Some(origin), 64);
+            self.commit(txn, Some(origin));
         }
     }
 

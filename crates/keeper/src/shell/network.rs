@@ -199,9 +199,14 @@ impl Network {
         // Frames that had to wait come before anything new.
         let mut taken = 0;
         let mut next = consume(server, id, &input, &mut taken, arrived);
-        if next == Next::Continue && server.conn(id).is_some_and(|conn| conn.readable && conn.accepts_more())
+        if next == Next::Continue
+            && !server.is_heavy()
+            && let Some(conn) = server.conn(id)
+            && conn.readable
+            && conn.accepts_more()
+            // As long as there are whole frames, no more is read: it would pile up.
+            && !is_whole(conn.phase, &input[taken..])
         {
-            let Some(conn) = server.conn(id) else { return Next::Continue };
             let fresh_max = self.scratch.len();
             match conn.stream.read(&mut self.scratch) {
                 Ok(0) => next = Next::Close,
@@ -257,10 +262,12 @@ fn consume(server: &mut Server, id: ConnId, bytes: &[u8], taken: &mut usize, arr
     loop {
         let rest = &bytes[*taken..];
         let Some(conn) = server.conn(id) else { return Next::Continue };
-        if !conn.accepts_more() || rest.is_empty() || arrived.elapsed() > TURN {
+        let waits = !conn.accepts_more() || rest.is_empty() || arrived.elapsed() > TURN;
+        let phase = conn.phase;
+        if waits || server.is_heavy() {
             return Next::Continue;
         }
-        if let Some(word) = word(conn.phase, rest) {
+        if let Some(word) = word(phase, rest) {
             let answer = words::answer(server, word);
             if let Some(conn) = server.conn(id) {
                 conn.send_raw(answer.as_bytes());

@@ -58,7 +58,7 @@ impl Server {
             // A reconfiguration that makes no sense is refused before it counts as a write, as in the reference.
             Some((OpCode::Reconfig, Err(_))) => {}
             Some((op, request)) if is_write(*op) => {
-                self.decide(id, header.xid, *op, request.as_ref().ok(), frame.len(), arrived);
+                self.decide(id, header.xid, *op, request.as_ref().ok(), arrived);
                 return Next::Continue;
             }
             Some((OpCode::Sync, Ok(_))) if !self.is_idle() => {
@@ -85,15 +85,7 @@ impl Server {
     }
 
     /// Decides a write (`None`: one that could not be decoded) and adds it to the group.
-    fn decide(
-        &mut self,
-        id: ConnId,
-        xid: i32,
-        op: OpCode,
-        request: Option<&Request<'_>>,
-        bytes: usize,
-        arrived: Instant,
-    ) {
+    fn decide(&mut self, id: ConnId, xid: i32, op: OpCode, request: Option<&Request<'_>>, arrived: Instant) {
         let time_ms = wall_ms();
         let (state, conns, _) = self.split();
         let Some(conn) = conns.get_mut(&id) else { return };
@@ -107,7 +99,7 @@ impl Server {
         if op == OpCode::CloseSession {
             conn.phase = Phase::Closing;
         }
-        self.commit(txn, Some(Origin { conn: id, xid, op, arrived }), bytes);
+        self.commit(txn, Some(Origin { conn: id, xid, op, arrived }));
     }
 
     fn authenticate(&mut self, id: ConnId, xid: i32, scheme: &str, credentials: &[u8]) {

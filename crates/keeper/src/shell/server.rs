@@ -15,8 +15,8 @@ use crate::core::{ConnId, SessionId, State, Txn};
 
 /// Writes gathered at most before the network loop stops reading: one sync should not take visibly longer than another.
 const GROUP_MAX: usize = 1000;
-/// Bytes of them.
-const GROUP_BYTES_MAX: usize = 1 << 20;
+/// Bytes of them: about a thousand with a kilobyte of data each.
+const GROUP_BYTES_MAX: usize = 5 << 18;
 
 /// Who waits for a write, and since when.
 #[derive(Debug, Clone, Copy)]
@@ -292,12 +292,17 @@ impl Server {
 
     /// Whether the group is so full that reading has to wait.
     pub fn is_full(&self) -> bool {
-        self.group.items.len() >= GROUP_MAX || self.group.bytes >= GROUP_BYTES_MAX
+        self.group.items.len() >= GROUP_MAX || self.is_heavy()
+    }
+
+    /// Whether the group is so long that not even the requests at hand are taken. A small one may become a long transaction.
+    pub fn is_heavy(&self) -> bool {
+        self.group.bytes >= GROUP_BYTES_MAX
     }
 
     /// Adds a decided write to the group.
-    pub fn commit(&mut self, txn: Txn, origin: Option<Origin>, bytes: usize) {
-        self.group.bytes += bytes;
+    pub fn commit(&mut self, txn: Txn, origin: Option<Origin>) {
+        self.group.bytes += txn.held_bytes();
         self.group.items.push(Item::Txn(txn, origin));
     }
 

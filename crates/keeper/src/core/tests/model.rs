@@ -23,13 +23,18 @@ pub struct Node {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Model {
     pub nodes: BTreeMap<String, Node>,
+    /// Bytes of the transaction in the making; 0 when there is none.
+    written: usize,
 }
+
+/// Bytes of what a request may become.
+pub const TRANSACTION_BYTES_MAX: usize = 400;
 
 type Answer = Result<Outcome, ErrorCode>;
 
 impl Model {
     pub fn new() -> Self {
-        let mut model = Self { nodes: BTreeMap::new() };
+        let mut model = Self { nodes: BTreeMap::new(), written: 0 };
         let readable = vec![Acl { perms: Perms::READ, id: Id::new("world", "anyone") }];
         // What is there from the start was never counted as created.
         for (path, acl, cversion, aversion) in [
@@ -65,6 +70,8 @@ impl Model {
     /// Answers a write, whose zxid is used up whatever comes out.
     pub fn write(&mut self, caller: Caller<'_>, request: &Request<'_>, zxid: i64, time: i64) -> Outcome {
         let at = At { zxid, time };
+        // The zxid, and how many changes there are.
+        self.written = 8 + 4;
         let answer = match request {
             Request::Create { op, create } => self.create(caller, *op, create, at),
             Request::Delete { path, version } => self.delete(caller, path, *version, at),
@@ -76,7 +83,17 @@ impl Model {
             Request::Multi(ops) => Ok(self.multi(caller, ops, at)),
             other => panic!("not a write of the script: {other:?}"),
         };
+        self.written = 0;
         answer.unwrap_or_else(Outcome::Refused)
+    }
+
+    /// Notes so many bytes more, if that is not too much.
+    fn store(&mut self, bytes: usize) -> Result<(), ErrorCode> {
+        if self.written + bytes > TRANSACTION_BYTES_MAX {
+            return Err(ErrorCode::BadArguments);
+        }
+        self.written += bytes;
+        Ok(())
     }
 
     fn multi(&mut self, caller: Caller<'_>, ops: &[MultiOp<'_>], at: At) -> Outcome {
@@ -128,6 +145,7 @@ impl Model {
         }
         let data = create.data.map(<[u8]>::to_vec);
         self.fits(&path, 1, data.as_ref().map_or(0, Vec::len) as i64)?;
+        self.store(4 + 4 + path.len() + 4 + data.as_ref().map_or(0, Vec::len) + acl_bytes(&acl) + 64 + 12)?;
         let stat = Stat {
             czxid: at.zxid,
             mzxid: at.zxid,
@@ -153,6 +171,7 @@ impl Model {
         if !self.children(path).is_empty() {
             return Err(ErrorCode::NotEmpty);
         }
+        self.store(4 + 4 + path.len() + 12)?;
         self.remove(path, at.zxid);
         Ok(Outcome::Deleted)
     }
@@ -183,8 +202,9 @@ impl Model {
         permit(node, caller, Perms::WRITE)?;
         let (before, after) = (node.data.as_ref().map_or(0, Vec::len), data.map_or(0, <[u8]>::len));
         self.fits(path, 0, after as i64 - before as i64)?;
-        let node = self.node(path);
         matches_version(node.stat.version, version)?;
+        self.store(4 + 4 + path.len() + 4 + after + 4 + 8 + 8)?;
+        let node = self.node(path);
         node.data = data.map(<[u8]>::to_vec);
         node.stat.version += 1;
         node.stat.mzxid = at.zxid;
@@ -196,9 +216,11 @@ impl Model {
     fn set_acl(&mut self, caller: Caller<'_>, path: &str, sent: &[Acl], version: i32) -> Answer {
         well_formed(path)?;
         let acl = granted(sent, caller.ids).ok_or(ErrorCode::InvalidAcl)?;
-        let node = self.nodes.get_mut(path).ok_or(ErrorCode::NoNode)?;
+        let node = self.nodes.get(path).ok_or(ErrorCode::NoNode)?;
         permit(node, caller, Perms::ADMIN)?;
         matches_version(node.stat.aversion, version)?;
+        self.store(4 + 4 + path.len() + acl_bytes(&acl) + 4)?;
+        let node = self.node(path);
         node.acl = acl;
         node.stat.aversion += 1;
         Ok(Outcome::Stat(self.stat(path)))
@@ -347,6 +369,10 @@ fn granted(sent: &[Acl], ids: &[Id]) -> Option<Vec<Acl>> {
         }
     }
     (!list.is_empty()).then_some(list)
+}
+
+fn acl_bytes(acl: &[Acl]) -> usize {
+    4 + acl.iter().map(|entry| 4 + 4 + entry.id.scheme.len() + 4 + entry.id.id.len()).sum::<usize>()
 }
 
 fn permit(node: &Node, caller: Caller<'_>, wanted: Perms) -> Result<(), ErrorCode> {

@@ -1,5 +1,6 @@
 //! The server without its loops: tests decide when a group is durable, which over a socket nobody can.
 
+mod filling;
 mod order;
 mod resuming;
 mod rig;

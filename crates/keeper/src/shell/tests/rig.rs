@@ -59,7 +59,10 @@ impl Rig {
         accepted.set_nonblocking(true).unwrap();
         let id = self.server.next_conn_id();
         let stream = Stream::Plain(mio::net::TcpStream::from_std(accepted));
-        self.server.add(Conn::new(id, stream, peer, Instant::now()));
+        let mut conn = Conn::new(id, stream, peer, Instant::now());
+        // Frames are handed over, not read from the socket.
+        conn.readable = false;
+        self.server.add(conn);
         Client { id, session: (0, vec![0; 16]), socket, last_xid: 0 }
     }
 
