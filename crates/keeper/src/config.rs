@@ -5,6 +5,8 @@ use std::path::PathBuf;
 
 use menagerie_wal::Durability;
 
+use crate::core::Limits;
+
 /// How a keeper is to run.
 #[derive(Debug, Clone)]
 pub struct Config {
@@ -24,6 +26,10 @@ pub struct Config {
     pub enforce_quota: bool,
     /// How many connections one address may have, loopback excepted.
     pub connections_per_address_max: usize,
+    /// Bytes in the buffers of all connections. Beyond this, those that hold more than an equal share are cut off.
+    pub held_bytes_max: usize,
+    /// How much clients may make us write and hold.
+    pub limits: Limits,
     /// A snapshot is taken when the log has grown by this much, or by the size of the last snapshot if that is more.
     pub snapshot_after_bytes: u64,
     /// How often containers and znodes with a time to live are looked at.
@@ -53,6 +59,8 @@ impl Config {
             superuser_digest: None,
             enforce_quota: false,
             connections_per_address_max: 60,
+            held_bytes_max: 1 << 30,
+            limits: Limits::default(),
             snapshot_after_bytes: 64 << 20,
             sweep_interval_ms: 60_000,
         }

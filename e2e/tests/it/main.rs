@@ -7,6 +7,7 @@ mod cli;
 mod crash;
 mod dice;
 mod full;
+mod holding;
 mod hostile;
 mod journal;
 mod large;

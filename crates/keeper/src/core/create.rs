@@ -40,6 +40,9 @@ impl State {
             create.path.into()
         };
         path::validate(&path)?;
+        if path.len() > path::BYTES_MAX {
+            return Err(ErrorCode::BadArguments);
+        }
         if self.view(&path).is_some() {
             return Err(ErrorCode::NodeExists);
         }

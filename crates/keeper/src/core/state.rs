@@ -66,7 +66,7 @@ impl State {
         let mut state = Self {
             tree: Tree::default(),
             sessions: Sessions::default(),
-            watches: Watches::default(),
+            watches: Watches::new(options.limits),
             options,
             pending: Pending::default(),
             acls,

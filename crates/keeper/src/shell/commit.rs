@@ -5,7 +5,6 @@ use std::time::Instant;
 use menagerie_wire::{ErrorCode, MultiResult, OpCode, ReplyHeader, Response};
 
 use super::conn::{Conn, Phase, Waiting};
-use super::request::notify;
 use super::server::{Group, Item, Origin, Server};
 use crate::core::{Change, ConnId, Outcome, Txn};
 
@@ -17,6 +16,7 @@ impl Server {
                 Item::Txn(txn, origin) => self.apply_txn(txn, origin),
                 Item::Barrier(origin) => self.pass_barrier(origin),
             }
+            self.flush_if_swollen();
         }
         self.applied_sequence = sequence;
         self.metrics.note_state(&self.state);
@@ -32,8 +32,8 @@ impl Server {
             _ => None,
         });
         let now = self.now();
-        let (state, conns, dirty) = self.split();
-        state.apply(zxid, changes, now, &mut |notice| notify(conns, dirty, &notice));
+        let (state, conns) = self.split();
+        state.apply(zxid, changes, now, &mut |notice| conns.notify(&notice));
         if let Some(origin) = origin {
             self.reply(origin, zxid, &outcome);
         }

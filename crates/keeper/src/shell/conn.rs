@@ -56,10 +56,19 @@ pub enum Waiting {
 }
 
 impl Waiting {
+    /// With the answer that it will lead to.
     fn bytes(&self) -> usize {
         match self {
-            Self::Txn => 0,
             Self::Frame(bytes, answer) => bytes.len() + answer,
+            Self::Txn | Self::Barrier(_) | Self::Reply(_) => self.held_bytes(),
+        }
+    }
+
+    /// What it takes while it waits.
+    fn held_bytes(&self) -> usize {
+        match self {
+            Self::Txn => 0,
+            Self::Frame(bytes, _) => bytes.len(),
             Self::Barrier(frame) => frame.as_ref().map_or(0, Vec::len),
             Self::Reply(bytes) => bytes.len(),
         }
@@ -100,8 +109,11 @@ pub struct Conn {
     pub received: u64,
     /// Replies and notifications sent.
     pub sent: u64,
+    /// Bytes in its buffers, as far as they were counted.
+    pub counted_bytes: usize,
     waiting: VecDeque<Waiting>,
     waiting_bytes: usize,
+    waiting_held_bytes: usize,
     out: Vec<u8>,
     out_sent: usize,
     stream_drained: bool,
@@ -129,8 +141,10 @@ impl Conn {
             since: now,
             received: 0,
             sent: 0,
+            counted_bytes: 0,
             waiting: VecDeque::new(),
             waiting_bytes: 0,
+            waiting_held_bytes: 0,
             out: Vec::new(),
             out_sent: 0,
             stream_drained: true,
@@ -182,6 +196,16 @@ impl Conn {
         self.out.len() - self.out_sent
     }
 
+    /// Bytes in its buffers.
+    pub fn held_bytes(&self) -> usize {
+        self.input.len() + self.waiting_held_bytes + self.unsent()
+    }
+
+    /// It is closed when it is flushed next, whatever is left to send. Its session lives on.
+    pub fn cut_off(&mut self) {
+        self.flooded = true;
+    }
+
     /// Whether something before the next request has to wait.
     pub fn has_waiting(&self) -> bool {
         !self.waiting.is_empty()
@@ -195,6 +219,7 @@ impl Conn {
     /// Puts something behind what waits.
     pub fn wait(&mut self, item: Waiting) {
         self.waiting_bytes += item.bytes();
+        self.waiting_held_bytes += item.held_bytes();
         self.waiting.push_back(item);
     }
 
@@ -211,6 +236,7 @@ impl Conn {
     pub fn next_waiting(&mut self) -> Option<Waiting> {
         let item = self.waiting.pop_front()?;
         self.waiting_bytes -= item.bytes();
+        self.waiting_held_bytes -= item.held_bytes();
         if self.waiting.is_empty() && self.waiting.capacity() > 64 {
             self.waiting = VecDeque::new();
         }

@@ -28,6 +28,11 @@ impl Server {
             conn.prove(identity);
         }
         if request.session_id == 0 {
+            if self.state.sessions.len_to_be() >= self.state.options.limits.sessions {
+                debug!("client refused: there are as many sessions as there may be");
+                self.metrics.connections_refused.inc();
+                return false;
+            }
             self.open(id, request.timeout_ms, arrived);
         } else {
             self.resume(id, &request, arrived);

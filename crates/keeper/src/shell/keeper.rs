@@ -18,7 +18,7 @@ use super::server::{Server, Shared};
 use super::tls::{TlsError, TlsListener};
 use super::{admin, log_loop};
 use crate::config::Config;
-use crate::core::{Limits, Options};
+use crate::core::Options;
 use crate::store::{Folder, StoreError, recover, snapshot};
 
 /// Why the keeper did not start, or had to stop.
@@ -109,7 +109,7 @@ impl Keeper {
             enforce_quota: config.enforce_quota,
             superuser_digest: config.superuser_digest.clone(),
             x509: config.tls.as_ref().is_some_and(|(_, files)| files.ca.is_some()),
-            limits: Limits::default(),
+            limits: config.limits,
         };
         // The end of a session is one record, however many ephemeral znodes it had.
         let log_options = LogOptions {

@@ -25,6 +25,9 @@ const TLS: Token = Token(usize::MAX - 2);
 
 /// Bytes read from one connection before the next one has its turn.
 const READ_BYTES: usize = 64 << 10;
+/// Bytes of the first frame of a connection: a handshake has 45, and whoever has not said who they are may not make us hold a
+/// whole frame.
+const GREETING_BYTES_MAX: usize = 4 << 10;
 /// How long one connection's requests may keep the others waiting; what is left has its turn later.
 const TURN: Duration = Duration::from_millis(5);
 /// Events taken from the kernel at once.
@@ -188,6 +191,7 @@ impl Network {
                 server.close(id);
             } else {
                 server.enqueue(id);
+                server.flush_if_swollen();
             }
         }
     }
@@ -237,10 +241,7 @@ impl Network {
         if input.is_empty() && input.capacity() > READ_BYTES {
             input = Vec::new();
         }
-        if let Some(conn) = server.conn(id) {
-            conn.held = is_whole(conn.phase, &input);
-            conn.input = input;
-        }
+        server.return_input(id, input);
         next
     }
 }
@@ -252,7 +253,7 @@ fn word(phase: Phase, bytes: &[u8]) -> Option<[u8; 4]> {
 }
 
 /// Whether these bytes can be handled without waiting for more: nothing else would remind us of them.
-fn is_whole(phase: Phase, bytes: &[u8]) -> bool {
+pub(super) fn is_whole(phase: Phase, bytes: &[u8]) -> bool {
     let frame = menagerie_wire::frame::split(bytes, usize::MAX);
     word(phase, bytes).is_some() || matches!(frame, Ok(Some(_)) | Err(_))
 }
@@ -276,7 +277,9 @@ fn consume(server: &mut Server, id: ConnId, bytes: &[u8], taken: &mut usize, arr
             *taken = bytes.len();
             return Next::Continue;
         }
-        match menagerie_wire::frame::split(rest, menagerie_wire::FRAME_BYTES_MAX) {
+        let frame_max =
+            if phase == Phase::Greeting { GREETING_BYTES_MAX } else { menagerie_wire::FRAME_BYTES_MAX };
+        match menagerie_wire::frame::split(rest, frame_max) {
             Ok(Some((frame, length))) => {
                 *taken += length;
                 if server.receive(id, frame, arrived) == Next::Close {

@@ -8,10 +8,23 @@ use menagerie_wire::{Acl, ErrorCode, EventKind, OpCode, Request};
 use super::model::{Model, Node, TRANSACTION_BYTES_MAX};
 use super::script::{Step, Who, identities};
 use crate::core::sessions::Millis;
+use crate::core::watches::WATCH_BYTES;
 use crate::core::{Caller, ConnId, Limits, Notice, Options, Outcome, SessionId, State, Txn, invariants};
 
 /// So low that scripts meet them.
-const LIMITS: Limits = Limits { transaction_bytes: TRANSACTION_BYTES_MAX, ephemeral_bytes: u64::MAX };
+const LIMITS: Limits = Limits {
+    transaction_bytes: TRANSACTION_BYTES_MAX,
+    ephemeral_bytes: u64::MAX,
+    watch_bytes_per_connection: WATCH_BYTES_PER_CONNECTION,
+    watch_bytes: WATCH_BYTES_MAX,
+    sessions: usize::MAX,
+    names_bytes: usize::MAX,
+    multi_read_bytes: usize::MAX,
+};
+
+/// Room for three watches with short paths, and in all for five.
+pub const WATCH_BYTES_PER_CONNECTION: usize = 3 * WATCH_BYTES + 16;
+pub const WATCH_BYTES_MAX: usize = 5 * WATCH_BYTES + 32;
 
 /// A notification, as a value.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -13,6 +13,7 @@ use crate::config::Config;
 use crate::core::{ConnId, Options, State};
 use crate::shell::conn::Conn;
 use crate::shell::metrics::Metrics;
+use crate::shell::request::Next;
 use crate::shell::server::{Group, Server};
 use crate::shell::stream::Stream;
 
@@ -41,12 +42,19 @@ pub struct Client {
 
 impl Rig {
     pub fn new() -> Self {
-        let config = Config {
+        Self::with(|_| {})
+    }
+
+    /// One that is configured otherwise.
+    pub fn with(change: impl FnOnce(&mut Config)) -> Self {
+        let mut config = Config {
             connections_per_address_max: CONNECTIONS_MAX,
             ..Config::new(PathBuf::new(), (Ipv4Addr::LOCALHOST, 0).into())
         };
+        change(&mut config);
         let metrics = Metrics::new(&mut Registry::default());
-        let server = Server::new(State::new(Options::default()), Arc::new(config), metrics, 0);
+        let state = State::new(Options { limits: config.limits, ..Options::default() });
+        let server = Server::new(state, Arc::new(config), metrics, 0);
         Self { server, sequence: 0 }
     }
 
@@ -69,7 +77,7 @@ impl Rig {
     /// A client with a session.
     pub fn open(&mut self) -> Client {
         let mut client = self.connect((Ipv4Addr::LOCALHOST, 1).into());
-        self.greet(&client, &(0, vec![0; 16]), TIMEOUT_MS);
+        assert!(self.greet(&client, &(0, vec![0; 16]), TIMEOUT_MS));
         self.make_durable();
         self.welcomed(&mut client);
         client
@@ -78,7 +86,7 @@ impl Rig {
     /// Another connection asks for the session of `client`; the answer is not read.
     pub fn ask_to_resume(&mut self, client: &Client, timeout_ms: i32) -> Client {
         let resuming = self.connect((Ipv4Addr::LOCALHOST, 1).into());
-        self.greet(&resuming, &client.session, timeout_ms);
+        assert!(self.greet(&resuming, &client.session, timeout_ms));
         resuming
     }
 
@@ -90,7 +98,13 @@ impl Rig {
         resumed
     }
 
-    fn greet(&mut self, client: &Client, (session_id, password): &(i64, Vec<u8>), timeout_ms: i32) {
+    /// Whether a client that asks for a session is kept.
+    pub fn greet(
+        &mut self,
+        client: &Client,
+        (session_id, password): &(i64, Vec<u8>),
+        timeout_ms: i32,
+    ) -> bool {
         let mut frame = Vec::new();
         let connect = ConnectRequest {
             protocol_version: 0,
@@ -101,7 +115,7 @@ impl Rig {
             read_only: None,
         };
         connect.encode(&mut frame);
-        self.server.receive(client.id, &frame, Instant::now());
+        self.server.receive(client.id, &frame, Instant::now()) == Next::Continue
     }
 
     /// Reads the answer to the handshake, which must be due now.
@@ -139,6 +153,12 @@ impl Rig {
     pub fn make_durable(&mut self) {
         let group = self.take_group();
         self.finish_group(group);
+    }
+
+    /// Whether the server has closed the connection.
+    pub fn is_gone(&mut self, client: &Client) -> bool {
+        self.server.flush();
+        self.server.conn(client.id).is_none()
     }
 
     /// Whether the server has nothing to say to the client now.
