@@ -26,6 +26,8 @@ pub struct Config {
     pub enforce_quota: bool,
     /// How many connections one address may have, loopback excepted.
     pub connections_per_address_max: usize,
+    /// The four-letter words that are answered.
+    pub words: Words,
     /// Bytes in the buffers of all connections. Beyond this, those that hold more than an equal share are cut off.
     pub held_bytes_max: usize,
     /// How much clients may make us write and hold.
@@ -34,6 +36,42 @@ pub struct Config {
     pub snapshot_after_bytes: u64,
     /// How often containers and znodes with a time to live are looked at.
     pub sweep_interval_ms: u64,
+}
+
+/// The four-letter words that are answered; others are refused. They ask for no credentials: whoever may connect may ask.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Words(Vec<&'static str>);
+
+impl Words {
+    /// Those that there are.
+    pub const ALL: [&str; 14] = [
+        "conf", "cons", "crst", "dump", "envi", "isro", "mntr", "ruok", "srst", "srvr", "stat", "wchc",
+        "wchp", "wchs",
+    ];
+    /// Those that show no path and no session, and change nothing.
+    const HARMLESS: [&str; 6] = ["conf", "isro", "mntr", "ruok", "srvr", "stat"];
+
+    /// Allows a word more, or with `*` all; `None` if there is no such word.
+    pub fn allow(&mut self, word: &str) -> Option<()> {
+        if word == "*" {
+            self.0 = Self::ALL.to_vec();
+            return Some(());
+        }
+        let word = Self::ALL.into_iter().find(|known| *known == word)?;
+        self.0.push(word);
+        Some(())
+    }
+
+    /// Whether a word is answered.
+    pub fn allows(&self, word: &str) -> bool {
+        self.0.contains(&word)
+    }
+}
+
+impl Default for Words {
+    fn default() -> Self {
+        Self(Self::HARMLESS.to_vec())
+    }
 }
 
 /// The files of a TLS listener. They are read again when they change.
@@ -59,6 +97,7 @@ impl Config {
             superuser_digest: None,
             enforce_quota: false,
             connections_per_address_max: 60,
+            words: Words::default(),
             held_bytes_max: 1 << 30,
             limits: Limits::default(),
             snapshot_after_bytes: 64 << 20,

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use super::conn::Conn;
 use super::server::Server;
 use crate::ZOOKEEPER_VERSION;
+use crate::config::Words;
 
 /// Bytes of an answer. Whoever asks gets all of it at once, whether they read it or not.
 const ANSWER_BYTES_MAX: usize = 16 << 20;
@@ -23,8 +24,16 @@ impl std::fmt::Write for Answer {
     }
 }
 
-/// Answers a word. Unknown ones get a sentence, not silence; what is too long ends with one.
+/// Answers a word. Those that are unknown or not allowed get a sentence, not silence; what is too long ends with one.
 pub fn answer(server: &mut Server, word: [u8; 4]) -> String {
+    let name = String::from_utf8_lossy(&word);
+    if !Words::ALL.contains(&&*name) {
+        return format!("{name} is not a word that this server knows.\n");
+    }
+    if !server.config.words.allows(&name) {
+        // To the letter what the reference says: tools look for it.
+        return format!("{name} is not executed because it is not in the whitelist.\n");
+    }
     let mut out = Answer::default();
     let Answer(mut text) = match write_answer(server, word, &mut out) {
         Ok(()) => return out.0,
@@ -52,7 +61,8 @@ fn write_answer(server: &mut Server, word: [u8; 4], out: &mut Answer) -> Written
             server.metrics.reset_latency();
             writeln!(out, "{} stats reset.", if &word == b"srst" { "Server" } else { "Connection" })
         }
-        _ => writeln!(out, "{} is not a word that this server knows.", String::from_utf8_lossy(&word)),
+        // Not one of `Words::ALL`.
+        _ => Ok(()),
     }
 }
 

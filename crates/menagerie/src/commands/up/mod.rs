@@ -21,7 +21,7 @@ use self::demo::Demo;
 use super::data::DataArgs;
 use super::journal::register::{self, Entry, Registration};
 use super::journal::serve::Running;
-use super::keeper::serve;
+use super::keeper::{serve, words};
 use super::queue::serve as queue_serve;
 use crate::exit::CliError;
 use crate::logging::Talk;
@@ -43,6 +43,10 @@ pub struct Up {
     /// Where the keeper takes connections; port 0 picks a free one.
     #[arg(long, value_name = "HOST:PORT", value_parser = ports::address, default_value = "127.0.0.1:2181", env = "MENAGERIE_KEEPER_LISTEN")]
     keeper_listen: SocketAddr,
+    /// Have the keeper answer more four-letter words than srvr, ruok, isro, mntr, stat and conf; `*` for all. Some show
+    /// paths and sessions to everybody, whatever access lists say.
+    #[arg(long, value_name = "WORD,…", value_delimiter = ',', value_parser = words::known, env = "MENAGERIE_KEEPER_WORDS")]
+    keeper_words: Vec<String>,
     /// Where the journal takes connections; port 0 picks a free one.
     #[arg(long, value_name = "HOST:PORT", value_parser = ports::address, default_value = "127.0.0.1:2188", env = "MENAGERIE_JOURNAL_LISTEN")]
     journal_listen: SocketAddr,
@@ -102,7 +106,10 @@ impl Up {
         let slots_address = slots_socket.local_addr().map_err(CliError::io("look at the listener"))?;
         let stop = signals::Stop::install()?;
         let mut registry = Registry::default();
-        let config = Config::new(self.data.keeper()?, self.keeper_listen);
+        let config = Config {
+            words: words::allowed(&self.keeper_words),
+            ..Config::new(self.data.keeper()?, self.keeper_listen)
+        };
         let keeper = serve::start(config, &mut registry, "--keeper-listen")?;
         let listen = menagerie_journal::server::Listen { address: self.journal_listen, tls: None };
         let config = menagerie_journal::Config::new(self.data.journal()?);
