@@ -38,20 +38,20 @@ pub struct Config {
     pub sweep_interval_ms: u64,
 }
 
-/// The four-letter words that are answered; others are refused. They ask for no credentials: whoever may connect may ask.
+/// The four-letter words that are answered; others are refused. They need no credentials: whoever can connect can ask.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Words(Vec<&'static str>);
 
 impl Words {
-    /// Those that there are.
+    /// All words that the keeper knows.
     pub const ALL: [&str; 14] = [
         "conf", "cons", "crst", "dump", "envi", "isro", "mntr", "ruok", "srst", "srvr", "stat", "wchc",
         "wchp", "wchs",
     ];
-    /// Those that show no path and no session, and change nothing.
+    /// Words that reveal no path and no session, and change nothing: always answered.
     const HARMLESS: [&str; 6] = ["conf", "isro", "mntr", "ruok", "srvr", "stat"];
 
-    /// Allows a word more, or with `*` all; `None` if there is no such word.
+    /// Allows another word, or all of them with `*`; `None` if there is no such word.
     pub fn allow(&mut self, word: &str) -> Option<()> {
         if word == "*" {
             self.0 = Self::ALL.to_vec();

@@ -2,10 +2,10 @@
 
 use menagerie_testkit::{DEADLINE, Incoming, Keeper, RawClient, Server};
 use menagerie_wire::request::SetWatches;
-use menagerie_wire::{ErrorCode, Request};
+use menagerie_wire::{ErrorCode, MultiOp, Request};
 
 use crate::ask::{create, done, resumption};
-use crate::process::peak_rss_mb;
+use crate::process::{peak_rss_mb, rss_mb};
 
 /// The longest path that a znode may have, and a watch be set on.
 const PATH_BYTES_MAX: usize = 1_048_000;
@@ -87,4 +87,24 @@ fn no_znode_and_no_watch_has_a_longer_path_than_fits_into_every_request() {
     // Nothing will ever happen there, so nothing is missed when such a watch is not set again.
     let watches = SetWatches { exist: vec![&longer], ..SetWatches::default() };
     done(&mut client, &Request::SetWatches(watches));
+}
+
+#[test]
+fn memory_of_replies_is_given_back_while_they_are_read() {
+    const CLIENTS: u64 = 6;
+    const REPLY_MB: usize = 60;
+    /// More than sockets hold, so that the keeper keeps some of it.
+    const UNREAD: usize = 12 << 20;
+    let server = Keeper::new().start();
+    let mut writer = RawClient::open(server.address());
+    done(&mut writer, &create("/large", &vec![7; 1_000_000]));
+    let reads = vec![MultiOp::GetData { path: "/large", watch: false }; REPLY_MB];
+    let mut clients: Vec<_> = (0..CLIENTS).map(|_| RawClient::open(server.address())).collect();
+    for client in &mut clients {
+        client.send(&Request::MultiRead(reads.clone()));
+        let most = REPLY_MB * 1_000_000 - UNREAD;
+        assert!(client.read_exact(most).is_some(), "the connection lives");
+    }
+    let now = rss_mb(server.pid());
+    assert!(now < CLIENTS * REPLY_MB as u64 / 2, "replies of which a fifth is left take {now} MB");
 }

@@ -38,7 +38,7 @@ impl AclTable {
         if many || self.bytes >= self.sweep_at_bytes.max(Self::SWEEP_AT_BYTES) {
             self.lists.retain(|list| Arc::strong_count(list) > 1);
             self.bytes = self.lists.iter().map(|list| bytes(list)).sum();
-            // Half of it must be new before it is worth looking again.
+            // The next sweep pays off once as much again has been added.
             self.sweep_at_bytes = self.bytes * 2;
         }
         self.bytes += bytes(&list);
@@ -69,7 +69,7 @@ impl AclTable {
 const ENTRIES_MAX: usize = 1000;
 /// Bytes of the names in one access list.
 const LIST_BYTES_MAX: usize = 128 << 10;
-/// Below this many entries, comparing with each is quicker than hashing.
+/// Up to this many entries, comparing with each one is faster than hashing.
 const ENTRIES_FEW: usize = 16;
 
 /// The identity that may do everything.
@@ -135,7 +135,7 @@ pub fn resolve(sent: &[Acl], ids: &[Id], x509: bool) -> Result<Vec<Acl>, ErrorCo
     if sent.len() > ENTRIES_MAX {
         return Err(ErrorCode::InvalidAcl);
     }
-    let mut list = Collected { entries: Vec::with_capacity(sent.len()), ..Collected::default() };
+    let mut list = AclBuilder { entries: Vec::with_capacity(sent.len()), ..AclBuilder::default() };
     for Acl { perms, id } in sent {
         match id.scheme.as_str() {
             "world" if id.id == "anyone" => list.add(*perms, id)?,
@@ -159,18 +159,18 @@ pub fn resolve(sent: &[Acl], ids: &[Id], x509: bool) -> Result<Vec<Acl>, ErrorCo
     if list.entries.is_empty() { Err(ErrorCode::InvalidAcl) } else { Ok(list.entries) }
 }
 
-/// An access list in the making.
+/// Collects the entries of an access list.
 #[derive(Default)]
-struct Collected<'a> {
+struct AclBuilder<'a> {
     entries: Vec<Acl>,
     bytes: usize,
     /// The entries behind the first few.
     known: HashSet<(Perms, &'a Id)>,
 }
 
-impl<'a> Collected<'a> {
-    /// Adds an entry, unless it is there. `auth` stands for all identities of the caller, in each of its entries: what is
-    /// short on the wire may be long here, so it is stopped on the way and not at the end.
+impl<'a> AclBuilder<'a> {
+    /// Adds an entry, unless the list has it already. Each `auth` entry expands to all identities of the caller, so a short
+    /// request can make a long list: the limits are checked while it grows.
     fn add(&mut self, perms: Perms, id: &'a Id) -> Result<(), ErrorCode> {
         let first = &self.entries[..self.entries.len().min(ENTRIES_FEW)];
         if first.iter().any(|entry| entry.perms == perms && entry.id == *id) {

@@ -1,19 +1,19 @@
-//! How much clients may make us write and hold. Nothing here is met by a client that means well.
+//! How much clients can make the server write and hold. Well-behaved clients stay far below these limits.
 
-/// The bounds. The defaults are what the server runs with; tests choose lower ones, to meet them.
+/// The limits. The server runs with the defaults; tests lower them so that they are reached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Bytes of the transaction that one request becomes. A request of a whole frame becomes less than three times as long,
-    /// unless its access lists say `auth`, which stands for all identities of the client.
+    /// Bytes of the transaction that one request turns into. A request that fills a frame grows to less than three times
+    /// its length, unless its access lists contain `auth`, which expands to all identities of the client.
     pub transaction_bytes: usize,
-    /// Bytes of the transaction that ends a session, which holds the paths of all its ephemeral znodes. What is on its way
-    /// to disk does not count yet.
+    /// Bytes of the transaction that ends a session: it names all ephemeral znodes of the session. Creations that are not
+    /// durable yet do not count, so the limit can be exceeded by what is in flight.
     pub ephemeral_bytes: u64,
     /// Bytes of the watches of one connection: their paths, and [`WATCH_BYTES`](super::watches::WATCH_BYTES) for each.
     pub watch_bytes_per_connection: usize,
     /// Bytes of all watches.
     pub watch_bytes: usize,
-    /// Sessions. Each lives for its time-out at least, whether its client is still there or not.
+    /// Sessions, including those whose client is gone and whose time-out has not passed yet.
     pub sessions: usize,
     /// Bytes of the names of children in one reply.
     pub names_bytes: usize,

@@ -11,7 +11,7 @@ pub const CONFIG: &str = "/zookeeper/config";
 /// Quotas, below the path that they are for.
 pub const QUOTA: &str = "/zookeeper/quota";
 
-/// No znode has a longer path. With it, every request that names one path fits into a frame.
+/// The longest path of a znode. Every request that names a single path of this length fits into a frame.
 pub const BYTES_MAX: usize = 1_048_000;
 
 /// Znodes that exist from the start and cannot be deleted.

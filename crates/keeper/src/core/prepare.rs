@@ -165,8 +165,8 @@ impl State {
         Some(draft.finish(Ok(Outcome::Deleted)))
     }
 
-    /// Some of the paths that [`Self::sweep_one`] should look at now: at most so many, and no more once they have so many
-    /// bytes.
+    /// Some of the paths that [`Self::sweep_one`] should look at now: at most `most`, and none after the first that brings
+    /// them to `bytes_max` bytes.
     pub fn idle(&self, time_ms: i64, most: usize, bytes_max: usize) -> Vec<Box<str>> {
         let mut bytes = 0;
         self.tree
@@ -259,21 +259,21 @@ impl State {
 }
 
 impl Draft {
-    /// Adds what the server itself decides, or what must be possible however long it is: the end of a session.
+    /// Adds a change without a limit: the server's own decisions, and the end of a session, which must always be possible.
     pub(super) fn push(&mut self, change: Change) {
         self.bytes += change.bytes();
         self.changes.push(change);
     }
 
-    /// Adds a client's wish.
+    /// Adds a change that a client asked for, if the transaction does not get too long.
     pub(super) fn try_push(&mut self, change: Change) -> Result<(), ErrorCode> {
         self.check_room(change.bytes())?;
         self.push(change);
         Ok(())
     }
 
-    /// Whether so much more makes a transaction of a bearable length. It is refused before anything is in the log: what
-    /// cannot be written there would be the end of everybody.
+    /// Refuses a change of this length if the transaction would exceed its limit. This must happen before anything is in
+    /// the log: a record that cannot be written ends the process.
     pub(super) fn check_room(&self, bytes: usize) -> Result<(), ErrorCode> {
         if self.bytes + bytes <= self.bytes_max { Ok(()) } else { Err(ErrorCode::BadArguments) }
     }

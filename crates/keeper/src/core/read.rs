@@ -207,7 +207,7 @@ impl State {
         for path in watches.exist.iter().copied().map(canonical) {
             match self.tree.get(path) {
                 Some(_) => tell(EventKind::Created, path),
-                // Nothing can come into being there.
+                // No znode can be created there, so this watch would never fire.
                 None if check_watchable(path).is_err() => {}
                 None => self.watches.watch_data(path, conn)?,
             }
@@ -233,7 +233,7 @@ impl State {
     }
 }
 
-/// Refuses to watch what no znode can be.
+/// Refuses paths that are too long for any znode.
 fn check_watchable(path: &str) -> Result<(), ErrorCode> {
     if path.len() <= path::BYTES_MAX { Ok(()) } else { Err(ErrorCode::BadArguments) }
 }

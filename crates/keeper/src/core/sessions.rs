@@ -99,8 +99,8 @@ impl Sessions {
         if let Some(session) = self.table.get_mut(&id) {
             (session.heard, session.forgiven) = (now, false);
             let deadline = session.deadline();
-            // An entry that comes early is put back when its time comes. One for each time that a session is resumed would
-            // add up.
+            // An early entry is put back when it comes up, so the one on the agenda is enough. Adding another whenever a
+            // session is resumed would let them pile up.
             if session.scheduled.is_none_or(|scheduled| scheduled > deadline) {
                 session.scheduled = Some(deadline);
                 self.agenda.push(Reverse((deadline, id)));
@@ -138,8 +138,8 @@ impl Sessions {
         self.table.len()
     }
 
-    /// The same, with those whose beginning is on its way to disk.
-    pub fn len_to_be(&self) -> usize {
+    /// The same, including sessions whose creation is not durable yet.
+    pub fn len_with_opening(&self) -> usize {
         self.table.len() + self.opening.len()
     }
 

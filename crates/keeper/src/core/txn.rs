@@ -61,10 +61,10 @@ pub enum Outcome {
 }
 
 impl Txn {
-    /// Bytes of a transaction that changes nothing: its zxid, and how many changes follow.
+    /// Length of the stored form without any changes: the zxid, and the number of changes.
     pub(super) const EMPTY_BYTES: usize = 8 + 4;
 
-    /// About how many bytes it takes in memory until it is answered.
+    /// Approximate memory until the transaction is applied and answered.
     pub fn held_bytes(&self) -> usize {
         let outcomes = match &self.outcome {
             Outcome::Multi(outcomes) => outcomes.len(),
@@ -105,7 +105,7 @@ mod tag {
     pub const TTL: i32 = 3;
 }
 
-/// Bytes of what every change begins with.
+/// Length of the tag that every change begins with.
 const TAG: usize = 4;
 
 impl Change {

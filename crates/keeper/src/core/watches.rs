@@ -44,7 +44,7 @@ impl Kinds {
     }
 }
 
-/// What a watch takes besides its path, about: entries in two hash tables, and a small table of its own.
+/// Approximate memory of a watch besides its path: entries in two hash tables, and the table of the path's watchers.
 pub const WATCH_BYTES: usize = 256;
 
 /// All watches of all connections.
@@ -128,7 +128,7 @@ impl Watches {
             return Err(Full);
         }
         self.bytes += cost;
-        // One copy of the path, however many connections watch it.
+        // All indexes and connections share one copy of the path.
         let path: Arc<str> = match self.by_path.get_key_value(path) {
             Some((known, _)) => known.clone(),
             None => path.into(),
@@ -256,7 +256,7 @@ impl Watches {
         let pairs: usize = self.by_path.values().map(HashMap::len).sum();
         let recursive =
             self.by_path.values().flat_map(HashMap::values).filter(|k| k.has(Kinds::RECURSIVE)).count();
-        let is_own = |conn: &ConnId, own: &Own| {
+        let is_sound = |conn: &ConnId, own: &Own| {
             own.bytes == own.paths.iter().map(|path| cost(path)).sum::<usize>()
                 && own.bytes <= self.limits.watch_bytes_per_connection
                 && own
@@ -268,6 +268,6 @@ impl Watches {
             && recursive == self.recursive
             && self.bytes == self.by_conn.values().map(|own| own.bytes).sum::<usize>()
             && self.bytes <= self.limits.watch_bytes
-            && self.by_conn.iter().all(|(conn, own)| is_own(conn, own))
+            && self.by_conn.iter().all(|(conn, own)| is_sound(conn, own))
     }
 }

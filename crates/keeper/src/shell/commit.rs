@@ -16,7 +16,7 @@ impl Server {
                 Item::Txn(txn, origin) => self.apply_txn(txn, origin),
                 Item::Barrier(origin) => self.pass_barrier(origin),
             }
-            self.flush_if_swollen();
+            self.flush_if_due();
         }
         self.applied_sequence = sequence;
         self.metrics.note_state(&self.state);

@@ -56,7 +56,7 @@ pub enum Waiting {
 }
 
 impl Waiting {
-    /// With the answer that it will lead to.
+    /// Bytes including those of the answer to come.
     fn bytes(&self) -> usize {
         match self {
             Self::Frame(bytes, answer) => bytes.len() + answer,
@@ -64,7 +64,7 @@ impl Waiting {
         }
     }
 
-    /// What it takes while it waits.
+    /// Bytes in memory while it waits.
     fn held_bytes(&self) -> usize {
         match self {
             Self::Txn => 0,
@@ -109,7 +109,7 @@ pub struct Conn {
     pub received: u64,
     /// Replies and notifications sent.
     pub sent: u64,
-    /// Bytes in its buffers, as far as they were counted.
+    /// Bytes in its buffers when the budget of all connections was last updated.
     pub counted_bytes: usize,
     waiting: VecDeque<Waiting>,
     waiting_bytes: usize,
@@ -201,7 +201,7 @@ impl Conn {
         self.input.len() + self.waiting_held_bytes + self.unsent()
     }
 
-    /// It is closed when it is flushed next, whatever is left to send. Its session lives on.
+    /// Has the next flush close the connection, whatever is left to send. The session lives on.
     pub fn cut_off(&mut self) {
         self.flooded = true;
     }
@@ -277,9 +277,12 @@ impl Conn {
                 Ok(sent) => self.out_sent += sent,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     let progress = self.out_sent > before || self.stream.taken() > taken;
-                    if self.out_sent > SENT_BYTES_KEPT {
+                    // When most of it is sent, the rest is moved to the front: seldom enough to cost little, and often
+                    // enough for memory to follow what is unsent.
+                    if self.out_sent > SENT_BYTES_KEPT && self.out_sent > self.out.len() / 2 {
                         self.out.drain(..self.out_sent);
                         self.out_sent = 0;
+                        release_spare(&mut self.out);
                     }
                     return if self.flooded { Flushed::Dead } else { Flushed::Stuck { progress } };
                 }
@@ -300,6 +303,13 @@ impl Conn {
             }
             _ => Flushed::Dead,
         }
+    }
+}
+
+/// Gives memory back that a buffer needed for something long and does not need for what is left.
+pub fn release_spare(buffer: &mut Vec<u8>) {
+    if buffer.capacity() > BUFFER_KEPT && buffer.capacity() / 2 > buffer.len() {
+        buffer.shrink_to(buffer.len());
     }
 }
 

@@ -1,4 +1,4 @@
-//! All connections, and what they make us hold together.
+//! All connections, and the budget for the memory of their buffers.
 
 use std::net::IpAddr;
 
@@ -9,7 +9,7 @@ use super::conn::{Conn, Flushed, Phase};
 use crate::core::acl;
 use crate::core::{ConnId, Notice, SessionId};
 
-/// When this much was added to buffers since they were last flushed, sockets are offered it before more is added.
+/// Once this much has been added to buffers since the last flush, they are flushed before more is added.
 const UNFLUSHED_BYTES_MAX: usize = 16 << 20;
 
 /// The connections.
@@ -18,29 +18,29 @@ pub struct Conns {
     per_address: HashMap<IpAddr, usize>,
     /// Those that have something to send.
     dirty: Vec<ConnId>,
-    balance: Balance,
+    budget: BufferBudget,
 }
 
-/// A connection that was offered what it has to send.
+/// What came of flushing one connection.
 #[derive(Debug, Clone, Copy)]
-pub struct Offered {
-    /// Which one.
+pub struct FlushReport {
+    /// The connection.
     pub id: ConnId,
     /// The session that it serves.
     pub session: Option<SessionId>,
-    /// How far that got.
+    /// How much the socket took.
     pub flushed: Flushed,
-    /// It was to be closed when everything is out, and it is.
+    /// The connection is closing, and its last reply is out.
     pub done: bool,
 }
 
-/// What is in the buffers of all connections: half frames, requests that wait, replies and notifications that were not sent.
+/// Bytes in the buffers of all connections: incomplete frames, waiting requests, unsent replies and notifications.
 #[derive(Debug, Default)]
-struct Balance {
-    /// Of so many connections.
+struct BufferBudget {
+    /// How many connections share it.
     conns: usize,
     held_bytes: usize,
-    /// Beyond this, connections that hold more than their share are cut off.
+    /// Above this, connections that hold more than an equal share are cut off.
     held_bytes_max: usize,
     /// `held_bytes` when everything was last flushed.
     flushed_bytes: usize,
@@ -53,7 +53,7 @@ impl Conns {
             by_id: HashMap::new(),
             per_address: HashMap::new(),
             dirty: Vec::new(),
-            balance: Balance { held_bytes_max, ..Balance::default() },
+            budget: BufferBudget { held_bytes_max, ..BufferBudget::default() },
         }
     }
 
@@ -77,7 +77,7 @@ impl Conns {
         self.by_id.get(&id)
     }
 
-    /// The same, to change it. What is added to its buffers counts after [`Self::touch`].
+    /// The same, to change it. Call [`Self::touch`] or [`Self::recount`] after adding to its buffers.
     pub fn get_mut(&mut self, id: ConnId) -> Option<&mut Conn> {
         self.by_id.get_mut(&id)
     }
@@ -86,14 +86,14 @@ impl Conns {
     pub fn insert(&mut self, conn: Conn) {
         *self.per_address.entry(conn.peer.ip()).or_default() += 1;
         self.by_id.insert(conn.id, conn);
-        self.balance.conns = self.by_id.len();
+        self.budget.conns = self.by_id.len();
     }
 
     /// Takes one out.
     pub fn remove(&mut self, id: ConnId) -> Option<Conn> {
         let conn = self.by_id.remove(&id)?;
-        self.balance.held_bytes -= conn.counted_bytes;
-        self.balance.conns = self.by_id.len();
+        self.budget.held_bytes -= conn.counted_bytes;
+        self.budget.conns = self.by_id.len();
         if let Some(count) = self.per_address.get_mut(&conn.peer.ip()) {
             *count -= 1;
             if *count == 0 {
@@ -103,44 +103,44 @@ impl Conns {
         Some(conn)
     }
 
-    /// Puts a connection on the list of those that have something to send, and counts what is in its buffers.
+    /// Puts a connection on the list of those that have something to send, and updates the budget.
     pub fn touch(&mut self, id: ConnId) {
         if let Some(conn) = self.by_id.get_mut(&id) {
-            self.balance.count(conn, &mut self.dirty);
+            self.budget.count(conn, &mut self.dirty);
             mark_dirty(conn, &mut self.dirty);
         }
     }
 
-    /// Counts what is in the buffers of a connection.
+    /// Updates the budget after a connection's buffers have changed.
     pub fn recount(&mut self, id: ConnId) {
         if let Some(conn) = self.by_id.get_mut(&id) {
-            self.balance.count(conn, &mut self.dirty);
+            self.budget.count(conn, &mut self.dirty);
         }
     }
 
-    /// Sends what the next connection that has something to send will take; `None` when there is none left.
-    pub fn flush_next(&mut self) -> Option<Offered> {
+    /// Flushes the next connection that has something to send; `None` when there is none left.
+    pub fn flush_next(&mut self) -> Option<FlushReport> {
         loop {
             let id = self.dirty.pop()?;
             let Some(conn) = self.by_id.get_mut(&id) else { continue };
             conn.dirty = false;
             let flushed = conn.flush();
             if flushed != Flushed::Dead {
-                self.balance.count(conn, &mut self.dirty);
+                self.budget.count(conn, &mut self.dirty);
             }
             let done = conn.phase == Phase::Closing && conn.is_drained() && !conn.has_waiting();
-            return Some(Offered { id, session: conn.session, flushed, done });
+            return Some(FlushReport { id, session: conn.session, flushed, done });
         }
     }
 
-    /// Whether it is time to offer sockets what was added to buffers.
-    pub fn is_swollen(&self) -> bool {
-        self.balance.held_bytes > self.balance.flushed_bytes + UNFLUSHED_BYTES_MAX
+    /// Whether so much was added to buffers that they should be flushed now.
+    pub fn is_flush_due(&self) -> bool {
+        self.budget.held_bytes > self.budget.flushed_bytes + UNFLUSHED_BYTES_MAX
     }
 
-    /// Everything was offered to sockets.
+    /// All buffers have just been flushed.
     pub fn note_flushed(&mut self) {
-        self.balance.flushed_bytes = self.balance.held_bytes;
+        self.budget.flushed_bytes = self.budget.held_bytes;
     }
 
     /// Appends a notification to what its connection is sent.
@@ -155,7 +155,7 @@ impl Conns {
             ReplyHeader { xid: event::EVENT_XID, zxid: notice.zxid, err: ErrorCode::Ok }.encode(out);
             Event { kind: notice.kind, path: notice.path }.encode(out);
         });
-        self.balance.count(conn, &mut self.dirty);
+        self.budget.count(conn, &mut self.dirty);
         mark_dirty(conn, &mut self.dirty);
     }
 }
@@ -167,9 +167,9 @@ fn mark_dirty(conn: &mut Conn, dirty: &mut Vec<ConnId>) {
     }
 }
 
-impl Balance {
-    /// Counts what is in the buffers of a connection now. Together with the others it may be too much: then it is the end of
-    /// those that hold more than an equal share.
+impl BufferBudget {
+    /// Updates the sum with what the connection's buffers hold now. When the sum is too large, the connection is cut off if
+    /// it holds more than an equal share: clients that hold little do not pay for those that hold much.
     fn count(&mut self, conn: &mut Conn, dirty: &mut Vec<ConnId>) {
         let held = conn.held_bytes();
         self.held_bytes = self.held_bytes + held - conn.counted_bytes;

@@ -87,7 +87,7 @@ impl Server {
                 self.commit(txn, None);
             }
         }
-        // The others have their turn when the log loop has taken these.
+        // The group is full. The log loop wakes us when it has taken it; then the other sessions follow.
         self.starved |= self.state.sessions.next_deadline().is_some_and(|deadline| deadline <= now);
     }
 

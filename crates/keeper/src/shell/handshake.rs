@@ -28,7 +28,7 @@ impl Server {
             conn.prove(identity);
         }
         if request.session_id == 0 {
-            if self.state.sessions.len_to_be() >= self.state.options.limits.sessions {
+            if self.state.sessions.len_with_opening() >= self.state.options.limits.sessions {
                 debug!("client refused: there are as many sessions as there may be");
                 self.metrics.connections_refused.inc();
                 return false;
@@ -69,7 +69,7 @@ impl Server {
                 "session refused: unknown, ended, or wrong password"
             );
             if closing {
-                // A crash could still take the end of the session back.
+                // The end of the session is not durable yet, so a crash could still undo it.
                 self.wait_for_earlier_writes(id, arrived);
             }
             self.refuse(id);
@@ -84,8 +84,8 @@ impl Server {
         let Some(conn) = self.conn(id) else { return };
         conn.session = Some(session_id);
         if same_timeout {
-            // What the session did on its old connection may be on its way to disk. The reference answers the handshake
-            // at once and everything else behind those writes; so do we.
+            // Writes from the session's old connection may still be on their way to disk. Like the reference, answer the
+            // handshake at once and everything else behind them.
             self.welcome(id, session_id);
             self.wait_for_earlier_writes(id, arrived);
             return;
@@ -99,8 +99,8 @@ impl Server {
         }
     }
 
-    /// Nothing more is answered on this connection until everything that is decided now is durable: a client must not
-    /// read the past and then see a write of its own happen that it sent before.
+    /// Holds back all further answers on this connection until everything decided so far is durable: a client must not
+    /// read a state without its own earlier write and then see that write happen.
     fn wait_for_earlier_writes(&mut self, id: ConnId, arrived: Instant) {
         if !self.is_idle() {
             let origin = Origin { conn: id, xid: 0, op: OpCode::CreateSession, arrived };

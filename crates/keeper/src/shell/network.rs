@@ -9,7 +9,7 @@ use mio::net::{TcpListener, TcpStream};
 use mio::{Events, Interest, Poll, Token};
 use tracing::debug;
 
-use super::conn::{Conn, Phase};
+use super::conn::{Conn, Phase, release_spare};
 use super::expiry::Pulse;
 use super::request::Next;
 use super::server::{Server, Shared};
@@ -25,8 +25,7 @@ const TLS: Token = Token(usize::MAX - 2);
 
 /// Bytes read from one connection before the next one has its turn.
 const READ_BYTES: usize = 64 << 10;
-/// Bytes of the first frame of a connection: a handshake has 45, and whoever has not said who they are may not make us hold a
-/// whole frame.
+/// Bytes of the first frame of a connection. A handshake has 45; strangers must not make us buffer megabytes.
 const GREETING_BYTES_MAX: usize = 4 << 10;
 /// How long one connection's requests may keep the others waiting; what is left has its turn later.
 const TURN: Duration = Duration::from_millis(5);
@@ -191,7 +190,7 @@ impl Network {
                 server.close(id);
             } else {
                 server.enqueue(id);
-                server.flush_if_swollen();
+                server.flush_if_due();
             }
         }
     }
@@ -204,11 +203,11 @@ impl Network {
         let mut taken = 0;
         let mut next = consume(server, id, &input, &mut taken, arrived);
         if next == Next::Continue
-            && !server.is_heavy()
+            && !server.is_group_too_long()
             && let Some(conn) = server.conn(id)
             && conn.readable
             && conn.accepts_more()
-            // As long as there are whole frames, no more is read: it would pile up.
+            // Reading on while whole frames wait would let requests pile up.
             && !is_whole(conn.phase, &input[taken..])
         {
             let fresh_max = self.scratch.len();
@@ -238,9 +237,7 @@ impl Network {
             }
         }
         input.drain(..taken);
-        if input.is_empty() && input.capacity() > READ_BYTES {
-            input = Vec::new();
-        }
+        release_spare(&mut input);
         server.return_input(id, input);
         next
     }
@@ -265,7 +262,7 @@ fn consume(server: &mut Server, id: ConnId, bytes: &[u8], taken: &mut usize, arr
         let Some(conn) = server.conn(id) else { return Next::Continue };
         let waits = !conn.accepts_more() || rest.is_empty() || arrived.elapsed() > TURN;
         let phase = conn.phase;
-        if waits || server.is_heavy() {
+        if waits || server.is_group_too_long() {
             return Next::Continue;
         }
         if let Some(word) = word(phase, rest) {

@@ -138,7 +138,7 @@ impl Server {
         self.metrics.observe(op, arrived);
         self.touch(id);
         if code == ErrorCode::QuotaExceeded && matches!(op, OpCode::SetWatches | OpCode::SetWatches2) {
-            // Clients do not look at this reply, and would wait for events that never come.
+            // Clients ignore the code of this reply and would wait for events that never come.
             self.close_gently(id);
         }
     }

@@ -7,7 +7,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use mio::Waker;
 
 use super::conn::{Conn, Flushed, Phase, Waiting};
-use super::conns::{Conns, Offered};
+use super::conns::{Conns, FlushReport};
 use super::metrics::Metrics;
 use super::network::is_whole;
 use crate::config::Config;
@@ -270,7 +270,7 @@ impl Server {
     /// Sends what is due to whom it is due, and drops who is gone.
     pub fn flush(&mut self) {
         let now = self.now();
-        while let Some(Offered { id, session, flushed, done }) = self.conns.flush_next() {
+        while let Some(FlushReport { id, session, flushed, done }) = self.conns.flush_next() {
             if flushed == Flushed::Dead || done {
                 self.close(id);
                 continue;
@@ -286,20 +286,21 @@ impl Server {
         self.conns.note_flushed();
     }
 
-    /// The same, if so much has come together that it should not wait until all are served: when many ask for much at once.
-    pub fn flush_if_swollen(&mut self) {
-        if self.conns.is_swollen() {
+    /// Flushes early when many clients ask for much at once: replies should not pile up until all requests are handled.
+    pub fn flush_if_due(&mut self) {
+        if self.conns.is_flush_due() {
             self.flush();
         }
     }
 
     /// Whether the group is so full that reading has to wait.
     pub fn is_full(&self) -> bool {
-        self.group.items.len() >= GROUP_MAX || self.is_heavy()
+        self.group.items.len() >= GROUP_MAX || self.is_group_too_long()
     }
 
-    /// Whether the group is so long that not even the requests at hand are taken. A small one may become a long transaction.
-    pub fn is_heavy(&self) -> bool {
+    /// Whether the group has so many bytes that even requests that were already received must wait: a small request can
+    /// turn into a long transaction.
+    pub fn is_group_too_long(&self) -> bool {
         self.group.bytes >= GROUP_BYTES_MAX
     }
 

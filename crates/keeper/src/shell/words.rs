@@ -7,10 +7,10 @@ use super::server::Server;
 use crate::ZOOKEEPER_VERSION;
 use crate::config::Words;
 
-/// Bytes of an answer. Whoever asks gets all of it at once, whether they read it or not.
+/// Longest answer in bytes: it is buffered as a whole, whether the client reads it or not.
 const ANSWER_BYTES_MAX: usize = 16 << 20;
 
-/// An answer in the making. Writing fails when it gets too long.
+/// Collects an answer. Writing fails once it would get too long.
 #[derive(Default)]
 struct Answer(String);
 
@@ -24,14 +24,15 @@ impl std::fmt::Write for Answer {
     }
 }
 
-/// Answers a word. Those that are unknown or not allowed get a sentence, not silence; what is too long ends with one.
+/// Answers a word. A word that is unknown or not allowed is answered with a sentence that says so; an answer that gets too
+/// long is cut off with one.
 pub fn answer(server: &mut Server, word: [u8; 4]) -> String {
     let name = String::from_utf8_lossy(&word);
     if !Words::ALL.contains(&&*name) {
         return format!("{name} is not a word that this server knows.\n");
     }
     if !server.config.words.allows(&name) {
-        // To the letter what the reference says: tools look for it.
+        // Exactly what the reference says, because tools look for it.
         return format!("{name} is not executed because it is not in the whitelist.\n");
     }
     let mut out = Answer::default();
@@ -61,7 +62,7 @@ fn write_answer(server: &mut Server, word: [u8; 4], out: &mut Answer) -> Written
             server.metrics.reset_latency();
             writeln!(out, "{} stats reset.", if &word == b"srst" { "Server" } else { "Connection" })
         }
-        // Not one of `Words::ALL`.
+        // `Words::ALL` has no others.
         _ => Ok(()),
     }
 }

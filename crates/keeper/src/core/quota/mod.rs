@@ -2,9 +2,8 @@
 //! `…/zookeeper_stats` beside it shows the usage. The usage is derived from the tree, so it is neither logged nor
 //! versioned, and what clients write there is ignored; after a restart it is computed again.
 //!
-//! Usage is kept twice, like everything else: as decided, which writes are judged by, and as durable, which readers see.
-//! A znode counts for every quota at or above its path; the znodes below `/zookeeper/quota` count for none. This file
-//! decides; [`shown`] is what readers see.
+//! Usage is kept twice: as decided, to judge writes by, and as durable, for readers ([`shown`]). A znode counts towards
+//! every quota at or above its path; znodes below `/zookeeper/quota` count towards none.
 
 mod shown;
 
@@ -23,22 +22,22 @@ const STATS: &str = "zookeeper_stats";
 /// All quotas.
 #[derive(Debug, Default)]
 pub struct Quotas {
-    /// By path, as decided.
+    /// Quotas by path, as decided.
     decided: HashMap<Box<str>, Quota>,
     /// The paths whose `zookeeper_stats` is in the tree.
     shown: HashSet<Box<str>>,
-    /// What stood there before, while a transaction may still be taken back.
+    /// Earlier values, while a multi may still be taken back.
     undo: Option<Vec<(Box<str>, Option<Quota>)>>,
 }
 
-/// One quota. It takes both znodes for writes to be refused.
+/// One quota. It is enforced only when both of its znodes exist.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 struct Quota {
     limits: Option<Limits>,
     usage: Option<Usage>,
 }
 
-/// Znodes, and bytes of their data.
+/// A number of znodes, and the bytes of their data; also a difference of two such.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(in crate::core) struct Usage {
     pub count: i64,
@@ -46,17 +45,17 @@ pub(in crate::core) struct Usage {
 }
 
 impl Usage {
-    /// A znode that comes.
+    /// The usage that creating a znode with so much data adds.
     pub(in crate::core) fn of_one(bytes: i32) -> Self {
         Self { count: 1, bytes: i64::from(bytes) }
     }
 
-    /// A znode that goes.
+    /// The usage that deleting such a znode adds: negative.
     fn without_one(bytes: i32) -> Self {
         Self { count: -1, bytes: -i64::from(bytes) }
     }
 
-    /// Other data for a znode.
+    /// The usage that replacing a znode's data adds.
     pub(in crate::core) fn of_growth(bytes: i64) -> Self {
         Self { count: 0, bytes }
     }
@@ -119,14 +118,14 @@ fn stats_path(target: &str) -> String {
     format!("{}{target}/{STATS}", path::QUOTA)
 }
 
-/// Whether the path is of a znode below `/zookeeper/quota`.
-fn is_own(path: &str) -> bool {
+/// Whether the path lies below `/zookeeper/quota`.
+fn is_below_quota_root(path: &str) -> bool {
     path.strip_prefix(path::QUOTA).is_some_and(|rest| rest.starts_with('/'))
 }
 
-/// Everything at or above `path` that may have a quota for it.
-fn quotable(path: &str) -> impl Iterator<Item = &str> {
-    path::ancestry(path).filter(move |_| !is_own(path))
+/// The paths whose quotas a znode at `path` counts towards, if they have any.
+fn covering_paths(path: &str) -> impl Iterator<Item = &str> {
+    path::ancestry(path).filter(move |_| !is_below_quota_root(path))
 }
 
 impl Quotas {
@@ -164,12 +163,12 @@ impl Quotas {
         }
     }
 
-    /// Counts a change at `path` for every quota that it is below.
+    /// Adds to the decided usage of every quota that covers `path`.
     fn count(&mut self, path: &str, more: Usage) {
         if self.decided.is_empty() {
             return;
         }
-        for target in quotable(path) {
+        for target in covering_paths(path) {
             if self.decided.get(target).is_some_and(|quota| quota.usage.is_some()) {
                 self.change(target, |quota| {
                     if let Some(usage) = &mut quota.usage {
@@ -182,12 +181,12 @@ impl Quotas {
 }
 
 impl State {
-    /// Judges a write that needs so much more at `path`.
+    /// Refuses a write at `path` if it would exceed a hard limit that is enforced.
     pub(in crate::core) fn check_quota(&self, path: &str, more: Usage) -> Result<(), ErrorCode> {
         if self.quotas.decided.is_empty() {
             return Ok(());
         }
-        for target in quotable(path) {
+        for target in covering_paths(path) {
             let Some(Quota { limits: Some(limits), usage: Some(usage) }) = self.quotas.decided.get(target)
             else {
                 continue;
@@ -206,21 +205,21 @@ impl State {
         Ok(())
     }
 
-    /// A creation is decided, and among what is pending.
+    /// Accounts for a creation that was just decided; it must be pending already.
     pub(in crate::core) fn decide_created(&mut self, path: &str, data: Option<&[u8]>, length: i32) {
         match quota_znode(path) {
             Some((target, Role::Limits)) => {
                 self.quotas.change(target, |quota| quota.limits = Some(Limits::parse(data)));
             }
             Some((target, Role::Stats)) => {
-                let usage = self.usage_to_be(target);
+                let usage = self.decided_usage(target);
                 self.quotas.change(target, |quota| quota.usage = Some(usage));
             }
             None => self.quotas.count(path, Usage::of_one(length)),
         }
     }
 
-    /// A deletion is about to be decided.
+    /// Accounts for a deletion that is about to be decided.
     pub(in crate::core) fn decide_deleted(&mut self, path: &str) {
         if self.quotas.decided.is_empty() {
             return;
@@ -235,7 +234,7 @@ impl State {
         }
     }
 
-    /// Other data is decided.
+    /// Accounts for new data that was just decided.
     pub(in crate::core) fn decide_resized(&mut self, path: &str, data: Option<&[u8]>, growth: i64) {
         match quota_znode(path) {
             Some((target, Role::Limits)) => {
@@ -246,7 +245,7 @@ impl State {
         }
     }
 
-    /// Bytes of data of a znode that shows a usage, as decided; `None` for any other.
+    /// Length of the data of a `zookeeper_stats` once everything decided is durable; `None` for other znodes.
     pub(in crate::core) fn shown_length(&self, path: &str) -> Option<i32> {
         if self.quotas.decided.is_empty() {
             return None;
@@ -256,10 +255,10 @@ impl State {
         Some(usage.encode().len() as i32)
     }
 
-    /// What is at and below a path when everything decided is durable. Walks over all of it.
-    fn usage_to_be(&self, target: &str) -> Usage {
+    /// The usage at and below a path once everything decided is durable. Walks the subtree: for new quotas only.
+    fn decided_usage(&self, target: &str) -> Usage {
         let mut usage = counted(&self.tree, target);
-        let below = |path: &str| quotable(path).any(|above| above == target);
+        let below = |path: &str| covering_paths(path).any(|above| above == target);
         for (path, view) in self.pending.iter().filter(|(path, _)| below(path)) {
             if let Some(view) = view {
                 usage.add(Usage::of_one(view.data_length));
@@ -272,13 +271,13 @@ impl State {
     }
 }
 
-/// What is in the tree at and below a path.
+/// The usage in the tree at and below a path. Walks the subtree.
 fn counted(tree: &Tree, target: &str) -> Usage {
     let mut usage = Usage::default();
     let Some(top) = tree.slot(target) else { return usage };
     for slot in std::iter::once(top).chain(tree.descendants(top)) {
         let znode = tree.at(slot);
-        if !is_own(&znode.path) {
+        if !is_below_quota_root(&znode.path) {
             usage.add(Usage::of_one(data_length(znode.data.as_deref())));
         }
     }

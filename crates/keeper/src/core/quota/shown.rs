@@ -1,6 +1,6 @@
 //! The usage that readers see, in `zookeeper_stats`.
 
-use super::{LIMITS, Limits, Quota, Quotas, Role, Usage, counted, quota_znode, quotable, stats_path};
+use super::{LIMITS, Limits, Quota, Quotas, Role, Usage, counted, covering_paths, quota_znode, stats_path};
 use crate::core::path;
 use crate::core::state::State;
 
@@ -34,7 +34,7 @@ impl State {
         }
     }
 
-    /// The data that a znode is to have instead of what a client has sent: what shows a usage goes on showing it.
+    /// The data that replaces what a client wrote to a `zookeeper_stats`: the usage that it shows already.
     pub(in crate::core) fn shown_instead(&self, path: &str) -> Option<Box<[u8]>> {
         if self.quotas.shown.is_empty() || !matches!(quota_znode(path)?, (_, Role::Stats)) {
             return None;
@@ -46,7 +46,7 @@ impl State {
         if self.quotas.shown.is_empty() {
             return;
         }
-        for target in quotable(path) {
+        for target in covering_paths(path) {
             if self.quotas.shown.contains(target) {
                 self.show(target, |mut usage| {
                     usage.add(more);
@@ -84,7 +84,7 @@ impl State {
         }
     }
 
-    /// The first quota that does not say what there is, for [`crate::core::invariants`].
+    /// The first quota whose usage or limits differ from the tree, for [`crate::core::invariants`].
     pub(in crate::core) fn miscounted_quota(&self) -> Option<&str> {
         let data = |path: &str| self.tree.get(path).map(|znode| znode.data.as_deref());
         let is_shown =
