@@ -266,9 +266,12 @@ impl Draft {
     }
 
     /// Adds a change that a client asked for, if the transaction does not get too long.
+    #[inline]
     pub(super) fn try_push(&mut self, change: Change) -> Result<(), ErrorCode> {
-        self.check_room(change.bytes())?;
-        self.push(change);
+        let bytes = change.bytes();
+        self.check_room(bytes)?;
+        self.bytes += bytes;
+        self.changes.push(change);
         Ok(())
     }
 
@@ -283,13 +286,14 @@ impl Draft {
         self.bytes = Txn::EMPTY_BYTES;
     }
 
-    pub(super) fn finish(mut self, result: Result<Outcome, ErrorCode>) -> Txn {
-        let outcome = result.unwrap_or_else(|code| {
-            self.clear();
-            Outcome::Refused(code)
-        });
+    pub(super) fn finish(self, result: Result<Outcome, ErrorCode>) -> Txn {
         let Self { zxid, changes, bytes, .. } = self;
-        Txn { zxid, changes, outcome, bytes }
+        match result {
+            Ok(outcome) => Txn { zxid, changes, outcome, bytes },
+            Err(code) => {
+                Txn { zxid, changes: Vec::new(), outcome: Outcome::Refused(code), bytes: Txn::EMPTY_BYTES }
+            }
+        }
     }
 }
 

@@ -142,7 +142,7 @@ impl State {
 
     /// A znode as it will be when everything decided so far is durable.
     pub(super) fn view(&self, path: &str) -> Option<View> {
-        let view = match self.pending.get(path) {
+        let mut view = match self.pending.get(path) {
             Some(decided) => decided.cloned(),
             None => self.tree.get(path).map(|znode| View {
                 meta: znode.meta,
@@ -151,9 +151,11 @@ impl State {
                 data_length: data_length(znode.data.as_deref()),
             }),
         };
-        match (view, self.shown_length(path)) {
-            (Some(view), Some(data_length)) => Some(View { data_length, ..view }),
-            (view, _) => view,
+        if let Some(length) = self.shown_length(path)
+            && let Some(view) = &mut view
+        {
+            view.data_length = length;
         }
+        view
     }
 }

@@ -236,6 +236,9 @@ impl State {
 
     /// Accounts for new data that was just decided.
     pub(in crate::core) fn decide_resized(&mut self, path: &str, data: Option<&[u8]>, growth: i64) {
+        if self.quotas.decided.is_empty() {
+            return;
+        }
         match quota_znode(path) {
             Some((target, Role::Limits)) => {
                 self.quotas.change(target, |quota| quota.limits = Some(Limits::parse(data)));

@@ -28,6 +28,9 @@ impl State {
     }
 
     pub(in crate::core) fn show_resized(&mut self, path: &str, growth: i64) {
+        if self.quotas.shown.is_empty() {
+            return;
+        }
         match quota_znode(path) {
             Some((_, Role::Limits | Role::Stats)) => {}
             None => self.show_change(path, Usage::of_growth(growth)),
