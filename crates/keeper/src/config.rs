@@ -5,6 +5,8 @@ use std::path::PathBuf;
 
 use menagerie_wal::Durability;
 
+use crate::core::Limits;
+
 /// How a keeper is to run.
 #[derive(Debug, Clone)]
 pub struct Config {
@@ -26,10 +28,52 @@ pub struct Config {
     pub connections_max: usize,
     /// How many connections one address may have, loopback excepted.
     pub connections_per_address_max: usize,
+    /// The four-letter words that are answered.
+    pub words: Words,
+    /// Bytes in the buffers of all connections. Beyond this, those that hold more than an equal share are cut off.
+    pub held_bytes_max: usize,
+    /// How much clients may make us write and hold.
+    pub limits: Limits,
     /// A snapshot is taken when the log has grown by this much, or by the size of the last snapshot if that is more.
     pub snapshot_after_bytes: u64,
     /// How often containers and znodes with a time to live are looked at.
     pub sweep_interval_ms: u64,
+}
+
+/// The four-letter words that are answered; others are refused. They need no credentials: whoever can connect can ask.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Words(Vec<&'static str>);
+
+impl Words {
+    /// All words that the keeper knows.
+    pub const ALL: [&str; 14] = [
+        "conf", "cons", "crst", "dump", "envi", "isro", "mntr", "ruok", "srst", "srvr", "stat", "wchc",
+        "wchp", "wchs",
+    ];
+    /// Words that reveal no path and no session, and change nothing: always answered.
+    const HARMLESS: [&str; 6] = ["conf", "isro", "mntr", "ruok", "srvr", "stat"];
+
+    /// Allows another word, or all of them with `*`; `None` if there is no such word.
+    pub fn allow(&mut self, word: &str) -> Option<()> {
+        if word == "*" {
+            self.0 = Self::ALL.to_vec();
+            return Some(());
+        }
+        let word = Self::ALL.into_iter().find(|known| *known == word)?;
+        self.0.push(word);
+        Some(())
+    }
+
+    /// Whether a word is answered.
+    pub fn allows(&self, word: &str) -> bool {
+        self.0.contains(&word)
+    }
+}
+
+impl Default for Words {
+    fn default() -> Self {
+        Self(Self::HARMLESS.to_vec())
+    }
 }
 
 /// The files of a TLS listener. They are read again when they change.
@@ -56,6 +100,9 @@ impl Config {
             enforce_quota: false,
             connections_max: connections_max(),
             connections_per_address_max: 60,
+            words: Words::default(),
+            held_bytes_max: 1 << 30,
+            limits: Limits::default(),
             snapshot_after_bytes: 64 << 20,
             sweep_interval_ms: 60_000,
         }

@@ -13,7 +13,7 @@ pub mod core;
 pub mod shell;
 pub mod store;
 
-pub use config::{Config, TlsFiles};
+pub use config::{Config, TlsFiles, Words};
 pub use core::acl::digest;
 pub use menagerie_wal::Durability;
 pub use shell::tls::{TlsError, TlsListener};

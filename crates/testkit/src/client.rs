@@ -10,7 +10,8 @@ use menagerie_wire::{
     Response, event, frame, framed,
 };
 
-use crate::wait::DEADLINE;
+use crate::sockets;
+use crate::wait::{DEADLINE, eventually};
 
 /// Larger than any frame a server sends: children of a well-filled znode can exceed what servers accept.
 const FRAME_BYTES_MAX: usize = 64 * 1024 * 1024;
@@ -267,6 +268,21 @@ impl RawClient {
     /// The sending side of the connection, for a thread that sends while another one reads.
     pub fn sender(&self) -> TcpStream {
         self.stream.try_clone().expect("a socket can be shared")
+    }
+
+    /// Waits until the server's process has read everything that was sent so far: the kernel tells. Only then is it certain
+    /// that a connection which ends now takes no request with it. For what fits into the buffer of a socket.
+    ///
+    /// # Panics
+    /// If the server does not read it in time.
+    #[track_caller]
+    pub fn wait_until_taken(&self) {
+        let here = self.stream.local_addr().expect("a connected socket has an address").port();
+        let there = self.stream.peer_addr().expect("a connected socket has a peer").port();
+        // On this machine what was sent is in the server's socket. One that is no longer listed was closed by the server.
+        eventually("the server has read what was sent", || {
+            (sockets::unread_bytes(there, here).unwrap_or(0) == 0).then_some(())
+        });
     }
 
     /// Sends bytes as they are. A connection that the server has closed swallows them; reading will tell.

@@ -3,6 +3,7 @@
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::process::Command;
+use std::time::Duration;
 
 use tempfile::TempDir;
 
@@ -43,6 +44,19 @@ impl Keeper {
     pub fn under<'a>(mut self, line: impl IntoIterator<Item = &'a str>) -> Self {
         self.under.extend(line.into_iter().map(str::to_owned));
         self
+    }
+
+    /// Makes each sync of its log take this much longer. Needs strace.
+    ///
+    /// # Panics
+    /// If there is no strace.
+    pub fn slow_syncs(self, delay: Duration) -> Self {
+        if let Err(error) = Command::new("strace").arg("-V").output() {
+            panic!("cannot run strace: {error}; apt-get install strace");
+        }
+        let inject = format!("inject=fdatasync:delay_enter={}", delay.as_micros());
+        // -D: strace runs beside the keeper and not above it, so that the process that tests see is the keeper.
+        self.under(["strace", "-D", "-f", "-qq", "-o", "/dev/null", "-e", "trace=fdatasync", "-e", &inject])
     }
 
     /// Where its data will be, for who puts it there first.

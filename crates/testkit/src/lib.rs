@@ -41,6 +41,7 @@ mod quorum;
 mod server;
 mod servers;
 mod shared;
+mod sockets;
 mod suspend;
 mod wait;
 mod words;

@@ -102,6 +102,18 @@ fn offender_is_closed_and_nobody_else() {
 }
 
 #[test]
+fn strangers_cannot_make_us_hold_a_frame_each() {
+    let server = Keeper::new().start();
+    let long = [1_000_000_u32.to_be_bytes().to_vec(), vec![0; 900_000]].concat();
+    let mut strangers: Vec<_> = (0..200).map(|_| send_raw(server.address(), &long)).collect();
+    eventually("who begins with what is no handshake is closed", || {
+        strangers.iter_mut().all(is_closed).then_some(())
+    });
+    let peak = peak_rss_mb(server.pid());
+    assert!(peak < 100, "what strangers sent took {peak} MB");
+}
+
+#[test]
 fn garbage_is_survived() {
     let server = Keeper::new().start();
     let mut witness = RawClient::open(server.address());

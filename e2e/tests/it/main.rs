@@ -11,10 +11,13 @@ mod damage;
 mod dice;
 mod files;
 mod full;
+mod holding;
 mod hostile;
 mod journal;
 mod large;
 mod metrics;
+#[cfg(feature = "strace")]
+mod mid_write;
 mod process;
 mod queue_http;
 mod queues;

@@ -5,10 +5,12 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use menagerie_testkit::{DEADLINE, Incoming, Keeper, RawClient, Server, eventually, four_letter_word};
-use menagerie_wire::{OpCode, Request, Response, WatchMode};
+use menagerie_wire::{MultiOp, OpCode, Request, Response, WatchMode};
 
-use crate::ask::{EPHEMERAL, create, create_as, done, get, look, open_with_timeout, resumption, set};
-use crate::process::peak_rss_mb;
+use crate::ask::{
+    EPHEMERAL, PERSISTENT, create, create_as, creation, done, get, look, open_with_timeout, resumption, set,
+};
+use crate::process::{peak_rss_mb, rss_mb};
 
 /// What a keeper may use at most in these tests. Its data is small; the rest is buffers.
 const RSS_MB_MAX: u64 = 256;
@@ -151,4 +153,36 @@ fn watcher_that_never_reads_is_cut_off_and_can_come_back() {
     let mut back = RawClient::connect(server.address(), &resumption(watcher.session())).expect("it resumes");
     let reply = done(&mut back, &Request::GetAllChildrenNumber { path: "/" });
     assert!(matches!(reply.response(OpCode::GetAllChildrenNumber), Ok(Response::Number(1..))));
+}
+
+#[test]
+fn pipelined_requests_that_take_long_do_not_pile_up() {
+    const ZNODES: usize = 20_000;
+    const REQUESTS: i32 = 2_000_000;
+    /// Turns of the server's loop, in each of which it could read more than it handles.
+    const TURNS: usize = 300;
+    let server = Keeper::new().start();
+    let mut other = RawClient::open(server.address());
+    let paths: Vec<String> = (0..ZNODES).map(|at| format!("/{at}")).collect();
+    for some in paths.chunks(5_000) {
+        let op = |path| MultiOp::Create { op: OpCode::Create, create: creation(path, b"", PERSISTENT) };
+        done(&mut other, &Request::Multi(some.iter().map(|path| op(path)).collect()));
+    }
+    let flooder = RawClient::open(server.address());
+    let mut bytes = Vec::new();
+    for xid in 1..=REQUESTS {
+        let count = Request::GetAllChildrenNumber { path: "/" };
+        menagerie_wire::framed(&mut bytes, |out| count.encode(xid, out));
+    }
+    let before_mb = rss_mb(server.pid());
+    let mut sending = flooder.sender();
+    // Not all of it is taken before the test ends.
+    let sender = thread::spawn(move || drop(sending.write_all(&bytes)));
+    for _ in 0..TURNS {
+        other.ping();
+    }
+    let grown_mb = rss_mb(server.pid()) - before_mb;
+    assert!(grown_mb < 8, "requests that wait take {grown_mb} MB");
+    drop(server);
+    sender.join().expect("the connection has ended");
 }

@@ -4,7 +4,7 @@ use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 
-use menagerie_testkit::{Process, RawClient};
+use menagerie_testkit::{Process, RawClient, four_letter_word};
 use rustix::process::Signal;
 
 use crate::ask::{create, done};
@@ -57,6 +57,26 @@ fn up_says_where_it_is_and_takes_it_back_on_ctrl_c() {
     assert_eq!(end.status.code(), Some(0), "{}", end.stderr);
     assert!(!file.exists(), "nobody is misled to where nothing runs");
     assert!(root.path().join("keeper").is_dir(), "the data stays");
+}
+
+#[test]
+fn words_of_the_keeper_are_allowed_by_flag_or_environment() {
+    let root = tempfile::tempdir().expect("a temporary directory can be made");
+    let data = root.path().to_str().expect("its name is text");
+    for (args, environment, allowed) in [
+        (&["--data", data][..], "", false),
+        (&["--data", data, "--keeper-words", "dump"], "", true),
+        (&["--data", data], "dump", true),
+    ] {
+        let mut command = std::process::Command::new(menagerie_testkit::binary());
+        let mut up = Process::spawn(command.args(up(args)).env("MENAGERIE_KEEPER_WORDS", environment));
+        let keeper: SocketAddr = up
+            .wait_for_line("where the keeper is", |line| line.strip_prefix("keeper ready on ")?.parse().ok());
+        let answer = four_letter_word(keeper, "dump");
+        assert_eq!(answer.contains("not executed"), !allowed, "{args:?}, {environment:?}: {answer}");
+        up.signal(Signal::INT);
+        assert_eq!(up.wait_for_end().status.code(), Some(0));
+    }
 }
 
 #[test]

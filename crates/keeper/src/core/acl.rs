@@ -15,23 +15,33 @@ pub type AclRef = Arc<Vec<Acl>>;
 #[derive(Debug, Default)]
 pub struct AclTable {
     lists: HashSet<AclRef>,
+    /// Bytes of the names in them.
+    bytes: usize,
+    /// When there are so many, those that no znode uses any more are let go.
+    sweep_at_bytes: usize,
     /// The last list that was decoded, and its bytes: neighbours mostly have the same, and comparing bytes is many times
     /// cheaper than decoding them when a million znodes are loaded.
     last: Option<(Box<[u8]>, AclRef)>,
 }
 
 impl AclTable {
-    /// Above this many lists, those that no znode uses any more are let go.
+    /// Above this many lists, or bytes of them, those that no znode uses any more are let go.
     const SWEEP_AT: usize = 1024;
+    const SWEEP_AT_BYTES: usize = 1 << 20;
 
     /// The shared copy of `list`.
     pub fn share(&mut self, list: Vec<Acl>) -> AclRef {
         if let Some(known) = self.lists.get(&list) {
             return known.clone();
         }
-        if self.lists.len() >= Self::SWEEP_AT && self.lists.len() == self.lists.capacity() {
+        let many = self.lists.len() >= Self::SWEEP_AT && self.lists.len() == self.lists.capacity();
+        if many || self.bytes >= self.sweep_at_bytes.max(Self::SWEEP_AT_BYTES) {
             self.lists.retain(|list| Arc::strong_count(list) > 1);
+            self.bytes = self.lists.iter().map(|list| bytes(list)).sum();
+            // The next sweep pays off once as much again has been added.
+            self.sweep_at_bytes = self.bytes * 2;
         }
+        self.bytes += bytes(&list);
         let shared = Arc::new(list);
         self.lists.insert(shared.clone());
         shared
@@ -58,7 +68,9 @@ impl AclTable {
 /// Entries of one access list; real ones have a handful.
 const ENTRIES_MAX: usize = 1000;
 /// Bytes of the names in one access list.
-const LIST_BYTES_MAX: usize = 1 << 20;
+const LIST_BYTES_MAX: usize = 128 << 10;
+/// Up to this many entries, comparing with each one is faster than hashing.
+const ENTRIES_FEW: usize = 16;
 
 /// The identity that may do everything.
 pub fn superuser() -> Id {
@@ -123,34 +135,57 @@ pub fn resolve(sent: &[Acl], ids: &[Id], x509: bool) -> Result<Vec<Acl>, ErrorCo
     if sent.len() > ENTRIES_MAX {
         return Err(ErrorCode::InvalidAcl);
     }
-    let mut list: Vec<Acl> = Vec::with_capacity(sent.len());
-    let mut add = |acl: Acl| {
-        if !list.contains(&acl) {
-            list.push(acl);
-        }
-    };
-    for acl in sent {
-        match acl.id.scheme.as_str() {
-            "world" if acl.id.id == "anyone" => add(acl.clone()),
+    let mut list = AclBuilder { entries: Vec::with_capacity(sent.len()), ..AclBuilder::default() };
+    for Acl { perms, id } in sent {
+        match id.scheme.as_str() {
+            "world" if id.id == "anyone" => list.add(*perms, id)?,
             "auth" => {
+                let own = ids.iter().filter(|id| matches!(id.scheme.as_str(), "digest" | "x509"));
                 let mut found = false;
-                for id in ids.iter().filter(|id| matches!(id.scheme.as_str(), "digest" | "x509")) {
+                for id in own {
                     found = true;
-                    add(Acl { perms: acl.perms, id: id.clone() });
+                    list.add(*perms, id)?;
                 }
                 if !found {
                     return Err(ErrorCode::InvalidAcl);
                 }
             }
-            "digest" if is_digest(&acl.id.id) => add(acl.clone()),
-            "ip" if parse_network(&acl.id.id).is_some() => add(acl.clone()),
-            "x509" if x509 && !acl.id.id.is_empty() => add(acl.clone()),
+            "digest" if is_digest(&id.id) => list.add(*perms, id)?,
+            "ip" if parse_network(&id.id).is_some() => list.add(*perms, id)?,
+            "x509" if x509 && !id.id.is_empty() => list.add(*perms, id)?,
             _ => return Err(ErrorCode::InvalidAcl),
         }
     }
-    // `auth` stands for all identities of the caller, in each of its entries: what is short on the wire may be long here.
-    let sound = !list.is_empty() && list.len() <= ENTRIES_MAX && bytes(&list) <= LIST_BYTES_MAX;
-    if sound { Ok(list) } else { Err(ErrorCode::InvalidAcl) }
+    if list.entries.is_empty() { Err(ErrorCode::InvalidAcl) } else { Ok(list.entries) }
+}
+
+/// Collects the entries of an access list.
+#[derive(Default)]
+struct AclBuilder<'a> {
+    entries: Vec<Acl>,
+    bytes: usize,
+    /// The entries behind the first few.
+    known: HashSet<(Perms, &'a Id)>,
+}
+
+impl<'a> AclBuilder<'a> {
+    /// Adds an entry, unless the list has it already. Each `auth` entry expands to all identities of the caller, so a short
+    /// request can make a long list: the limits are checked while it grows.
+    fn add(&mut self, perms: Perms, id: &'a Id) -> Result<(), ErrorCode> {
+        let first = &self.entries[..self.entries.len().min(ENTRIES_FEW)];
+        if first.iter().any(|entry| entry.perms == perms && entry.id == *id) {
+            return Ok(());
+        }
+        if self.entries.len() >= ENTRIES_FEW && !self.known.insert((perms, id)) {
+            return Ok(());
+        }
+        self.bytes += id.scheme.len() + id.id.len();
+        if self.entries.len() >= ENTRIES_MAX || self.bytes > LIST_BYTES_MAX {
+            return Err(ErrorCode::InvalidAcl);
+        }
+        self.entries.push(Acl { perms, id: id.clone() });
+        Ok(())
+    }
 }
 
 /// `user:digest`, where only the user may be empty.
@@ -234,6 +269,32 @@ mod tests {
         assert!(resolve(&sent[..1], &ids, false).is_ok());
         let many = vec![Acl::open(); ENTRIES_MAX + 1];
         assert_eq!(resolve(&many, &[], false), Err(ErrorCode::InvalidAcl));
+    }
+
+    #[test]
+    fn duplicates_go_however_long_the_list_is() {
+        let entry =
+            |at: usize| Acl { perms: Perms(at as i32 % 7), id: Id::new("digest", &format!("{at}:x")) };
+        for length in [1, ENTRIES_FEW - 1, ENTRIES_FEW, ENTRIES_FEW + 1, 100] {
+            let once: Vec<Acl> = (0..length).map(entry).collect();
+            let twice: Vec<Acl> = once.iter().chain(once.iter().rev()).cloned().collect();
+            assert_eq!(resolve(&twice, &[], false), Ok(once));
+        }
+    }
+
+    #[test]
+    fn lists_that_nobody_uses_are_not_kept() {
+        let mut table = AclTable::default();
+        let list = |at: usize| {
+            let id = format!("{at}{}:x", "u".repeat(100_000));
+            vec![Acl { perms: Perms::ALL, id: Id::new("digest", &id) }]
+        };
+        let used: Vec<AclRef> = (0..20).map(|at| table.share(list(at))).collect();
+        for at in 20..200 {
+            table.share(list(at));
+        }
+        assert!(table.lists.len() < 3 * used.len(), "{} lists are kept", table.lists.len());
+        assert!(used.iter().enumerate().all(|(at, used)| Arc::ptr_eq(used, &table.share(list(at)))));
     }
 
     #[test]

@@ -7,7 +7,7 @@ use super::path;
 use super::sessions::Millis;
 use super::state::{ConnId, State};
 use super::txn::{Change, ParentMark};
-use super::znode::Znode;
+use super::znode::{Znode, data_length};
 
 /// A notification that is due.
 #[derive(Debug)]
@@ -41,9 +41,9 @@ impl State {
                 Change::Create { path, data, acl, meta, parent } => {
                     self.settle_with_parent(&path, zxid);
                     self.mark_parent(&path, parent);
-                    let size = data.as_ref().map_or(0, |data| data.len()) as i64;
+                    let length = data_length(data.as_deref());
                     self.tree.put(Znode::new(path.clone(), data, acl.clone(), meta));
-                    self.count_created(&path, size);
+                    self.show_created(&path, length);
                     self.fire(EventKind::Created, &path, zxid, &acl, notify);
                     self.fire_parent(&path, zxid, notify);
                 }
@@ -55,20 +55,21 @@ impl State {
                         self.tree.remove(below);
                     }
                     let znode = self.tree.remove(slot);
-                    self.count_deleted(&path, znode.data.as_ref().map_or(0, |data| data.len()) as i64);
+                    self.show_deleted(&path, data_length(znode.data.as_deref()));
                     self.fire(EventKind::Deleted, &path, zxid, &znode.acl, notify);
                     self.fire_parent(&path, zxid, notify);
                 }
                 Change::SetData { path, data, version, mzxid, mtime } => {
                     self.pending.settle(&path, zxid);
                     let Some(slot) = self.tree.slot(&path) else { continue };
-                    let before = self.tree.at(slot).data.as_ref().map_or(0, |data| data.len()) as i64;
-                    let after = data.as_ref().map_or(0, |data| data.len()) as i64;
+                    let data = self.shown_instead(&path).or(data);
+                    let before = i64::from(data_length(self.tree.at(slot).data.as_deref()));
+                    let after = i64::from(data_length(data.as_deref()));
                     self.tree.set_data(slot, data);
                     let znode = self.tree.at_mut(slot);
                     (znode.meta.version, znode.meta.mzxid, znode.meta.mtime) = (version, mzxid, mtime);
                     let acl = znode.acl.clone();
-                    self.count_resized(&path, after - before);
+                    self.show_resized(&path, after - before);
                     self.fire(EventKind::DataChanged, &path, zxid, &acl, notify);
                 }
                 Change::SetAcl { path, acl, aversion } => {

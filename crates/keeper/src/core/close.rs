@@ -14,7 +14,7 @@ impl State {
     pub fn open_session(&mut self, id: SessionId, password: Password, timeout_ms: u32, time_ms: i64) -> Txn {
         self.sessions.announce(id);
         let mut draft = self.draft(time_ms);
-        draft.changes.push(Change::OpenSession { id, password, timeout_ms });
+        draft.push(Change::OpenSession { id, password, timeout_ms });
         draft.finish(Ok(Outcome::SessionOpened))
     }
 
@@ -22,7 +22,8 @@ impl State {
     pub fn renegotiate(&mut self, id: SessionId, timeout_ms: u32) -> Option<Txn> {
         let password = self.sessions.get(id)?.password;
         let change = Change::OpenSession { id, password, timeout_ms };
-        Some(Txn { zxid: self.last_zxid, changes: vec![change], outcome: Outcome::SessionOpened })
+        let bytes = Txn::EMPTY_BYTES + change.bytes();
+        Some(Txn { zxid: self.last_zxid, changes: vec![change], outcome: Outcome::SessionOpened, bytes })
     }
 
     /// Decides that a session has run out of time. `None` when its end is decided already.
@@ -38,12 +39,12 @@ impl State {
     pub(super) fn close_session(&mut self, id: SessionId, draft: &mut Draft) -> Outcome {
         self.sessions.begin_close(id);
         for path in self.ephemerals_to_be(id) {
-            let Some(parent_path) = path::parent(&path) else { continue };
-            if let Some(parent) = self.view(parent_path) {
-                self.remove(&path, parent_path, parent, draft);
+            let Some(parent_path) = path::parent(&path).map(str::to_owned) else { continue };
+            if let Some(parent) = self.view(&parent_path) {
+                self.remove(path, &parent_path, parent, draft);
             }
         }
-        draft.changes.push(Change::CloseSession { id });
+        draft.push(Change::CloseSession { id });
         Outcome::SessionClosed
     }
 

@@ -7,15 +7,13 @@ use super::acl;
 use super::path;
 use super::pending::View;
 use super::prepare::Draft;
+use super::quota::Usage;
 use super::state::{Caller, State};
 use super::txn::{Change, Outcome, ParentMark};
 use super::znode::{Kind, Meta, data_length};
 
 /// The longest time to live: 40 bits of milliseconds, as the reference stores it.
 const TTL_MS_MAX: i64 = 0xff_ffff_ffff;
-
-/// Bytes of the paths of one session's ephemeral znodes.
-const EPHEMERAL_BYTES_MAX: u64 = 1 << 30;
 
 /// What the flags of a request ask for.
 struct Mode {
@@ -42,15 +40,19 @@ impl State {
             create.path.into()
         };
         path::validate(&path)?;
+        if path.len() > path::BYTES_MAX {
+            return Err(ErrorCode::BadArguments);
+        }
         if self.view(&path).is_some() {
             return Err(ErrorCode::NodeExists);
         }
         if matches!(parent.meta.kind, Kind::Ephemeral(_)) {
             return Err(ErrorCode::NoChildrenForEphemerals);
         }
-        self.check_quota(&path, 1, i64::from(data_length(create.data)))?;
-        // The end of a session is one record with all their names in it.
-        if matches!(mode.kind, Kind::Ephemeral(session) if self.tree.ephemeral_bytes(session) > EPHEMERAL_BYTES_MAX)
+        let length = data_length(create.data);
+        self.check_quota(&path, Usage::of_one(length))?;
+        if let Kind::Ephemeral(session) = mode.kind
+            && self.tree.ephemeral_bytes(session) > self.options.limits.ephemeral_bytes
         {
             return Err(ErrorCode::QuotaExceeded);
         }
@@ -59,23 +61,20 @@ impl State {
         parent.meta.pzxid = draft.zxid;
         parent.children += 1;
         let mark = ParentMark { created: parent.meta.created, pzxid: draft.zxid };
-        self.pending.set(parent_path, Some(parent), draft.zxid);
-
         let meta = Meta::new(draft.zxid, draft.time_ms, mode.kind);
         let acl = self.acls.share(list);
-        let length = data_length(create.data);
-        self.pending.set(
-            &path,
-            Some(View { meta, acl: acl.clone(), children: 0, data_length: length }),
-            draft.zxid,
-        );
-        draft.changes.push(Change::Create {
+        draft.try_push(Change::Create {
             path: path.clone(),
             data: create.data.map(Into::into),
-            acl,
+            acl: acl.clone(),
             meta,
             parent: mark,
-        });
+        })?;
+        self.pending.set(parent_path, Some(parent), draft.zxid);
+        let view = View { meta, acl, children: 0, data_length: length };
+        self.pending.set(&path, Some(view), draft.zxid);
+        self.decide_created(&path, create.data, length);
+        let length = self.shown_length(&path).unwrap_or(length);
         Ok(Outcome::Created { path, stat: meta.stat(length, 0), with_stat: op != OpCode::Create })
     }
 }

@@ -35,6 +35,9 @@ pub fn violated(state: &State) -> Option<String> {
             return Some(format!("{at} is newer than the last transaction"));
         }
     }
+    if let Some(target) = state.miscounted_quota() {
+        return Some(format!("the quota of {target} is miscounted"));
+    }
     if !state.watches.is_coherent() {
         return Some("the two indexes of watches disagree".to_owned());
     }

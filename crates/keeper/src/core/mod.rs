@@ -10,13 +10,14 @@
 //! - [`prepare`], [`create`], [`close`]: requests to transactions. [`txn`]: the transaction and its encoding.
 //! - [`apply`]: transactions to the tree, live and in recovery. [`read`]: all requests that change nothing.
 //! - [`watches`], [`sessions`], [`acl`], [`quota`]: what their names say.
-//! - [`invariants`]: what must hold after every step; tests and debug builds check it.
+//! - [`limits`]: how much clients may ask for. [`invariants`]: what must hold after every step; tests and debug builds check it.
 
 pub mod acl;
 pub mod apply;
 pub mod close;
 pub mod create;
 pub mod invariants;
+pub mod limits;
 pub mod path;
 pub mod pending;
 pub mod prepare;
@@ -34,6 +35,7 @@ mod tests;
 
 pub use acl::AclRef;
 pub use apply::Notice;
+pub use limits::Limits;
 pub use sessions::{Millis, SessionId};
 pub use state::{Caller, ConnId, Options, State};
 pub use txn::{Change, Outcome, Txn};

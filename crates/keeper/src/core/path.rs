@@ -11,6 +11,9 @@ pub const CONFIG: &str = "/zookeeper/config";
 /// Quotas, below the path that they are for.
 pub const QUOTA: &str = "/zookeeper/quota";
 
+/// The longest path of a znode. Every request that names a single path of this length fits into a frame.
+pub const BYTES_MAX: usize = 1_048_000;
+
 /// Znodes that exist from the start and cannot be deleted.
 pub const UNDELETABLE: [&str; 4] = [ROOT, SYSTEM, CONFIG, QUOTA];
 

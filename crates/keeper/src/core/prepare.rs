@@ -5,6 +5,7 @@ use menagerie_wire::{Acl, ErrorCode, MultiOp, OpCode, Perms, Request};
 use super::acl;
 use super::path;
 use super::pending::View;
+use super::quota::Usage;
 use super::state::{Caller, State};
 use super::txn::{Change, Outcome, ParentMark, Txn};
 use super::znode::{Kind, data_length};
@@ -13,7 +14,11 @@ use super::znode::{Kind, data_length};
 pub(super) struct Draft {
     pub zxid: i64,
     pub time_ms: i64,
-    pub changes: Vec<Change>,
+    changes: Vec<Change>,
+    /// Of the stored form.
+    bytes: usize,
+    /// What a request may become.
+    bytes_max: usize,
 }
 
 /// Whether an operation is a write: it gets a zxid, goes through the log, and is answered when it is durable.
@@ -73,11 +78,18 @@ impl State {
     }
 
     pub(super) fn draft(&mut self, time_ms: i64) -> Draft {
-        Draft { zxid: self.next_zxid(), time_ms, changes: Vec::new() }
+        Draft {
+            zxid: self.next_zxid(),
+            time_ms,
+            changes: Vec::new(),
+            bytes: Txn::EMPTY_BYTES,
+            bytes_max: self.options.limits.transaction_bytes,
+        }
     }
 
     fn multi(&mut self, caller: Caller<'_>, ops: &[MultiOp<'_>], draft: &mut Draft) -> Outcome {
         self.pending.begin();
+        self.quotas.begin();
         let mut outcomes = Vec::with_capacity(ops.len());
         for (at, op) in ops.iter().enumerate() {
             let result = match op {
@@ -99,7 +111,8 @@ impl State {
                 Ok(outcome) => outcomes.push(outcome),
                 Err(code) => {
                     self.pending.take_back();
-                    draft.changes.clear();
+                    self.quotas.take_back();
+                    draft.clear();
                     // Clients find the culprit by its position: 0 before it, its code, "not tried" behind it.
                     return Outcome::Multi(
                         (0..ops.len())
@@ -115,6 +128,7 @@ impl State {
             }
         }
         self.pending.keep();
+        self.quotas.keep();
         Outcome::Multi(outcomes)
     }
 
@@ -133,7 +147,8 @@ impl State {
         if znode.children > 0 {
             return Err(ErrorCode::NotEmpty);
         }
-        self.remove(path, parent_path, parent, draft);
+        draft.check_room(Change::delete_bytes(path))?;
+        self.remove(path.into(), parent_path, parent, draft);
         Ok(Outcome::Deleted)
     }
 
@@ -146,12 +161,14 @@ impl State {
         let parent_path = parent_to_delete_from(path).ok()?;
         let parent = self.view(parent_path)?;
         let mut draft = self.draft(time_ms);
-        self.remove(path, parent_path, parent, &mut draft);
+        self.remove(path.into(), parent_path, parent, &mut draft);
         Some(draft.finish(Ok(Outcome::Deleted)))
     }
 
-    /// Some of the paths that [`Self::sweep_one`] should look at now.
-    pub fn idle(&self, time_ms: i64, most: usize) -> Vec<Box<str>> {
+    /// Some of the paths that [`Self::sweep_one`] should look at now: at most `most`, and none after the first that brings
+    /// them to `bytes_max` bytes.
+    pub fn idle(&self, time_ms: i64, most: usize, bytes_max: usize) -> Vec<Box<str>> {
+        let mut bytes = 0;
         self.tree
             .mortal()
             .filter(|znode| znode.children == 0)
@@ -159,16 +176,21 @@ impl State {
                 self.view(&znode.path).filter(|view| is_idle(view, time_ms)).map(|_| znode.path.clone())
             })
             .take(most)
+            .take_while(|path| {
+                bytes += path.len();
+                bytes - path.len() < bytes_max
+            })
             .collect()
     }
 
-    pub(super) fn remove(&mut self, path: &str, parent_path: &str, mut parent: View, draft: &mut Draft) {
+    pub(super) fn remove(&mut self, path: Box<str>, parent_path: &str, mut parent: View, draft: &mut Draft) {
         parent.meta.pzxid = draft.zxid;
         parent.children -= 1;
         let mark = ParentMark { created: parent.meta.created, pzxid: draft.zxid };
+        self.decide_deleted(&path);
         self.pending.set(parent_path, Some(parent), draft.zxid);
-        self.pending.set(path, None, draft.zxid);
-        draft.changes.push(Change::Delete { path: path.into(), parent: mark });
+        self.pending.set(&path, None, draft.zxid);
+        draft.push(Change::Delete { path, parent: mark });
     }
 
     fn set_data(
@@ -183,19 +205,20 @@ impl State {
         let mut znode = self.view(path).ok_or(ErrorCode::NoNode)?;
         acl::check(&znode.acl, caller.ids, Perms::WRITE)?;
         let growth = i64::from(data_length(data)) - i64::from(znode.data_length);
-        self.check_quota(path, 0, growth)?;
+        self.check_quota(path, Usage::of_growth(growth))?;
         check_version(znode.meta.version, version)?;
         znode.meta.version = next_version(znode.meta.version);
         znode.meta.mzxid = draft.zxid;
         znode.meta.mtime = draft.time_ms;
-        znode.data_length = data_length(data);
-        draft.changes.push(Change::SetData {
+        znode.data_length = self.shown_length(path).unwrap_or(data_length(data));
+        draft.try_push(Change::SetData {
             path: path.into(),
             data: data.map(Into::into),
             version: znode.meta.version,
             mzxid: draft.zxid,
             mtime: draft.time_ms,
-        });
+        })?;
+        self.decide_resized(path, data, growth);
         let stat = znode.meta.stat(znode.data_length, znode.children);
         self.pending.set(path, Some(znode), draft.zxid);
         Ok(Outcome::Stat(stat))
@@ -216,11 +239,11 @@ impl State {
         check_version(znode.meta.aversion, version)?;
         znode.meta.aversion = next_version(znode.meta.aversion);
         znode.acl = self.acls.share(list);
-        draft.changes.push(Change::SetAcl {
+        draft.try_push(Change::SetAcl {
             path: path.into(),
             acl: znode.acl.clone(),
             aversion: znode.meta.aversion,
-        });
+        })?;
         let stat = znode.meta.stat(znode.data_length, znode.children);
         self.pending.set(path, Some(znode), draft.zxid);
         Ok(Outcome::Stat(stat))
@@ -236,11 +259,40 @@ impl State {
 }
 
 impl Draft {
+    /// Adds a change without a limit: the server's own decisions, and the end of a session, which must always be possible.
+    pub(super) fn push(&mut self, change: Change) {
+        self.bytes += change.bytes();
+        self.changes.push(change);
+    }
+
+    /// Adds a change that a client asked for, if the transaction does not get too long.
+    #[inline]
+    pub(super) fn try_push(&mut self, change: Change) -> Result<(), ErrorCode> {
+        let bytes = change.bytes();
+        self.check_room(bytes)?;
+        self.bytes += bytes;
+        self.changes.push(change);
+        Ok(())
+    }
+
+    /// Refuses a change of this length if the transaction would exceed its limit. This must happen before anything is in
+    /// the log: a record that cannot be written ends the process.
+    pub(super) fn check_room(&self, bytes: usize) -> Result<(), ErrorCode> {
+        if self.bytes + bytes <= self.bytes_max { Ok(()) } else { Err(ErrorCode::BadArguments) }
+    }
+
+    fn clear(&mut self) {
+        self.changes.clear();
+        self.bytes = Txn::EMPTY_BYTES;
+    }
+
     pub(super) fn finish(self, result: Result<Outcome, ErrorCode>) -> Txn {
-        let Self { zxid, changes, .. } = self;
+        let Self { zxid, changes, bytes, .. } = self;
         match result {
-            Ok(outcome) => Txn { zxid, changes, outcome },
-            Err(code) => Txn { zxid, changes: Vec::new(), outcome: Outcome::Refused(code) },
+            Ok(outcome) => Txn { zxid, changes, outcome, bytes },
+            Err(code) => {
+                Txn { zxid, changes: Vec::new(), outcome: Outcome::Refused(code), bytes: Txn::EMPTY_BYTES }
+            }
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use menagerie_wire::request::SetWatches;
 use menagerie_wire::{
-    ErrorCode, EventKind, Id, MultiOp, MultiResult, Perms, Request, Response, WatchMode, WatcherKind,
+    ErrorCode, EventKind, Id, MultiOp, MultiResult, Perms, Request, Response, Stat, WatchMode, WatcherKind,
 };
 
 use super::acl;
@@ -10,10 +10,8 @@ use super::apply::Notice;
 use super::path;
 use super::state::{Caller, ConnId, State};
 use super::tree::{Slot, Tree};
+use super::watches::Full;
 use super::znode::Znode;
-
-/// What the reply to one `multiRead` may hold.
-const MULTI_READ_BYTES_MAX: usize = 64 << 20;
 
 impl State {
     /// Answers a request of connection `conn` that is not a write. Notifications that are due at once (for watches set
@@ -31,17 +29,17 @@ impl State {
             Request::GetData { path, watch } => {
                 let znode = readable(&self.tree, caller, path)?;
                 if watch {
-                    self.watches.watch_data(canonical(path), conn);
+                    self.watches.watch_data(canonical(path), conn)?;
                 }
                 Ok(Response::Data { data: znode.data.as_deref(), stat: znode.stat() })
             }
             Request::GetChildren { path, watch } => {
-                let slot = self.list(conn, caller, path, watch)?;
-                Ok(Response::Names(names(&self.tree, slot)))
+                let (names, _) = self.list(conn, caller, path, watch)?;
+                Ok(Response::Names(names))
             }
             Request::GetChildren2 { path, watch } => {
-                let slot = self.list(conn, caller, path, watch)?;
-                Ok(Response::Children2 { names: names(&self.tree, slot), stat: self.tree.at(slot).stat() })
+                let (names, stat) = self.list(conn, caller, path, watch)?;
+                Ok(Response::Children2 { names, stat })
             }
             Request::GetAcl { path } => self.get_acl(caller, path),
             Request::MultiRead(ref ops) => self.multi_read(caller, ops),
@@ -60,7 +58,8 @@ impl State {
             Request::WhoAmI => Ok(Response::Identities(caller.ids.iter().map(public_name).collect())),
             Request::AddWatch { path, mode } => {
                 let mode = WatchMode::from_code(mode).ok_or(ErrorCode::Marshalling)?;
-                self.watches.watch_always(canonical(path), conn, mode);
+                check_watchable(path)?;
+                self.watches.watch_always(canonical(path), conn, mode)?;
                 Ok(Response::Code(ErrorCode::Ok))
             }
             Request::CheckWatches { path, kind } => {
@@ -72,7 +71,7 @@ impl State {
                 found(self.watches.remove(canonical(path), conn, kind))
             }
             Request::SetWatches(ref watches) | Request::SetWatches2(ref watches) => {
-                self.set_watches(conn, watches, notify);
+                self.set_watches(conn, watches, notify)?;
                 Ok(Response::Empty)
             }
             _ => Err(ErrorCode::Unimplemented),
@@ -110,7 +109,7 @@ impl State {
         const NAME_BYTES: usize = 64;
         let pending = self.view(canonical(path)).map_or(0, |znode| znode.children as usize * NAME_BYTES);
         let slot = self.tree.slot(canonical(path));
-        let known = slot.map_or(0, |slot| names(&self.tree, slot).iter().map(|name| name.len() + 4).sum());
+        let known = slot.map_or(0, |slot| names(&self.tree, slot).1);
         pending.max(known)
     }
 
@@ -120,19 +119,30 @@ impl State {
         }
         let path = canonical(path);
         if watch {
+            check_watchable(path)?;
             // Also on a missing znode: this is how its creation is waited for.
-            self.watches.watch_data(path, conn);
+            self.watches.watch_data(path, conn)?;
         }
         self.tree.get(path).map(|znode| Response::Stat(znode.stat())).ok_or(ErrorCode::NoNode)
     }
 
-    fn list(&mut self, conn: ConnId, caller: Caller<'_>, path: &str, watch: bool) -> Result<Slot, ErrorCode> {
+    fn list(
+        &mut self,
+        conn: ConnId,
+        caller: Caller<'_>,
+        path: &str,
+        watch: bool,
+    ) -> Result<(Vec<&str>, Stat), ErrorCode> {
         readable(&self.tree, caller, path)?;
         let slot = self.tree.slot(canonical(path)).ok_or(ErrorCode::NoNode)?;
-        if watch {
-            self.watches.watch_children(canonical(path), conn);
+        let (names, bytes) = names(&self.tree, slot);
+        if bytes > self.options.limits.names_bytes {
+            return Err(ErrorCode::BadArguments);
         }
-        Ok(slot)
+        if watch {
+            self.watches.watch_children(canonical(path), conn)?;
+        }
+        Ok((names, self.tree.at(slot).stat()))
     }
 
     fn get_acl(&self, caller: Caller<'_>, path: &str) -> Result<Response<'_>, ErrorCode> {
@@ -154,7 +164,7 @@ impl State {
             MultiOp::GetChildren { path, .. } => {
                 readable(&self.tree, caller, path)?;
                 let slot = self.tree.slot(canonical(path)).ok_or(ErrorCode::NoNode)?;
-                Ok(MultiResult::Children(names(&self.tree, slot)))
+                Ok(MultiResult::Children(names(&self.tree, slot).0))
             }
             _ => Err(ErrorCode::Marshalling),
         };
@@ -168,7 +178,7 @@ impl State {
                 _ => 0,
             };
             // A small request must not make a reply that no client could take anyway.
-            if bytes > MULTI_READ_BYTES_MAX {
+            if bytes > self.options.limits.multi_read_bytes {
                 return Err(ErrorCode::BadArguments);
             }
             results.push(result);
@@ -177,7 +187,12 @@ impl State {
     }
 
     /// Compares what the client last saw with what is: what it missed fires at once, the rest is armed again.
-    fn set_watches(&mut self, conn: ConnId, watches: &SetWatches<'_>, notify: &mut dyn FnMut(Notice<'_>)) {
+    fn set_watches(
+        &mut self,
+        conn: ConnId,
+        watches: &SetWatches<'_>,
+        notify: &mut dyn FnMut(Notice<'_>),
+    ) -> Result<(), Full> {
         // No one transaction is told of, but a difference: its zxid is unknown, as in the reference.
         let mut tell = |kind, path| notify(Notice { conn, kind, path, zxid: -1, readers: None });
         for path in watches.data.iter().copied().map(canonical) {
@@ -186,13 +201,15 @@ impl State {
                 Some(znode) if znode.meta.mzxid > watches.relative_zxid => {
                     tell(EventKind::DataChanged, path);
                 }
-                Some(_) => self.watches.watch_data(path, conn),
+                Some(_) => self.watches.watch_data(path, conn)?,
             }
         }
         for path in watches.exist.iter().copied().map(canonical) {
             match self.tree.get(path) {
                 Some(_) => tell(EventKind::Created, path),
-                None => self.watches.watch_data(path, conn),
+                // No znode can be created there, so this watch would never fire.
+                None if check_watchable(path).is_err() => {}
+                None => self.watches.watch_data(path, conn)?,
             }
         }
         for path in watches.child.iter().copied().map(canonical) {
@@ -201,16 +218,24 @@ impl State {
                 Some(znode) if znode.meta.pzxid > watches.relative_zxid => {
                     tell(EventKind::ChildrenChanged, path);
                 }
-                Some(_) => self.watches.watch_children(path, conn),
+                Some(_) => self.watches.watch_children(path, conn)?,
             }
         }
-        for path in &watches.persistent {
-            self.watches.watch_always(canonical(path), conn, WatchMode::Persistent);
+        for (paths, mode) in [
+            (&watches.persistent, WatchMode::Persistent),
+            (&watches.recursive, WatchMode::PersistentRecursive),
+        ] {
+            for path in paths.iter().copied().filter(|path| check_watchable(path).is_ok()) {
+                self.watches.watch_always(canonical(path), conn, mode)?;
+            }
         }
-        for path in &watches.recursive {
-            self.watches.watch_always(canonical(path), conn, WatchMode::PersistentRecursive);
-        }
+        Ok(())
     }
+}
+
+/// Refuses paths that are too long for any znode.
+fn check_watchable(path: &str) -> Result<(), ErrorCode> {
+    if path.len() <= path::BYTES_MAX { Ok(()) } else { Err(ErrorCode::BadArguments) }
 }
 
 /// The empty path is another name of the root, for reads only, as in the reference.
@@ -224,8 +249,16 @@ fn readable<'t>(tree: &'t Tree, caller: Caller<'_>, path: &str) -> Result<&'t Zn
     Ok(znode)
 }
 
-fn names(tree: &Tree, slot: Slot) -> Vec<&str> {
-    tree.children(slot).map(|child| path::name(&tree.at(child).path)).collect()
+/// The names of a znode's children, and their bytes in a reply.
+fn names(tree: &Tree, slot: Slot) -> (Vec<&str>, usize) {
+    let mut bytes = 0;
+    let name = |child| {
+        let name = path::name(&tree.at(child).path);
+        bytes += name.len() + 4;
+        name
+    };
+    let names = tree.children(slot).map(name).collect();
+    (names, bytes)
 }
 
 fn found(there: bool) -> Result<Response<'static>, ErrorCode> {

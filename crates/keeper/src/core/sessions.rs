@@ -32,8 +32,8 @@ pub struct Session {
     heard: Millis,
     /// It was given its full time again after a pause, and has given no sign of life since.
     forgiven: bool,
-    /// Its one valid entry on the agenda; others are left over.
-    scheduled: Millis,
+    /// Its one valid entry on the agenda, if it has one; others are left over.
+    scheduled: Option<Millis>,
 }
 
 impl Session {
@@ -73,7 +73,7 @@ impl Sessions {
             closing,
             heard: now,
             forgiven: false,
-            scheduled: now,
+            scheduled: None,
         });
         session.timeout_ms = timeout_ms;
         self.reschedule(id, now);
@@ -98,14 +98,20 @@ impl Sessions {
     pub fn reschedule(&mut self, id: SessionId, now: Millis) {
         if let Some(session) = self.table.get_mut(&id) {
             (session.heard, session.forgiven) = (now, false);
-            session.scheduled = session.deadline();
-            self.agenda.push(Reverse((session.scheduled, id)));
+            let deadline = session.deadline();
+            // An early entry is put back when it comes up, so the one on the agenda is enough. Adding another whenever a
+            // session is resumed would let them pile up.
+            if session.scheduled.is_none_or(|scheduled| scheduled > deadline) {
+                session.scheduled = Some(deadline);
+                self.agenda.push(Reverse((deadline, id)));
+            }
         }
     }
 
     /// Every session's time starts now: the server has just started.
     pub fn reschedule_all(&mut self, now: Millis) {
         self.agenda.clear();
+        self.table.values_mut().for_each(|session| session.scheduled = None);
         let ids: Vec<SessionId> = self.table.keys().copied().collect();
         for id in ids {
             self.reschedule(id, now);
@@ -130,6 +136,11 @@ impl Sessions {
     /// How many there are.
     pub fn len(&self) -> usize {
         self.table.len()
+    }
+
+    /// The same, including sessions whose creation is not durable yet.
+    pub fn len_with_opening(&self) -> usize {
+        self.table.len() + self.opening.len()
     }
 
     /// Whether there is none.
@@ -182,14 +193,14 @@ impl Sessions {
             }
             self.agenda.pop();
             let Some(session) = self.table.get_mut(&id) else { continue };
-            if session.closing || session.scheduled != at {
+            if session.closing || session.scheduled != Some(at) {
                 continue;
             }
             let deadline = session.deadline();
             let expired = deadline <= now;
-            session.scheduled =
-                if expired { Millis(now.0 + u64::from(session.timeout_ms)) } else { deadline };
-            self.agenda.push(Reverse((session.scheduled, id)));
+            let again = if expired { Millis(now.0 + u64::from(session.timeout_ms)) } else { deadline };
+            session.scheduled = Some(again);
+            self.agenda.push(Reverse((again, id)));
             if expired {
                 return Some(id);
             }

@@ -3,6 +3,7 @@
 use menagerie_wire::{Acl, Id, Perms};
 
 use super::acl::{AclRef, AclTable};
+use super::limits::Limits;
 use super::path;
 use super::pending::{Pending, View};
 use super::quota::Quotas;
@@ -33,6 +34,8 @@ pub struct Options {
     pub superuser_digest: Option<String>,
     /// Clients show certificates, so access lists may name them.
     pub x509: bool,
+    /// How much clients may make us write and hold.
+    pub limits: Limits,
 }
 
 /// All znodes, sessions and watches.
@@ -63,7 +66,7 @@ impl State {
         let mut state = Self {
             tree: Tree::default(),
             sessions: Sessions::default(),
-            watches: Watches::default(),
+            watches: Watches::new(options.limits),
             options,
             pending: Pending::default(),
             acls,
@@ -139,7 +142,7 @@ impl State {
 
     /// A znode as it will be when everything decided so far is durable.
     pub(super) fn view(&self, path: &str) -> Option<View> {
-        match self.pending.get(path) {
+        let mut view = match self.pending.get(path) {
             Some(decided) => decided.cloned(),
             None => self.tree.get(path).map(|znode| View {
                 meta: znode.meta,
@@ -147,6 +150,12 @@ impl State {
                 children: znode.children as i32,
                 data_length: data_length(znode.data.as_deref()),
             }),
+        };
+        if let Some(length) = self.shown_length(path)
+            && let Some(view) = &mut view
+        {
+            view.data_length = length;
         }
+        view
     }
 }

@@ -6,6 +6,7 @@ use std::hash::BuildHasher;
 
 use super::path;
 use super::sessions::SessionId;
+use super::txn::Change;
 use super::znode::{Kind, NIL, Znode};
 
 /// The slot of a znode; stable as long as the znode exists.
@@ -29,7 +30,7 @@ pub struct Tree {
 #[derive(Debug, Default)]
 struct Ephemerals {
     slots: HashSet<Slot>,
-    /// Bytes of their paths.
+    /// Bytes of their deletions.
     bytes: u64,
 }
 
@@ -97,6 +98,8 @@ impl Tree {
             old.acl = znode.acl;
             old.meta = znode.meta;
             self.note_kind(slot);
+            // While a snapshot is replayed, a znode may have been there before its parent.
+            self.link(slot);
             return slot;
         }
         let hash = self.hasher.hash_one(&*znode.path);
@@ -214,7 +217,7 @@ impl Tree {
         self.ephemerals.get(&session).into_iter().flat_map(|own| &own.slots).map(|&slot| self.at(slot))
     }
 
-    /// Bytes of the paths of a session's ephemeral znodes.
+    /// Bytes of the transaction that deletes a session's ephemeral znodes.
     pub fn ephemeral_bytes(&self, session: SessionId) -> u64 {
         self.ephemerals.get(&session).map_or(0, |own| own.bytes)
     }
@@ -238,10 +241,10 @@ impl Tree {
         match self.at(slot).meta.kind {
             Kind::Persistent => {}
             Kind::Ephemeral(session) => {
-                let length = self.at(slot).path.len() as u64;
+                let bytes = Change::delete_bytes(&self.at(slot).path) as u64;
                 let own = self.ephemerals.entry(session).or_default();
                 if own.slots.insert(slot) {
-                    own.bytes += length;
+                    own.bytes += bytes;
                 }
             }
             Kind::Container | Kind::Ttl(_) => {
@@ -254,10 +257,10 @@ impl Tree {
         match self.at(slot).meta.kind {
             Kind::Persistent => {}
             Kind::Ephemeral(session) => {
-                let length = self.at(slot).path.len() as u64;
+                let bytes = Change::delete_bytes(&self.at(slot).path) as u64;
                 if let Some(own) = self.ephemerals.get_mut(&session) {
                     if own.slots.remove(&slot) {
-                        own.bytes -= length;
+                        own.bytes -= bytes;
                     }
                     if own.slots.is_empty() {
                         self.ephemerals.remove(&session);

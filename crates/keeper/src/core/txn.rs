@@ -15,6 +15,8 @@ pub struct Txn {
     pub changes: Vec<Change>,
     /// What the caller is told. Not stored: after a restart nobody waits for it.
     pub outcome: Outcome,
+    /// Bytes of the stored form.
+    pub bytes: usize,
 }
 
 /// What the creation or deletion of a child leaves behind in the parent.
@@ -59,6 +61,18 @@ pub enum Outcome {
 }
 
 impl Txn {
+    /// Length of the stored form without any changes: the zxid, and the number of changes.
+    pub(super) const EMPTY_BYTES: usize = 8 + 4;
+
+    /// Approximate memory until the transaction is applied and answered.
+    pub fn held_bytes(&self) -> usize {
+        let outcomes = match &self.outcome {
+            Outcome::Multi(outcomes) => outcomes.len(),
+            _ => 0,
+        };
+        self.bytes + outcomes * size_of::<Outcome>()
+    }
+
     /// Appends the stored form.
     pub fn encode(&self, out: &mut Vec<u8>) {
         out.put_long(self.zxid);
@@ -73,7 +87,7 @@ impl Txn {
         for _ in 0..r.int()? {
             changes.push(Change::decode(&mut r, acls)?);
         }
-        Ok(Self { zxid, changes, outcome: Outcome::Refused(ErrorCode::Ok) })
+        Ok(Self { zxid, changes, outcome: Outcome::Refused(ErrorCode::Ok), bytes: bytes.len() })
     }
 }
 
@@ -91,7 +105,31 @@ mod tag {
     pub const TTL: i32 = 3;
 }
 
+/// Length of the tag that every change begins with.
+const TAG: usize = 4;
+
 impl Change {
+    /// Bytes of the stored form of a deletion.
+    pub(super) fn delete_bytes(path: &str) -> usize {
+        TAG + 4 + path.len() + ParentMark::BYTES
+    }
+
+    /// Bytes of the stored form.
+    pub(super) fn bytes(&self) -> usize {
+        const SESSION: usize = 8;
+        let data_bytes = |data: &Data| 4 + data.as_ref().map_or(0, |data| data.len());
+        TAG + match self {
+            Self::Create { path, data, acl, .. } => {
+                4 + path.len() + data_bytes(data) + acl_bytes(acl) + META_BYTES + ParentMark::BYTES
+            }
+            Self::Delete { path, .. } => return Self::delete_bytes(path),
+            Self::SetData { path, data, .. } => 4 + path.len() + data_bytes(data) + 4 + 8 + 8,
+            Self::SetAcl { path, acl, .. } => 4 + path.len() + acl_bytes(acl) + 4,
+            Self::OpenSession { password, .. } => SESSION + 4 + password.len() + 4,
+            Self::CloseSession { .. } => SESSION,
+        }
+    }
+
     fn encode(&self, out: &mut Vec<u8>) {
         match self {
             Self::Create { path, data, acl, meta, parent } => {
@@ -156,7 +194,13 @@ impl Change {
     }
 }
 
+fn acl_bytes(acl: &AclRef) -> usize {
+    4 + acl.iter().map(|entry| 4 + 4 + entry.id.scheme.len() + 4 + entry.id.id.len()).sum::<usize>()
+}
+
 impl ParentMark {
+    const BYTES: usize = 4 + 8;
+
     fn encode(self, out: &mut Vec<u8>) {
         out.put_int(self.created);
         out.put_long(self.pzxid);
@@ -166,6 +210,9 @@ impl ParentMark {
         Ok(Self { created: r.int()?, pzxid: r.long()? })
     }
 }
+
+/// Bytes of what [`encode_znode`] writes behind the access list.
+const META_BYTES: usize = 5 * 8 + 3 * 4 + 4 + 8;
 
 /// Appends a whole znode; snapshots use the same form.
 pub fn encode_znode(out: &mut Vec<u8>, path: &str, data: Option<&[u8]>, acl: &AclRef, meta: &Meta) {

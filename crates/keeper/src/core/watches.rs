@@ -1,8 +1,11 @@
 //! Watches: which connection wants to hear of which path.
 
-use hashbrown::{HashMap, HashSet};
-use menagerie_wire::{EventKind, WatchMode, WatcherKind};
+use std::sync::Arc;
 
+use hashbrown::{HashMap, HashSet};
+use menagerie_wire::{ErrorCode, EventKind, WatchMode, WatcherKind};
+
+use super::limits::Limits;
 use super::path;
 use super::state::ConnId;
 
@@ -41,28 +44,60 @@ impl Kinds {
     }
 }
 
+/// Approximate memory of a watch besides its path: entries in two hash tables, and the table of the path's watchers.
+pub const WATCH_BYTES: usize = 256;
+
 /// All watches of all connections.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Watches {
-    by_path: HashMap<Box<str>, HashMap<ConnId, Kinds>>,
-    by_conn: HashMap<ConnId, HashSet<Box<str>>>,
+    by_path: HashMap<Arc<str>, HashMap<ConnId, Kinds>>,
+    by_conn: HashMap<ConnId, Own>,
     /// How many recursive watches there are: with none, nobody looks at ancestors.
     recursive: usize,
+    /// Bytes of all watches.
+    bytes: usize,
+    limits: Limits,
+}
+
+/// The watches of one connection.
+#[derive(Debug, Default)]
+struct Own {
+    paths: HashSet<Arc<str>>,
+    bytes: usize,
+}
+
+/// There is no room for another watch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Full;
+
+impl From<Full> for ErrorCode {
+    fn from(_: Full) -> Self {
+        Self::QuotaExceeded
+    }
+}
+
+fn cost(path: &str) -> usize {
+    path.len() + WATCH_BYTES
 }
 
 impl Watches {
+    /// None yet, and as many as these limits permit.
+    pub fn new(limits: Limits) -> Self {
+        Self { by_path: HashMap::new(), by_conn: HashMap::new(), recursive: 0, bytes: 0, limits }
+    }
+
     /// A one-shot watch on existence and data.
-    pub fn watch_data(&mut self, path: &str, conn: ConnId) {
-        self.add(path, conn, Kinds::DATA);
+    pub fn watch_data(&mut self, path: &str, conn: ConnId) -> Result<(), Full> {
+        self.add(path, conn, Kinds::DATA)
     }
 
     /// A one-shot watch on the set of children.
-    pub fn watch_children(&mut self, path: &str, conn: ConnId) {
-        self.add(path, conn, Kinds::CHILD);
+    pub fn watch_children(&mut self, path: &str, conn: ConnId) -> Result<(), Full> {
+        self.add(path, conn, Kinds::CHILD)
     }
 
     /// A watch that stays.
-    pub fn watch_always(&mut self, path: &str, conn: ConnId, mode: WatchMode) {
+    pub fn watch_always(&mut self, path: &str, conn: ConnId, mode: WatchMode) -> Result<(), Full> {
         self.add(
             path,
             conn,
@@ -70,19 +105,38 @@ impl Watches {
                 WatchMode::Persistent => Kinds::PERSISTENT,
                 WatchMode::PersistentRecursive => Kinds::RECURSIVE,
             },
-        );
+        )
     }
 
-    fn add(&mut self, path: &str, conn: ConnId, kinds: Kinds) {
-        let kinds_here = self.by_path.entry_ref(path).or_default().entry(conn).or_default();
-        if kinds.has(Kinds::RECURSIVE) && !kinds_here.has(Kinds::RECURSIVE) {
-            self.recursive += 1;
+    fn add(&mut self, path: &str, conn: ConnId, kinds: Kinds) -> Result<(), Full> {
+        let here = match self.by_path.get_mut(path).and_then(|conns| conns.get_mut(&conn)) {
+            Some(here) => here,
+            None => self.add_pair(path, conn)?,
+        };
+        let is_recursive = kinds.has(Kinds::RECURSIVE) && !here.has(Kinds::RECURSIVE);
+        *here = here.with(kinds);
+        self.recursive += usize::from(is_recursive);
+        Ok(())
+    }
+
+    /// A path that the connection does not watch yet.
+    fn add_pair(&mut self, path: &str, conn: ConnId) -> Result<&mut Kinds, Full> {
+        let cost = cost(path);
+        let own = self.by_conn.get(&conn).map_or(0, |own| own.bytes);
+        if own + cost > self.limits.watch_bytes_per_connection || self.bytes + cost > self.limits.watch_bytes
+        {
+            return Err(Full);
         }
-        *kinds_here = kinds_here.with(kinds);
-        let paths = self.by_conn.entry(conn).or_default();
-        if !paths.contains(path) {
-            paths.insert(path.into());
-        }
+        self.bytes += cost;
+        // All indexes and connections share one copy of the path.
+        let path: Arc<str> = match self.by_path.get_key_value(path) {
+            Some((known, _)) => known.clone(),
+            None => path.into(),
+        };
+        let own = self.by_conn.entry(conn).or_default();
+        own.bytes += cost;
+        own.paths.insert(path.clone());
+        Ok(self.by_path.entry(path).or_default().entry(conn).or_default())
     }
 
     /// Whether the connection has such a watch.
@@ -116,9 +170,11 @@ impl Watches {
         if conns.is_empty() {
             self.by_path.remove(path);
         }
-        if let Some(paths) = self.by_conn.get_mut(&conn) {
-            paths.remove(path);
-            if paths.is_empty() {
+        self.bytes -= cost(path);
+        if let Some(own) = self.by_conn.get_mut(&conn) {
+            own.paths.remove(path);
+            own.bytes -= cost(path);
+            if own.paths.is_empty() {
                 self.by_conn.remove(&conn);
             }
         }
@@ -126,7 +182,9 @@ impl Watches {
 
     /// A connection is gone, and its watches with it.
     pub fn drop_conn(&mut self, conn: ConnId) {
-        for path in self.by_conn.remove(&conn).unwrap_or_default() {
+        let own = self.by_conn.remove(&conn).unwrap_or_default();
+        self.bytes -= own.bytes;
+        for path in own.paths {
             if let Some(conns) = self.by_path.get_mut(&path) {
                 if conns.remove(&conn).is_some_and(|kinds| kinds.has(Kinds::RECURSIVE)) {
                     self.recursive -= 1;
@@ -175,7 +233,7 @@ impl Watches {
 
     /// How many (connection, path) pairs are watched.
     pub fn len(&self) -> usize {
-        self.by_conn.values().map(HashSet::len).sum()
+        self.by_conn.values().map(|own| own.paths.len()).sum()
     }
 
     /// Whether nothing is watched.
@@ -190,18 +248,26 @@ impl Watches {
 
     /// Every connection with the paths that it watches.
     pub fn by_connection(&self) -> impl Iterator<Item = (ConnId, impl Iterator<Item = &str>)> {
-        self.by_conn.iter().map(|(conn, paths)| (*conn, paths.iter().map(|path| &**path)))
+        self.by_conn.iter().map(|(conn, own)| (*conn, own.paths.iter().map(|path| &**path)))
     }
 
-    /// Whether both indexes tell the same story.
+    /// Whether both indexes tell the same story, and all is within the limits.
     pub(super) fn is_coherent(&self) -> bool {
         let pairs: usize = self.by_path.values().map(HashMap::len).sum();
         let recursive =
             self.by_path.values().flat_map(HashMap::values).filter(|k| k.has(Kinds::RECURSIVE)).count();
+        let is_sound = |conn: &ConnId, own: &Own| {
+            own.bytes == own.paths.iter().map(|path| cost(path)).sum::<usize>()
+                && own.bytes <= self.limits.watch_bytes_per_connection
+                && own
+                    .paths
+                    .iter()
+                    .all(|path| self.by_path.get(path).is_some_and(|conns| conns.contains_key(conn)))
+        };
         pairs == self.len()
             && recursive == self.recursive
-            && self.by_conn.iter().all(|(conn, paths)| {
-                paths.iter().all(|path| self.by_path.get(path).is_some_and(|conns| conns.contains_key(conn)))
-            })
+            && self.bytes == self.by_conn.values().map(|own| own.bytes).sum::<usize>()
+            && self.bytes <= self.limits.watch_bytes
+            && self.by_conn.iter().all(|(conn, own)| is_sound(conn, own))
     }
 }

@@ -5,7 +5,6 @@ use std::time::Instant;
 use menagerie_wire::{ErrorCode, MultiResult, OpCode, ReplyHeader, Response};
 
 use super::conn::{Conn, Phase, Waiting};
-use super::request::notify;
 use super::server::{Group, Item, Origin, Server};
 use crate::core::{Change, ConnId, Outcome, Txn};
 
@@ -17,6 +16,7 @@ impl Server {
                 Item::Txn(txn, origin) => self.apply_txn(txn, origin),
                 Item::Barrier(origin) => self.pass_barrier(origin),
             }
+            self.flush_if_due();
         }
         self.applied_sequence = sequence;
         self.metrics.note_state(&self.state);
@@ -26,14 +26,14 @@ impl Server {
         for tee in &mut self.tees {
             tee.note(&txn);
         }
-        let Txn { zxid, changes, outcome } = txn;
+        let Txn { zxid, changes, outcome, .. } = txn;
         let ended = changes.iter().find_map(|change| match change {
             Change::CloseSession { id } => self.state.sessions.get(*id).and_then(|session| session.conn),
             _ => None,
         });
         let now = self.now();
-        let (state, conns, dirty) = self.split();
-        state.apply(zxid, changes, now, &mut |notice| notify(conns, dirty, &notice));
+        let (state, conns) = self.split();
+        state.apply(zxid, changes, now, &mut |notice| conns.notify(&notice));
         if let Some(origin) = origin {
             self.reply(origin, zxid, &outcome);
         }
@@ -77,7 +77,8 @@ impl Server {
     fn pass_barrier(&mut self, origin: Origin) {
         let Some(conn) = self.conn(origin.conn) else { return };
         match conn.next_waiting() {
-            Some(Waiting::Barrier(frame)) => self.answer(origin.conn, &frame, origin.arrived),
+            Some(Waiting::Barrier(Some(frame))) => self.answer(origin.conn, &frame, origin.arrived),
+            Some(Waiting::Barrier(None)) => {}
             other => debug_assert!(other.is_none(), "replies come in the order of requests"),
         }
         self.answer_waiting(origin.conn);

@@ -47,8 +47,8 @@ pub enum Phase {
 pub enum Waiting {
     /// A write of this connection, on its way to disk.
     Txn,
-    /// Everybody's writes up to now.
-    Barrier(Vec<u8>),
+    /// Everybody's writes up to now; then the request that asked for it is answered, if there was one.
+    Barrier(Option<Vec<u8>>),
     /// A request to answer after them, and about how long the answer will be.
     Frame(Vec<u8>, usize),
     /// An answer that is known already.
@@ -56,11 +56,21 @@ pub enum Waiting {
 }
 
 impl Waiting {
+    /// Bytes including those of the answer to come.
     fn bytes(&self) -> usize {
         match self {
-            Self::Txn => 0,
             Self::Frame(bytes, answer) => bytes.len() + answer,
-            Self::Barrier(bytes) | Self::Reply(bytes) => bytes.len(),
+            Self::Txn | Self::Barrier(_) | Self::Reply(_) => self.held_bytes(),
+        }
+    }
+
+    /// Bytes in memory while it waits.
+    fn held_bytes(&self) -> usize {
+        match self {
+            Self::Txn => 0,
+            Self::Frame(bytes, _) => bytes.len(),
+            Self::Barrier(frame) => frame.as_ref().map_or(0, Vec::len),
+            Self::Reply(bytes) => bytes.len(),
         }
     }
 }
@@ -99,8 +109,11 @@ pub struct Conn {
     pub received: u64,
     /// Replies and notifications sent.
     pub sent: u64,
+    /// Bytes in its buffers when the budget of all connections was last updated.
+    pub counted_bytes: usize,
     waiting: VecDeque<Waiting>,
     waiting_bytes: usize,
+    waiting_held_bytes: usize,
     out: Vec<u8>,
     out_sent: usize,
     stream_drained: bool,
@@ -128,8 +141,10 @@ impl Conn {
             since: now,
             received: 0,
             sent: 0,
+            counted_bytes: 0,
             waiting: VecDeque::new(),
             waiting_bytes: 0,
+            waiting_held_bytes: 0,
             out: Vec::new(),
             out_sent: 0,
             stream_drained: true,
@@ -181,6 +196,16 @@ impl Conn {
         self.out.len() - self.out_sent
     }
 
+    /// Bytes in its buffers.
+    pub fn held_bytes(&self) -> usize {
+        self.input.len() + self.waiting_held_bytes + self.unsent()
+    }
+
+    /// Has the next flush close the connection, whatever is left to send. The session lives on.
+    pub fn cut_off(&mut self) {
+        self.flooded = true;
+    }
+
     /// Whether something before the next request has to wait.
     pub fn has_waiting(&self) -> bool {
         !self.waiting.is_empty()
@@ -194,13 +219,24 @@ impl Conn {
     /// Puts something behind what waits.
     pub fn wait(&mut self, item: Waiting) {
         self.waiting_bytes += item.bytes();
+        self.waiting_held_bytes += item.held_bytes();
         self.waiting.push_back(item);
+    }
+
+    /// Sends a whole frame when everything before it is answered.
+    pub fn reply_in_turn(&mut self, frame: Vec<u8>) {
+        if self.has_waiting() {
+            self.wait(Waiting::Reply(frame));
+        } else {
+            self.send_raw(&frame);
+        }
     }
 
     /// The first thing that waits, taken out.
     pub fn next_waiting(&mut self) -> Option<Waiting> {
         let item = self.waiting.pop_front()?;
         self.waiting_bytes -= item.bytes();
+        self.waiting_held_bytes -= item.held_bytes();
         if self.waiting.is_empty() && self.waiting.capacity() > 64 {
             self.waiting = VecDeque::new();
         }
@@ -241,9 +277,12 @@ impl Conn {
                 Ok(sent) => self.out_sent += sent,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     let progress = self.out_sent > before || self.stream.taken() > taken;
-                    if self.out_sent > SENT_BYTES_KEPT {
+                    // When most of it is sent, the rest is moved to the front: seldom enough to cost little, and often
+                    // enough for memory to follow what is unsent.
+                    if self.out_sent > SENT_BYTES_KEPT && self.out_sent > self.out.len() / 2 {
                         self.out.drain(..self.out_sent);
                         self.out_sent = 0;
+                        release_spare(&mut self.out);
                     }
                     return if self.flooded { Flushed::Dead } else { Flushed::Stuck { progress } };
                 }
@@ -264,6 +303,13 @@ impl Conn {
             }
             _ => Flushed::Dead,
         }
+    }
+}
+
+/// Gives memory back that a buffer needed for something long and does not need for what is left.
+pub fn release_spare(buffer: &mut Vec<u8>) {
+    if buffer.capacity() > BUFFER_KEPT && buffer.capacity() / 2 > buffer.len() {
+        buffer.shrink_to(buffer.len());
     }
 }
 

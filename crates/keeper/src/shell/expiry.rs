@@ -16,6 +16,8 @@ const PAUSE_MS: u64 = 50;
 
 /// Znodes swept at once.
 const SWEEP_MAX: usize = 500;
+/// Bytes of their paths.
+const SWEEP_BYTES_MAX: usize = 1 << 20;
 /// How often the gauges that take a walk to count are brought up to date.
 const COUNT_MS: u64 = 1000;
 
@@ -37,7 +39,9 @@ impl Pulse {
     /// How long the loop may sleep.
     pub fn sleep_ms(&mut self, server: &Server, now: Millis) -> u64 {
         let mut until = now.0 + PULSE_MS.min(u64::from(server.config.tick_ms).div_ceil(2));
-        if let Some(Millis(deadline)) = server.state.sessions.next_deadline() {
+        if let Some(Millis(deadline)) = server.state.sessions.next_deadline()
+            && !server.is_full()
+        {
             until = until.min(deadline.max(now.0));
         }
         self.expected = Millis(until);
@@ -70,7 +74,8 @@ impl Pulse {
 
 impl Server {
     fn expire(&mut self, now: Millis) {
-        while let Some(session) = self.state.sessions.pop_expired(now) {
+        while !self.is_full() {
+            let Some(session) = self.state.sessions.pop_expired(now) else { return };
             let conn = self.state.sessions.get(session).and_then(|session| session.conn);
             if conn.is_some_and(|conn| self.may_have_spoken(conn)) {
                 self.state.sessions.reschedule(session, now);
@@ -79,9 +84,11 @@ impl Server {
             if let Some(txn) = self.state.expire_session(session, wall_ms()) {
                 info!(session = format_args!("{:#x}", session.0), "session expired");
                 self.metrics.sessions_expired.inc();
-                self.commit(txn, None, 64);
+                self.commit(txn, None);
             }
         }
+        // The group is full. The log loop wakes us when it has taken it; then the other sessions follow.
+        self.starved |= self.state.sessions.next_deadline().is_some_and(|deadline| deadline <= now);
     }
 
     /// Whether there is something from this client that we did not get to read: then its silence is our fault. It is
@@ -114,12 +121,16 @@ impl Server {
     /// so that nobody has to wait for it. Tells whether there may be more.
     fn sweep(&mut self) -> bool {
         let time_ms = wall_ms();
-        let idle = self.state.idle(time_ms, SWEEP_MAX);
-        let more = idle.len() == SWEEP_MAX;
+        if self.is_full() {
+            return true;
+        }
+        let idle = self.state.idle(time_ms, SWEEP_MAX, SWEEP_BYTES_MAX);
+        let bytes: usize = idle.iter().map(|path| path.len()).sum();
+        let more = idle.len() == SWEEP_MAX || bytes >= SWEEP_BYTES_MAX;
         for path in idle {
             if let Some(txn) = self.state.sweep_one(&path, time_ms) {
                 debug!(%path, "idle znode swept");
-                self.commit(txn, None, path.len() + 64);
+                self.commit(txn, None);
             }
         }
         more

@@ -28,6 +28,11 @@ impl Server {
             conn.prove(identity);
         }
         if request.session_id == 0 {
+            if self.state.sessions.len_with_opening() >= self.state.options.limits.sessions {
+                debug!("client refused: there are as many sessions as there may be");
+                self.metrics.connections_refused.inc();
+                return false;
+            }
             self.open(id, request.timeout_ms, arrived);
         } else {
             self.resume(id, &request, arrived);
@@ -48,29 +53,26 @@ impl Server {
             conn.wait(Waiting::Txn);
         }
         let origin = Origin { conn: id, xid: 0, op: OpCode::CreateSession, arrived };
-        self.commit(txn, Some(origin), 64);
+        self.commit(txn, Some(origin));
     }
 
     fn resume(&mut self, id: ConnId, request: &ConnectRequest<'_>, arrived: Instant) {
         let session_id = SessionId(request.session_id);
         let timeout_ms = self.config.grant_timeout_ms(request.timeout_ms);
         let now = self.now();
-        let resumed = self
-            .state
-            .sessions
-            .get_mut(session_id)
-            .filter(|session| !session.closing && same(&session.password, request.password));
-        let Some(session) = resumed else {
-            // Never a fresh session instead: the client must learn that its ephemeral znodes are gone.
+        let known = self.state.sessions.get_mut(session_id);
+        let known = known.filter(|session| same(&session.password, request.password));
+        let closing = known.as_ref().is_some_and(|session| session.closing);
+        let Some(session) = known.filter(|_| !closing) else {
             debug!(
                 session = format_args!("{session_id:x?}"),
                 "session refused: unknown, ended, or wrong password"
             );
-            if let Some(conn) = self.conn(id) {
-                let response = ConnectResponse::refusal(conn.read_only);
-                conn.send(|out| response.encode(out));
+            if closing {
+                // The end of the session is not durable yet, so a crash could still undo it.
+                self.wait_for_earlier_writes(id, arrived);
             }
-            self.close_gently(id);
+            self.refuse(id);
             return;
         };
         let before = session.conn.replace(id);
@@ -82,7 +84,10 @@ impl Server {
         let Some(conn) = self.conn(id) else { return };
         conn.session = Some(session_id);
         if same_timeout {
+            // Writes from the session's old connection may still be on their way to disk. Like the reference, answer the
+            // handshake at once and everything else behind them.
             self.welcome(id, session_id);
+            self.wait_for_earlier_writes(id, arrived);
             return;
         }
         // What the client is told must also hold after a crash, so it is told when that is on disk.
@@ -90,8 +95,29 @@ impl Server {
         conn.wait(Waiting::Txn);
         let origin = Origin { conn: id, xid: 0, op: OpCode::CreateSession, arrived };
         if let Some(txn) = self.state.renegotiate(session_id, timeout_ms) {
-            self.commit(txn, Some(origin), 64);
+            self.commit(txn, Some(origin));
         }
+    }
+
+    /// Holds back all further answers on this connection until everything decided so far is durable: a client must not
+    /// read a state without its own earlier write and then see that write happen.
+    fn wait_for_earlier_writes(&mut self, id: ConnId, arrived: Instant) {
+        if !self.is_idle() {
+            let origin = Origin { conn: id, xid: 0, op: OpCode::CreateSession, arrived };
+            self.place_barrier(origin, None);
+        }
+    }
+
+    /// Tells a client that its session is gone. Never a fresh one instead: the client must learn that its ephemeral
+    /// znodes are gone, too.
+    fn refuse(&mut self, id: ConnId) {
+        if let Some(conn) = self.conn(id) {
+            let response = ConnectResponse::refusal(conn.read_only);
+            let mut frame = Vec::with_capacity(48);
+            framed(&mut frame, |out| response.encode(out));
+            conn.reply_in_turn(frame);
+        }
+        self.close_gently(id);
     }
 
     /// Tells a client that its session is there. Called when the session is durable.

@@ -109,6 +109,7 @@ impl Keeper {
             enforce_quota: config.enforce_quota,
             superuser_digest: config.superuser_digest.clone(),
             x509: config.tls.as_ref().is_some_and(|(_, files)| files.ca.is_some()),
+            limits: config.limits,
         };
         // The end of a session is one record, however many ephemeral znodes it had.
         let log_options = LogOptions {

@@ -10,7 +10,7 @@
 //! - [`keeper`]: starts and stops it all. [`network`]: the network loop. [`log_loop`]: the log loop.
 //! - [`server`]: the shared state; [`request`], [`handshake`], [`commit`], [`expiry`]: what it does with requests, with
 //!   new connections, with durable groups, and with time.
-//! - [`conn`]: one connection and its buffers. [`stream`]: plain and TLS sockets. [`tls`]: certificates.
+//! - [`conn`]: one connection and its buffers. [`conns`]: all of them. [`stream`]: plain and TLS sockets. [`tls`]: certificates.
 //! - [`capture`]: snapshots and backups, taken while writes go on. [`admin`]: the administration socket.
 //! - [`words`]: four-letter words. [`metrics`]: counters for Prometheus.
 
@@ -18,6 +18,7 @@ pub mod admin;
 pub mod capture;
 pub mod commit;
 pub mod conn;
+pub mod conns;
 pub mod expiry;
 pub mod handshake;
 pub mod keeper;

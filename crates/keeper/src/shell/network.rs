@@ -9,7 +9,7 @@ use mio::net::{TcpListener, TcpStream};
 use mio::{Events, Interest, Poll, Token};
 use tracing::debug;
 
-use super::conn::{Conn, Phase};
+use super::conn::{Conn, Phase, release_spare};
 use super::expiry::Pulse;
 use super::request::Next;
 use super::server::{Server, Shared};
@@ -25,6 +25,8 @@ const TLS: Token = Token(usize::MAX - 2);
 
 /// Bytes read from one connection before the next one has its turn.
 const READ_BYTES: usize = 64 << 10;
+/// Bytes of the first frame of a connection. A handshake has 45; strangers must not make us buffer megabytes.
+const GREETING_BYTES_MAX: usize = 4 << 10;
 /// How long one connection's requests may keep the others waiting; what is left has its turn later.
 const TURN: Duration = Duration::from_millis(5);
 /// Events taken from the kernel at once.
@@ -188,6 +190,7 @@ impl Network {
                 server.close(id);
             } else {
                 server.enqueue(id);
+                server.flush_if_due();
             }
         }
     }
@@ -199,9 +202,14 @@ impl Network {
         // Frames that had to wait come before anything new.
         let mut taken = 0;
         let mut next = consume(server, id, &input, &mut taken, arrived);
-        if next == Next::Continue && server.conn(id).is_some_and(|conn| conn.readable && conn.accepts_more())
+        if next == Next::Continue
+            && !server.is_group_too_long()
+            && let Some(conn) = server.conn(id)
+            && conn.readable
+            && conn.accepts_more()
+            // Reading on while whole frames wait would let requests pile up.
+            && !is_whole(conn.phase, &input[taken..])
         {
-            let Some(conn) = server.conn(id) else { return Next::Continue };
             let fresh_max = self.scratch.len();
             match conn.stream.read(&mut self.scratch) {
                 Ok(0) => next = Next::Close,
@@ -229,13 +237,8 @@ impl Network {
             }
         }
         input.drain(..taken);
-        if input.is_empty() && input.capacity() > READ_BYTES {
-            input = Vec::new();
-        }
-        if let Some(conn) = server.conn(id) {
-            conn.held = is_whole(conn.phase, &input);
-            conn.input = input;
-        }
+        release_spare(&mut input);
+        server.return_input(id, input);
         next
     }
 }
@@ -247,7 +250,7 @@ fn word(phase: Phase, bytes: &[u8]) -> Option<[u8; 4]> {
 }
 
 /// Whether these bytes can be handled without waiting for more: nothing else would remind us of them.
-fn is_whole(phase: Phase, bytes: &[u8]) -> bool {
+pub(super) fn is_whole(phase: Phase, bytes: &[u8]) -> bool {
     let frame = menagerie_wire::frame::split(bytes, usize::MAX);
     word(phase, bytes).is_some() || matches!(frame, Ok(Some(_)) | Err(_))
 }
@@ -257,10 +260,12 @@ fn consume(server: &mut Server, id: ConnId, bytes: &[u8], taken: &mut usize, arr
     loop {
         let rest = &bytes[*taken..];
         let Some(conn) = server.conn(id) else { return Next::Continue };
-        if !conn.accepts_more() || rest.is_empty() || arrived.elapsed() > TURN {
+        let waits = !conn.accepts_more() || rest.is_empty() || arrived.elapsed() > TURN;
+        let phase = conn.phase;
+        if waits || server.is_group_too_long() {
             return Next::Continue;
         }
-        if let Some(word) = word(conn.phase, rest) {
+        if let Some(word) = word(phase, rest) {
             let answer = words::answer(server, word);
             if let Some(conn) = server.conn(id) {
                 conn.send_raw(answer.as_bytes());
@@ -269,7 +274,9 @@ fn consume(server: &mut Server, id: ConnId, bytes: &[u8], taken: &mut usize, arr
             *taken = bytes.len();
             return Next::Continue;
         }
-        match menagerie_wire::frame::split(rest, menagerie_wire::FRAME_BYTES_MAX) {
+        let frame_max =
+            if phase == Phase::Greeting { GREETING_BYTES_MAX } else { menagerie_wire::FRAME_BYTES_MAX };
+        match menagerie_wire::frame::split(rest, frame_max) {
             Ok(Some((frame, length))) => {
                 *taken += length;
                 if server.receive(id, frame, arrived) == Next::Close {

@@ -3,15 +3,15 @@
 use std::time::Instant;
 
 use menagerie_wire::request::xid;
-use menagerie_wire::{ErrorCode, Event, OpCode, Reader, ReplyHeader, Request, RequestHeader, framed};
+use menagerie_wire::{ErrorCode, OpCode, Reader, ReplyHeader, Request, RequestHeader, framed};
 
-use super::conn::{Conn, Phase, Waiting};
-use super::server::{Item, Origin, Server, mark_dirty, wall_ms};
+use super::conn::{Phase, Waiting};
+use super::conns::Conns;
+use super::server::{Origin, Server, wall_ms};
 use crate::core::acl;
 use crate::core::prepare::is_write;
 use crate::core::state::State;
-use crate::core::{Caller, ConnId, Notice, SessionId};
-use hashbrown::HashMap;
+use crate::core::{Caller, ConnId, SessionId};
 
 /// What is to become of the connection after a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,22 +58,19 @@ impl Server {
             // A reconfiguration that makes no sense is refused before it counts as a write, as in the reference.
             Some((OpCode::Reconfig, Err(_))) => {}
             Some((op, request)) if is_write(*op) => {
-                self.decide(id, header.xid, *op, request.as_ref().ok(), frame.len(), arrived);
+                self.decide(id, header.xid, *op, request.as_ref().ok(), arrived);
                 return Next::Continue;
             }
             Some((OpCode::Sync, Ok(_))) if !self.is_idle() => {
                 let origin = Origin { conn: id, xid: header.xid, op: OpCode::Sync, arrived };
-                self.group.items.push(Item::Barrier(origin));
-                if let Some(conn) = self.conn(id) {
-                    conn.wait(Waiting::Barrier(frame.to_vec()));
-                }
+                self.place_barrier(origin, Some(frame.to_vec()));
                 return Next::Continue;
             }
             _ => {}
         }
         if self.conn(id).is_some_and(|conn| conn.has_waiting()) {
-            let (state, conns, _) = self.split();
-            let Some(conn) = conns.get_mut(&id) else { return Next::Close };
+            let (state, conns) = self.split();
+            let Some(conn) = conns.get_mut(id) else { return Next::Close };
             let answer = match (&decoded, conn.session) {
                 (Some((_, Ok(request))), Some(session)) => {
                     state.answer_bytes(Caller { session, ids: &conn.ids }, request)
@@ -88,18 +85,10 @@ impl Server {
     }
 
     /// Decides a write (`None`: one that could not be decoded) and adds it to the group.
-    fn decide(
-        &mut self,
-        id: ConnId,
-        xid: i32,
-        op: OpCode,
-        request: Option<&Request<'_>>,
-        bytes: usize,
-        arrived: Instant,
-    ) {
+    fn decide(&mut self, id: ConnId, xid: i32, op: OpCode, request: Option<&Request<'_>>, arrived: Instant) {
         let time_ms = wall_ms();
-        let (state, conns, _) = self.split();
-        let Some(conn) = conns.get_mut(&id) else { return };
+        let (state, conns) = self.split();
+        let Some(conn) = conns.get_mut(id) else { return };
         let txn = match (request, conn.session) {
             (Some(request), Some(session)) => {
                 state.prepare(Caller { session, ids: &conn.ids }, request, time_ms)
@@ -110,7 +99,7 @@ impl Server {
         if op == OpCode::CloseSession {
             conn.phase = Phase::Closing;
         }
-        self.commit(txn, Some(Origin { conn: id, xid, op, arrived }), bytes);
+        self.commit(txn, Some(Origin { conn: id, xid, op, arrived }));
     }
 
     fn authenticate(&mut self, id: ConnId, xid: i32, scheme: &str, credentials: &[u8]) {
@@ -122,11 +111,7 @@ impl Server {
         let err = if accepted { ErrorCode::Ok } else { ErrorCode::AuthFailed };
         let mut reply = Vec::new();
         framed(&mut reply, |out| ReplyHeader { xid, zxid: 0, err }.encode(out));
-        if conn.has_waiting() {
-            conn.wait(Waiting::Reply(reply));
-        } else {
-            conn.send_raw(&reply);
-        }
+        conn.reply_in_turn(reply);
         self.touch(id);
         if !accepted {
             self.close_gently(id);
@@ -147,11 +132,15 @@ impl Server {
             return;
         };
         let request = Request::decode(op, &mut reader);
-        let (state, conns, dirty) = self.split();
-        let Some(session) = conns.get(&id).and_then(|conn| conn.session) else { return };
-        respond(state, conns, dirty, Asked { id, session, header, op, zxid }, request.as_ref().ok());
+        let (state, conns) = self.split();
+        let Some(session) = conns.get(id).and_then(|conn| conn.session) else { return };
+        let code = respond(state, conns, Asked { id, session, header, op, zxid }, request.as_ref().ok());
         self.metrics.observe(op, arrived);
         self.touch(id);
+        if code == ErrorCode::QuotaExceeded && matches!(op, OpCode::SetWatches | OpCode::SetWatches2) {
+            // Clients ignore the code of this reply and would wait for events that never come.
+            self.close_gently(id);
+        }
     }
 }
 
@@ -163,54 +152,36 @@ struct Asked {
     zxid: i64,
 }
 
-/// Sends the answer to `request` (`None`: it could not be decoded), with notifications that are due ahead of it.
-fn respond(
-    state: &mut State,
-    conns: &mut HashMap<ConnId, Conn>,
-    dirty: &mut Vec<ConnId>,
-    asked: Asked,
-    request: Option<&Request<'_>>,
-) {
+/// Sends the answer to `request` (`None`: it could not be decoded), with notifications that are due ahead of it. Tells its
+/// code.
+fn respond(state: &mut State, conns: &mut Conns, asked: Asked, request: Option<&Request<'_>>) -> ErrorCode {
     let Asked { id, session, header, op, zxid } = asked;
-    let ids = conns.get(&id).map(|conn| conn.ids.clone()).unwrap_or_default();
+    let ids = conns.get(id).map(|conn| conn.ids.clone()).unwrap_or_default();
     let xid = if op == OpCode::Ping { xid::PING } else { header.xid };
     let result = match request {
         None => Err(ErrorCode::Marshalling),
         Some(Request::Sync { path }) => Ok(menagerie_wire::Response::Path(path)),
         Some(Request::Sasl) => {
-            if let Some(conn) = conns.get_mut(&id) {
+            if let Some(conn) = conns.get_mut(id) {
                 conn.send(|out| {
                     ReplyHeader { xid, zxid: 0, err: ErrorCode::Ok }.encode(out);
                     menagerie_wire::Write::put_buffer(out, None);
                 });
             }
-            return;
+            return ErrorCode::Ok;
         }
-        Some(request) => state
-            .read(id, Caller { session, ids: &ids }, request, &mut |notice| notify(conns, dirty, &notice)),
+        Some(request) => {
+            state.read(id, Caller { session, ids: &ids }, request, &mut |notice| conns.notify(&notice))
+        }
     };
-    let Some(conn) = conns.get_mut(&id) else { return };
+    let code = result.as_ref().err().copied().unwrap_or(ErrorCode::Ok);
+    let Some(conn) = conns.get_mut(id) else { return code };
     match result {
         Ok(response) => conn.send(|out| {
-            ReplyHeader { xid, zxid, err: ErrorCode::Ok }.encode(out);
+            ReplyHeader { xid, zxid, err: code }.encode(out);
             response.encode(out);
         }),
         Err(err) => conn.send_header(xid, zxid, err),
     }
-}
-
-/// Appends a notification to what its connection is sent.
-pub(super) fn notify(conns: &mut HashMap<ConnId, Conn>, dirty: &mut Vec<ConnId>, notice: &Notice<'_>) {
-    let Some(conn) = conns.get_mut(&notice.conn) else { return };
-    if let Some(readers) = notice.readers
-        && !acl::permits(readers, &conn.ids, menagerie_wire::Perms::READ)
-    {
-        return;
-    }
-    conn.send_event(|out| {
-        ReplyHeader { xid: menagerie_wire::event::EVENT_XID, zxid: notice.zxid, err: ErrorCode::Ok }
-            .encode(out);
-        Event { kind: notice.kind, path: notice.path }.encode(out);
-    });
-    mark_dirty(conn, dirty);
+    code
 }

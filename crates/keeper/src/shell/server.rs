@@ -1,22 +1,23 @@
 //! The state that the loops share.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-use hashbrown::HashMap;
 use mio::Waker;
 
-use super::conn::{Conn, Flushed, Phase};
+use super::conn::{Conn, Flushed, Phase, Waiting};
+use super::conns::{Conns, FlushReport};
 use super::metrics::Metrics;
+use super::network::is_whole;
 use crate::config::Config;
 use crate::core::sessions::Millis;
 use crate::core::{ConnId, SessionId, State, Txn};
 
 /// Writes gathered at most before the network loop stops reading: one sync should not take visibly longer than another.
 const GROUP_MAX: usize = 1000;
-/// Bytes of them.
-const GROUP_BYTES_MAX: usize = 1 << 20;
+/// Bytes of them: about a thousand with a kilobyte of data each.
+const GROUP_BYTES_MAX: usize = 5 << 18;
 
 /// Who waits for a write, and since when.
 #[derive(Debug, Clone, Copy)]
@@ -107,16 +108,13 @@ pub struct Server {
     pub capturing: bool,
     /// A snapshot to put in place.
     pub finished: Option<Finished>,
-    /// Connections that have something to send.
-    pub dirty: Vec<ConnId>,
     /// Connections that have something to read.
     pub ready: Vec<ConnId>,
     /// Connections that wait for their handshake, oldest first.
     pub greeting: std::collections::VecDeque<(Millis, ConnId)>,
     /// When the server started.
     pub started: Instant,
-    conns: HashMap<ConnId, Conn>,
-    per_address: HashMap<IpAddr, usize>,
+    conns: Conns,
     last_conn: u64,
 }
 
@@ -149,6 +147,7 @@ impl Shared {
 impl Server {
     /// A server over a state that was just loaded.
     pub fn new(state: State, config: Arc<Config>, metrics: Metrics, sequence: u64) -> Self {
+        let conns = Conns::new(config.held_bytes_max);
         Self {
             state,
             config,
@@ -161,12 +160,10 @@ impl Server {
             tees: Vec::new(),
             capturing: false,
             finished: None,
-            dirty: Vec::new(),
             ready: Vec::new(),
             greeting: std::collections::VecDeque::new(),
             started: Instant::now(),
-            conns: HashMap::new(),
-            per_address: HashMap::new(),
+            conns,
             last_conn: 0,
         }
     }
@@ -184,63 +181,56 @@ impl Server {
 
     /// Whether another connection from there is welcome.
     pub fn admits(&self, peer: SocketAddr) -> bool {
-        let here = self.per_address.get(&peer.ip()).copied().unwrap_or(0);
-        self.conns.len() < self.config.connections_max
+        let here = self.conns.count_from(peer.ip());
+        self.conns.count() < self.config.connections_max
             && (peer.ip().to_canonical().is_loopback() || here < self.config.connections_per_address_max)
     }
 
     /// Adds a connection.
     pub fn add(&mut self, conn: Conn) {
-        *self.per_address.entry(conn.peer.ip()).or_default() += 1;
         self.greeting.push_back((self.now(), conn.id));
-        self.conns.insert(conn.id, conn);
-        self.metrics.connections.set(self.conns.len() as i64);
+        self.conns.insert(conn);
+        self.metrics.connections.set(self.conns.count() as i64);
     }
 
     /// A connection that is still there.
     pub fn conn(&mut self, id: ConnId) -> Option<&mut Conn> {
-        self.conns.get_mut(&id)
+        self.conns.get_mut(id)
     }
 
     /// All connections.
     pub fn conns(&self) -> impl Iterator<Item = &Conn> {
-        self.conns.values()
+        self.conns.iter()
     }
 
     /// The session that a connection serves.
     pub fn session_of(&self, id: ConnId) -> Option<SessionId> {
-        self.conns.get(&id)?.session
+        self.conns.get(id)?.session
     }
 
     /// The state and the connections, to use both at once.
-    pub fn split(&mut self) -> (&mut State, &mut HashMap<ConnId, Conn>, &mut Vec<ConnId>) {
-        (&mut self.state, &mut self.conns, &mut self.dirty)
+    pub fn split(&mut self) -> (&mut State, &mut Conns) {
+        (&mut self.state, &mut self.conns)
     }
 
     /// Drops a connection at once: its socket, its watches, and what it was still owed. Its session lives on.
     pub fn close(&mut self, id: ConnId) {
-        let Some(conn) = self.conns.remove(&id) else { return };
-        if let Some(count) = self.per_address.get_mut(&conn.peer.ip()) {
-            *count -= 1;
-            if *count == 0 {
-                self.per_address.remove(&conn.peer.ip());
-            }
-        }
+        let Some(conn) = self.conns.remove(id) else { return };
         self.state.watches.drop_conn(id);
         if let Some(session) = conn.session.and_then(|session| self.state.sessions.get_mut(session))
             && session.conn == Some(id)
         {
             session.conn = None;
         }
-        self.metrics.connections.set(self.conns.len() as i64);
+        self.metrics.connections.set(self.conns.count() as i64);
     }
 
     /// Nothing more is read from it; it is closed when the last reply is out.
     pub fn close_gently(&mut self, id: ConnId) {
         let now = self.now();
-        if let Some(conn) = self.conns.get_mut(&id) {
+        if let Some(conn) = self.conns.get_mut(id) {
             conn.phase = Phase::Closing;
-            mark_dirty(conn, &mut self.dirty);
+            self.conns.touch(id);
             // It must not keep us waiting: from now on it has as long as somebody who has not said hello.
             self.greeting.push_back((now, id));
         }
@@ -248,14 +238,23 @@ impl Server {
 
     /// Puts a connection on the list of those that have something to send.
     pub fn touch(&mut self, id: ConnId) {
-        if let Some(conn) = self.conns.get_mut(&id) {
-            mark_dirty(conn, &mut self.dirty);
+        self.conns.touch(id);
+    }
+
+    /// Gives a connection its input back, less what was handled of it.
+    pub fn return_input(&mut self, id: ConnId, input: Vec<u8>) {
+        if let Some(conn) = self.conns.get_mut(id) {
+            conn.held = is_whole(conn.phase, &input);
+            conn.input = input;
+            if conn.held_bytes() != conn.counted_bytes {
+                self.conns.recount(id);
+            }
         }
     }
 
     /// Puts a connection on the list of those to read from, if there may be something and we take it.
     pub fn enqueue(&mut self, id: ConnId) {
-        if let Some(conn) = self.conns.get_mut(&id)
+        if let Some(conn) = self.conns.get_mut(id)
             && !conn.queued
             && conn.accepts_more()
             && (conn.readable || conn.held)
@@ -268,34 +267,52 @@ impl Server {
     /// Sends what is due to whom it is due, and drops who is gone.
     pub fn flush(&mut self) {
         let now = self.now();
-        while let Some(id) = self.dirty.pop() {
-            let Some(conn) = self.conns.get_mut(&id) else { continue };
-            conn.dirty = false;
-            let flushed = conn.flush();
-            let done = conn.phase == Phase::Closing && conn.is_drained() && !conn.has_waiting();
+        while let Some(FlushReport { id, session, flushed, done }) = self.conns.flush_next() {
             if flushed == Flushed::Dead || done {
                 self.close(id);
                 continue;
             }
             if flushed == (Flushed::Stuck { progress: true })
-                && let Some(session) = conn.session
+                && let Some(session) = session
             {
                 // We do not read from a client that lags behind with its replies; that it reads is its sign of life.
                 self.state.sessions.touch(session, now);
             }
             self.enqueue(id);
         }
+        self.conns.note_flushed();
+    }
+
+    /// Flushes early when many clients ask for much at once: replies should not pile up until all requests are handled.
+    pub fn flush_if_due(&mut self) {
+        if self.conns.is_flush_due() {
+            self.flush();
+        }
     }
 
     /// Whether the group is so full that reading has to wait.
     pub fn is_full(&self) -> bool {
-        self.group.items.len() >= GROUP_MAX || self.group.bytes >= GROUP_BYTES_MAX
+        self.group.items.len() >= GROUP_MAX || self.is_group_too_long()
+    }
+
+    /// Whether the group has so many bytes that even requests that were already received must wait: a small request can
+    /// turn into a long transaction.
+    pub fn is_group_too_long(&self) -> bool {
+        self.group.bytes >= GROUP_BYTES_MAX
     }
 
     /// Adds a decided write to the group.
-    pub fn commit(&mut self, txn: Txn, origin: Option<Origin>, bytes: usize) {
-        self.group.bytes += bytes;
+    pub fn commit(&mut self, txn: Txn, origin: Option<Origin>) {
+        self.group.bytes += txn.held_bytes();
         self.group.items.push(Item::Txn(txn, origin));
+    }
+
+    /// Makes the connection wait until everything decided so far is durable; then `frame` is answered, if there is one.
+    pub fn place_barrier(&mut self, origin: Origin, frame: Option<Vec<u8>>) {
+        if let Some(conn) = self.conns.get_mut(origin.conn) {
+            conn.wait(Waiting::Barrier(frame));
+            self.group.items.push(Item::Barrier(origin));
+        }
     }
 
     /// Whether the log loop sleeps although there is something for it to do.
@@ -311,14 +328,6 @@ impl Server {
     /// Whether nothing is on its way to disk.
     pub fn is_idle(&self) -> bool {
         self.group.items.is_empty() && !self.log_busy
-    }
-}
-
-/// Puts a connection on the list of those that have something to send.
-pub fn mark_dirty(conn: &mut Conn, dirty: &mut Vec<ConnId>) {
-    if !conn.dirty {
-        conn.dirty = true;
-        dirty.push(conn.id);
     }
 }
 

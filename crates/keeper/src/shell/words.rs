@@ -5,31 +5,66 @@ use std::fmt::Write as _;
 use super::conn::Conn;
 use super::server::Server;
 use crate::ZOOKEEPER_VERSION;
+use crate::config::Words;
 
-/// Answers a word. Unknown ones get a sentence, not silence.
+/// Longest answer in bytes: it is buffered as a whole, whether the client reads it or not.
+const ANSWER_BYTES_MAX: usize = 16 << 20;
+
+/// Collects an answer. Writing fails once it would get too long.
+#[derive(Default)]
+struct Answer(String);
+
+impl std::fmt::Write for Answer {
+    fn write_str(&mut self, text: &str) -> Written {
+        if self.0.len() + text.len() > ANSWER_BYTES_MAX {
+            return Err(std::fmt::Error);
+        }
+        self.0.push_str(text);
+        Ok(())
+    }
+}
+
+/// Answers a word. A word that is unknown or not allowed is answered with a sentence that says so; an answer that gets too
+/// long is cut off with one.
 pub fn answer(server: &mut Server, word: [u8; 4]) -> String {
-    let mut out = String::new();
-    // Writing to a string cannot fail.
-    let _ = match &word {
+    let name = String::from_utf8_lossy(&word);
+    if !Words::ALL.contains(&&*name) {
+        return format!("{name} is not a word that this server knows.\n");
+    }
+    if !server.config.words.allows(&name) {
+        // Exactly what the reference says, because tools look for it.
+        return format!("{name} is not executed because it is not in the whitelist.\n");
+    }
+    let mut out = Answer::default();
+    let Answer(mut text) = match write_answer(server, word, &mut out) {
+        Ok(()) => return out.0,
+        Err(std::fmt::Error) => out,
+    };
+    text.push_str("\n… and more than fits into an answer.\n");
+    text
+}
+
+fn write_answer(server: &mut Server, word: [u8; 4], out: &mut Answer) -> Written {
+    match &word {
         b"ruok" => write!(out, "imok"),
         b"isro" => write!(out, "rw"),
-        b"srvr" => srvr(server, &mut out),
-        b"stat" => stat(server, &mut out),
-        b"cons" => cons(server, &mut out),
-        b"mntr" => mntr(server, &mut out),
-        b"conf" => conf(server, &mut out),
-        b"envi" => envi(&mut out),
-        b"dump" => dump(server, &mut out),
-        b"wchs" => wchs(server, &mut out),
-        b"wchc" => wchc(server, &mut out),
-        b"wchp" => wchp(server, &mut out),
+        b"srvr" => srvr(server, out),
+        b"stat" => stat(server, out),
+        b"cons" => cons(server, out),
+        b"mntr" => mntr(server, out),
+        b"conf" => conf(server, out),
+        b"envi" => envi(out),
+        b"dump" => dump(server, out),
+        b"wchs" => wchs(server, out),
+        b"wchc" => wchc(server, out),
+        b"wchp" => wchp(server, out),
         b"srst" | b"crst" => {
             server.metrics.reset_latency();
             writeln!(out, "{} stats reset.", if &word == b"srst" { "Server" } else { "Connection" })
         }
-        _ => writeln!(out, "{} is not a word that this server knows.", String::from_utf8_lossy(&word)),
-    };
-    out
+        // `Words::ALL` has no others.
+        _ => Ok(()),
+    }
 }
 
 type Written = std::fmt::Result;
@@ -38,12 +73,12 @@ fn version() -> String {
     format!("{ZOOKEEPER_VERSION}-menagerie-{}", env!("CARGO_PKG_VERSION"))
 }
 
-fn srvr(server: &Server, out: &mut String) -> Written {
+fn srvr(server: &Server, out: &mut Answer) -> Written {
     writeln!(out, "Zookeeper version: {}", version())?;
     summary(server, out)
 }
 
-fn summary(server: &Server, out: &mut String) -> Written {
+fn summary(server: &Server, out: &mut Answer) -> Written {
     let latency = server.metrics.latency();
     writeln!(out, "Latency min/avg/max: 0/{:.4}/{:.4}", latency.average_ms, latency.max_ms)?;
     writeln!(out, "Received: {}", server.metrics.packets_received.get())?;
@@ -55,7 +90,7 @@ fn summary(server: &Server, out: &mut String) -> Written {
     writeln!(out, "Node count: {}", server.state.tree.len())
 }
 
-fn stat(server: &Server, out: &mut String) -> Written {
+fn stat(server: &Server, out: &mut Answer) -> Written {
     writeln!(out, "Zookeeper version: {}", version())?;
     writeln!(out, "Clients:")?;
     for conn in server.conns() {
@@ -74,7 +109,7 @@ fn client(conn: &Conn) -> String {
     format!("{}(queued={},recved={},sent={})", peer(conn), conn.waiting_len(), conn.received, conn.sent)
 }
 
-fn cons(server: &Server, out: &mut String) -> Written {
+fn cons(server: &Server, out: &mut Answer) -> Written {
     for conn in server.conns() {
         let session = conn.session.map_or(0, |session| session.0);
         let timeout =
@@ -92,7 +127,7 @@ fn cons(server: &Server, out: &mut String) -> Written {
     writeln!(out)
 }
 
-fn mntr(server: &Server, out: &mut String) -> Written {
+fn mntr(server: &Server, out: &mut Answer) -> Written {
     let latency = server.metrics.latency();
     writeln!(out, "zk_version\t{}", version())?;
     writeln!(out, "zk_server_state\tstandalone")?;
@@ -111,7 +146,7 @@ fn mntr(server: &Server, out: &mut String) -> Written {
     writeln!(out, "zk_uptime\t{}", server.started.elapsed().as_millis())
 }
 
-fn conf(server: &Server, out: &mut String) -> Written {
+fn conf(server: &Server, out: &mut Answer) -> Written {
     let config = &server.config;
     writeln!(out, "clientPort={}", config.listen.port())?;
     if let Some((address, _)) = &config.tls {
@@ -125,14 +160,14 @@ fn conf(server: &Server, out: &mut String) -> Written {
     writeln!(out, "serverId=1")
 }
 
-fn envi(out: &mut String) -> Written {
+fn envi(out: &mut Answer) -> Written {
     writeln!(out, "Environment:")?;
     writeln!(out, "zookeeper.version={}, built on menagerie {}", version(), env!("CARGO_PKG_VERSION"))?;
     writeln!(out, "os.name={}", std::env::consts::OS)?;
     writeln!(out, "os.arch={}", std::env::consts::ARCH)
 }
 
-fn dump(server: &Server, out: &mut String) -> Written {
+fn dump(server: &Server, out: &mut Answer) -> Written {
     let sessions = &server.state.sessions;
     writeln!(out, "Sessions ({}):", sessions.len())?;
     for (id, session) in sessions.iter() {
@@ -149,13 +184,13 @@ fn dump(server: &Server, out: &mut String) -> Written {
     Ok(())
 }
 
-fn wchs(server: &Server, out: &mut String) -> Written {
+fn wchs(server: &Server, out: &mut Answer) -> Written {
     let (connections, paths) = server.state.watches.spread();
     writeln!(out, "{connections} connections watching {paths} paths")?;
     writeln!(out, "Total watches:{}", server.state.watches.len())
 }
 
-fn wchc(server: &Server, out: &mut String) -> Written {
+fn wchc(server: &Server, out: &mut Answer) -> Written {
     for (conn, paths) in server.state.watches.by_connection() {
         writeln!(out, "{:#x}", server.session_of(conn).map_or(0, |session| session.0))?;
         for path in paths {
@@ -165,7 +200,7 @@ fn wchc(server: &Server, out: &mut String) -> Written {
     Ok(())
 }
 
-fn wchp(server: &Server, out: &mut String) -> Written {
+fn wchp(server: &Server, out: &mut Answer) -> Written {
     let mut by_path = std::collections::BTreeMap::<&str, Vec<i64>>::new();
     for (conn, paths) in server.state.watches.by_connection() {
         for path in paths {

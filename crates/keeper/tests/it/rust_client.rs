@@ -136,7 +136,7 @@ async fn persistent_watches_fire_every_time() {
 async fn dropped_watch_is_removed_on_the_server() {
     let (server, client) = start().await;
     client.create("/a", b"", &PERSISTENT).await.unwrap();
-    let watches = || four_letter_word(server.address(), "wchs").contains("watches:1");
+    let watches = || four_letter_word(server.address(), "mntr").contains("zk_watch_count\t1");
     let (_, _, one_shot) = client.get_and_watch_data("/a").await.unwrap();
     assert!(watches());
     drop(one_shot);

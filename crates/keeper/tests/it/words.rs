@@ -1,12 +1,58 @@
 //! Four-letter words.
 
-use menagerie_testkit::{Keeper, RawClient, four_letter_word};
+use std::process::Command;
+
+use menagerie_testkit::{Keeper, RawClient, binary, four_letter_word};
 
 use crate::verbs::Verbs;
 
+/// Words that show nothing of what clients do, and change nothing.
+const HARMLESS: [&str; 6] = ["srvr", "ruok", "isro", "mntr", "stat", "conf"];
+
+/// Words that show paths and sessions whatever the access lists say, or change something.
+const OTHERS: [&str; 8] = ["cons", "crst", "dump", "envi", "srst", "wchc", "wchp", "wchs"];
+
+/// What clients of Apache ZooKeeper look for.
+fn refusal(word: &str) -> String {
+    format!("{word} is not executed because it is not in the whitelist.\n")
+}
+
+#[test]
+fn words_that_bypass_access_lists_are_refused_unless_the_operator_allows_them() {
+    for (words, allowed) in [
+        (&[][..], &[][..]),
+        (&["--words", "dump,cons"], &["dump", "cons"]),
+        (&["--words", "dump", "--words", " wchs"], &["dump", "wchs"]),
+        (&["--words", "*"], &OTHERS),
+    ] {
+        let keeper = Keeper::new().args(words.iter().copied()).start();
+        let mut client = RawClient::open(keeper.address());
+        client.create_ephemeral("/secret");
+        client.watch_data("/secret");
+        for word in HARMLESS {
+            let answer = four_letter_word(keeper.address(), word);
+            assert!(!answer.contains("not executed") && !answer.contains("/secret"), "{word}: {answer}");
+        }
+        for word in OTHERS {
+            let answer = four_letter_word(keeper.address(), word);
+            assert_eq!(answer == refusal(word), !allowed.contains(&word), "{words:?}: {word}: {answer}");
+        }
+    }
+}
+
+#[test]
+fn word_that_does_not_exist_cannot_be_allowed() {
+    for (words, culprit) in [("nope", "nope"), ("dump,DUMP", "DUMP"), ("dumps", "dumps")] {
+        let output = Command::new(binary()).args(["keeper", "--words", words]).output().unwrap();
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{stderr}");
+        assert!(stderr.contains(culprit) && stderr.contains("wchs"), "{stderr}");
+    }
+}
+
 #[test]
 fn every_word_is_answered_in_plain_text() {
-    let keeper = Keeper::new().start();
+    let keeper = Keeper::new().args(["--words", "*"]).start();
     let mut client = RawClient::open(keeper.address());
     client.create_ephemeral("/here");
     client.watch_data("/here");
@@ -42,7 +88,7 @@ fn every_word_is_answered_in_plain_text() {
 
 #[test]
 fn version_has_three_numbers_for_clients_that_look_for_them() {
-    let keeper = Keeper::new().start();
+    let keeper = Keeper::new().args(["--words", "envi"]).start();
     let answer = four_letter_word(keeper.address(), "envi");
     let version = answer.lines().find_map(|line| line.strip_prefix("zookeeper.version=")).unwrap();
     let numbers: Vec<u32> =

@@ -58,6 +58,7 @@ fn make_durable(world: &mut World, count: usize) -> Vec<Vec<u8>> {
 fn loaded(path: &Path) -> State {
     let mut state = State::new(Options::default());
     snapshot::load(path, &mut state).unwrap();
+    state.count_quotas();
     state
 }
 
@@ -112,6 +113,7 @@ proptest! {
             let txn = Txn::decode(record, state.acls_mut()).unwrap();
             state.apply(txn.zxid, txn.changes, Millis(0), &mut |_| {});
         }
+        state.count_quotas();
         assert_same(&state, &world.state);
     }
 
@@ -126,6 +128,7 @@ proptest! {
                 state.apply(txn.zxid, txn.changes, Millis(0), &mut |_| {});
             }
         }
+        state.count_quotas();
         assert_same(&state, &world.state);
     }
 }
@@ -151,14 +154,21 @@ fn delete(path: usize) -> Step {
 
 /// Takes a snapshot, does `during` right after its first znode, and compares.
 fn assert_captured(before: &[Step], during: &[Step]) {
+    assert_captured_after(1, before, during);
+}
+
+/// The same, after so many znodes.
+fn assert_captured_after(znodes: usize, before: &[Step], during: &[Step]) {
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("snapshot");
     let mut world = world_after(before);
     make_durable(&mut world, usize::MAX);
     let mut steps = during.iter();
+    let mut walked = 0;
     capture(&path, &mut world, |world| {
-        for step in steps.by_ref() {
-            world.step(step);
+        walked += 1;
+        if walked >= znodes {
+            steps.by_ref().for_each(|step| world.step(step));
         }
         make_durable(world, usize::MAX)
     });
@@ -175,6 +185,13 @@ fn child_may_come_before_its_parent() {
 fn znode_that_was_deleted_and_made_again_with_children_keeps_them() {
     // The walk meets the new ones, and then the deletion of the old one is replayed over them.
     assert_captured(&[create(0, 0)], &[delete(0), create(0, 0), create(0, 2), create(0, 3)]);
+}
+
+#[test]
+fn child_that_the_walk_meets_without_its_parent_is_found_below_it() {
+    // The parent takes the slot of the deleted znode, which the walk has passed; the child takes one that is ahead of it.
+    let planted = State::new(Options::default()).tree.len();
+    assert_captured_after(planted + 1, &[create(0, 1)], &[delete(1), create(0, 0), create(0, 2)]);
 }
 
 /// A small state that has one of everything, as a file.

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 
 use super::script::{Pick, Step, Version, Who, Write, identities, script};
 use super::world::World;
-use crate::core::{Caller, ConnId};
+use crate::core::{Caller, ConnId, Limits, Options, SessionId, State};
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
@@ -54,4 +54,18 @@ fn new_data_starts_a_time_to_live_again() {
     world.step(&Step::Durable(usize::MAX));
     world.step(&Step::Sweep(15));
     assert!(!world.decided.nodes.contains_key("/a"));
+}
+
+#[test]
+fn list_of_children_that_is_too_long_is_refused_and_not_watched() {
+    let limits = Limits { names_bytes: 4 + "zookeeper".len(), ..Limits::default() };
+    let mut state = State::new(Options { limits, ..Options::default() });
+    let caller = Caller { session: SessionId(1), ids: &[] };
+    let mut list = |path, watch| {
+        let request = Request::GetChildren2 { path, watch };
+        let answer = state.read(ConnId(1), caller, &request, &mut |_| {}).map(|_| ());
+        (answer, state.watches.len())
+    };
+    assert_eq!(list("/", true), (Ok(()), 1), "it has one child");
+    assert_eq!(list("/zookeeper", true), (Err(ErrorCode::BadArguments), 1), "it has two: config and quota");
 }

@@ -23,13 +23,18 @@ pub struct Node {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Model {
     pub nodes: BTreeMap<String, Node>,
+    /// Bytes of the transaction in the making; 0 when there is none.
+    written: usize,
 }
+
+/// Bytes of what a request may become.
+pub const TRANSACTION_BYTES_MAX: usize = 400;
 
 type Answer = Result<Outcome, ErrorCode>;
 
 impl Model {
     pub fn new() -> Self {
-        let mut model = Self { nodes: BTreeMap::new() };
+        let mut model = Self { nodes: BTreeMap::new(), written: 0 };
         let readable = vec![Acl { perms: Perms::READ, id: Id::new("world", "anyone") }];
         // What is there from the start was never counted as created.
         for (path, acl, cversion, aversion) in [
@@ -65,6 +70,8 @@ impl Model {
     /// Answers a write, whose zxid is used up whatever comes out.
     pub fn write(&mut self, caller: Caller<'_>, request: &Request<'_>, zxid: i64, time: i64) -> Outcome {
         let at = At { zxid, time };
+        // The zxid, and how many changes there are.
+        self.written = 8 + 4;
         let answer = match request {
             Request::Create { op, create } => self.create(caller, *op, create, at),
             Request::Delete { path, version } => self.delete(caller, path, *version, at),
@@ -76,7 +83,17 @@ impl Model {
             Request::Multi(ops) => Ok(self.multi(caller, ops, at)),
             other => panic!("not a write of the script: {other:?}"),
         };
+        self.written = 0;
         answer.unwrap_or_else(Outcome::Refused)
+    }
+
+    /// Notes so many bytes more, if that is not too much.
+    fn store(&mut self, bytes: usize) -> Result<(), ErrorCode> {
+        if self.written + bytes > TRANSACTION_BYTES_MAX {
+            return Err(ErrorCode::BadArguments);
+        }
+        self.written += bytes;
+        Ok(())
     }
 
     fn multi(&mut self, caller: Caller<'_>, ops: &[MultiOp<'_>], at: At) -> Outcome {
@@ -126,6 +143,9 @@ impl Model {
         if matches!(above_node.kind, Kind::Ephemeral(_)) {
             return Err(ErrorCode::NoChildrenForEphemerals);
         }
+        let data = create.data.map(<[u8]>::to_vec);
+        self.fits(&path, 1, data.as_ref().map_or(0, Vec::len) as i64)?;
+        self.store(4 + 4 + path.len() + 4 + data.as_ref().map_or(0, Vec::len) + acl_bytes(&acl) + 64 + 12)?;
         let stat = Stat {
             czxid: at.zxid,
             mzxid: at.zxid,
@@ -135,10 +155,10 @@ impl Model {
             ephemeral_owner: if let Kind::Ephemeral(session) = kind { session.0 } else { 0 },
             ..Stat::default()
         };
-        let data = create.data.map(<[u8]>::to_vec);
         self.nodes.insert(path.clone(), Node { data, acl, kind, next_sequence: 0, stat });
         self.node(&above).next_sequence += 1;
         self.family_changed(&above, at);
+        self.show_usage();
         let stat = self.stat(&path);
         Ok(Outcome::Created { path: path.into(), stat, with_stat: op != OpCode::Create })
     }
@@ -151,6 +171,7 @@ impl Model {
         if !self.children(path).is_empty() {
             return Err(ErrorCode::NotEmpty);
         }
+        self.store(4 + 4 + path.len() + 12)?;
         self.remove(path, at.zxid);
         Ok(Outcome::Deleted)
     }
@@ -159,6 +180,7 @@ impl Model {
     pub fn remove(&mut self, path: &str, zxid: i64) {
         self.nodes.remove(path).expect("the script removes what is there");
         self.family_changed(parent(path).expect("the root stays"), At { zxid, time: 0 });
+        self.show_usage();
     }
 
     fn family_changed(&mut self, path: &str, at: At) {
@@ -176,22 +198,29 @@ impl Model {
         at: At,
     ) -> Answer {
         well_formed(path)?;
-        let node = self.nodes.get_mut(path).ok_or(ErrorCode::NoNode)?;
+        let node = self.nodes.get(path).ok_or(ErrorCode::NoNode)?;
         permit(node, caller, Perms::WRITE)?;
+        let (before, after) = (node.data.as_ref().map_or(0, Vec::len), data.map_or(0, <[u8]>::len));
+        self.fits(path, 0, after as i64 - before as i64)?;
         matches_version(node.stat.version, version)?;
+        self.store(4 + 4 + path.len() + 4 + after + 4 + 8 + 8)?;
+        let node = self.node(path);
         node.data = data.map(<[u8]>::to_vec);
         node.stat.version += 1;
         node.stat.mzxid = at.zxid;
         node.stat.mtime = at.time;
+        self.show_usage();
         Ok(Outcome::Stat(self.stat(path)))
     }
 
     fn set_acl(&mut self, caller: Caller<'_>, path: &str, sent: &[Acl], version: i32) -> Answer {
         well_formed(path)?;
         let acl = granted(sent, caller.ids).ok_or(ErrorCode::InvalidAcl)?;
-        let node = self.nodes.get_mut(path).ok_or(ErrorCode::NoNode)?;
+        let node = self.nodes.get(path).ok_or(ErrorCode::NoNode)?;
         permit(node, caller, Perms::ADMIN)?;
         matches_version(node.stat.aversion, version)?;
+        self.store(4 + 4 + path.len() + acl_bytes(&acl) + 4)?;
+        let node = self.node(path);
         node.acl = acl;
         node.stat.aversion += 1;
         Ok(Outcome::Stat(self.stat(path)))
@@ -225,9 +254,65 @@ impl Model {
         outlived && self.children(path).is_empty()
     }
 
+    /// Whether so much more is within all hard limits above.
+    fn fits(&self, path: &str, count: i64, bytes: i64) -> Result<(), ErrorCode> {
+        let mut above = path;
+        while above != "/" && !path.starts_with(QUOTAS) {
+            if let Some(limits) =
+                self.nodes.get(&format!("{}{above}/zookeeper_limits", QUOTAS.trim_end_matches('/')))
+                && self
+                    .nodes
+                    .contains_key(&format!("{}{above}/zookeeper_stats", QUOTAS.trim_end_matches('/')))
+            {
+                let (used_count, used_bytes) = self.usage(above);
+                for (name, more, used) in
+                    [("countHardLimit", count, used_count), ("byteHardLimit", bytes, used_bytes)]
+                {
+                    let limit = limit(limits.data.as_deref().unwrap_or_default(), name);
+                    if more > 0 && limit.is_some_and(|limit| used + more > limit) {
+                        return Err(ErrorCode::QuotaExceeded);
+                    }
+                }
+            }
+            above = parent(above).expect("only the root has none");
+        }
+        Ok(())
+    }
+
+    /// Znodes at and below a path, and bytes of their data.
+    fn usage(&self, top: &str) -> (i64, i64) {
+        let below = format!("{top}/");
+        let counts = |path: &str| (path == top || path.starts_with(&below)) && !path.starts_with(QUOTAS);
+        let lengths = self.nodes.iter().filter(|(path, _)| counts(path)).map(|(_, node)| node.data.as_ref());
+        lengths.fold((0, 0), |(count, bytes), data| (count + 1, bytes + data.map_or(0, Vec::len) as i64))
+    }
+
+    /// What shows a usage always shows it.
+    fn show_usage(&mut self) {
+        let shows = |path: &&String| path.starts_with(QUOTAS) && path.ends_with("/zookeeper_stats");
+        let paths: Vec<String> = self.nodes.keys().filter(shows).cloned().collect();
+        for path in paths {
+            let top = path[QUOTAS.len() - 1..].trim_end_matches("/zookeeper_stats");
+            if !top.is_empty() {
+                let (count, bytes) = self.usage(top);
+                self.node(&path).data = Some(format!("count={count},bytes={bytes}").into_bytes());
+            }
+        }
+    }
+
     fn node(&mut self, path: &str) -> &mut Node {
         self.nodes.get_mut(path).expect("the caller looked it up")
     }
+}
+
+/// What all quota znodes begin with.
+const QUOTAS: &str = "/zookeeper/quota/";
+
+/// The limit of that name, if there is one.
+fn limit(data: &[u8], name: &str) -> Option<i64> {
+    let text = std::str::from_utf8(data).ok()?;
+    let value = text.split(';').find_map(|part| part.strip_prefix(name)?.strip_prefix('='))?;
+    value.parse().ok().filter(|limit| *limit > -1)
 }
 
 /// When a write happens.
@@ -284,6 +369,10 @@ fn granted(sent: &[Acl], ids: &[Id]) -> Option<Vec<Acl>> {
         }
     }
     (!list.is_empty()).then_some(list)
+}
+
+fn acl_bytes(acl: &[Acl]) -> usize {
+    4 + acl.iter().map(|entry| 4 + 4 + entry.id.scheme.len() + 4 + entry.id.id.len()).sum::<usize>()
 }
 
 fn permit(node: &Node, caller: Caller<'_>, wanted: Perms) -> Result<(), ErrorCode> {

@@ -19,10 +19,39 @@ pub enum Step {
     Expire(usize),
     /// Time passes, and idle znodes are swept.
     Sweep(i64),
+    /// A quota is set, and made anew as far as it is gone.
+    Quota(Who, Quota),
     /// One znode is swept if it is idle.
     SweepOne(Pick),
     /// So many of the writes under way are on disk.
     Durable(usize),
+}
+
+/// Hard limits of what is at and below one of a few paths.
+#[derive(Debug, Clone)]
+pub struct Quota {
+    path: usize,
+    count: i64,
+    bytes: i64,
+}
+
+/// Paths that may have a quota, each below the one before.
+const QUOTA_PATHS: [&str; 2] = ["/a", "/a/x"];
+
+impl Quota {
+    /// The znodes that it takes, with their data.
+    pub fn znodes(&self) -> Vec<(String, String)> {
+        let folder = |path: &&str| (format!("/zookeeper/quota{path}"), String::new());
+        let mut znodes: Vec<_> = QUOTA_PATHS[..=self.path].iter().map(folder).collect();
+        let (last, _) = &znodes[self.path];
+        let limits = format!("count=-1,bytes=-1=;byteHardLimit={};countHardLimit={}", self.bytes, self.count);
+        let own = [
+            (format!("{last}/zookeeper_limits"), limits),
+            (format!("{last}/zookeeper_stats"), String::new()),
+        ];
+        znodes.extend(own);
+        znodes
+    }
 }
 
 /// Which session, and with which identities.
@@ -245,6 +274,10 @@ fn who() -> impl Strategy<Value = Who> {
     (0..100usize, 0..3usize).prop_map(|(session, user)| Who { session, user })
 }
 
+fn quota() -> impl Strategy<Value = Quota> {
+    (0..QUOTA_PATHS.len(), -1..6i64, -1..12i64).prop_map(|(path, count, bytes)| Quota { path, count, bytes })
+}
+
 /// One step.
 pub fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
@@ -255,6 +288,7 @@ pub fn step() -> impl Strategy<Value = Step> {
         1 => (0..100usize).prop_map(Step::Expire),
         2 => (0..40i64).prop_map(Step::Sweep),
         1 => pick().prop_map(Step::SweepOne),
+        3 => (who(), quota()).prop_map(|(who, quota)| Step::Quota(who, quota)),
         8 => (0..6usize).prop_map(Step::Durable),
     ]
 }

@@ -8,7 +8,8 @@ use proptest::prelude::*;
 
 use super::model::{Model, parent};
 use super::script::{Pick, Step, Version, Who, Write, identities, step};
-use super::world::{Told, World};
+use super::world::{Told, WATCH_BYTES_MAX, WATCH_BYTES_PER_CONNECTION, World};
+use crate::core::watches::WATCH_BYTES;
 use crate::core::{Caller, Change, ConnId, invariants};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -88,6 +89,18 @@ impl Naive {
             }
         }
         told
+    }
+
+    /// Whether another watch would be within the limits, or is none that takes anything.
+    fn has_room(&self, conn: ConnId, path: &str) -> bool {
+        let pairs: BTreeSet<(ConnId, &str)> =
+            self.watches.iter().map(|(conn, path, _)| (*conn, path.as_str())).collect();
+        let cost = |(_, path): &(ConnId, &str)| path.len() + WATCH_BYTES;
+        let own: usize = pairs.iter().filter(|(other, _)| *other == conn).map(cost).sum();
+        let all: usize = pairs.iter().map(cost).sum();
+        let more = cost(&(conn, path));
+        pairs.contains(&(conn, path))
+            || own + more <= WATCH_BYTES_PER_CONNECTION && all + more <= WATCH_BYTES_MAX
     }
 
     fn has(&self, conn: ConnId, path: &str, kind: WatcherKind) -> bool {
@@ -193,8 +206,9 @@ fn ask(world: &mut World, naive: &mut Naive, conn: ConnId, ask: Ask, path: &str)
         Ask::AddWatch(WatchMode::PersistentRecursive) => (true, Some(Recursive)),
         Ask::Check(kind) | Ask::Remove(kind) => (naive.has(conn, path, kind), None),
     };
-    assert_eq!(answered, expected, "{request:?}");
-    naive.watches.extend(watched.map(|kind| (conn, path.to_owned(), kind)));
+    let fits = watched.is_none() || naive.has_room(conn, path);
+    assert_eq!(answered, expected && fits, "{request:?}");
+    naive.watches.extend(watched.filter(|_| fits).map(|kind| (conn, path.to_owned(), kind)));
     if let Ask::Remove(kind) = ask {
         naive.remove(conn, path, kind);
     }

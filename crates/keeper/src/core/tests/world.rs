@@ -2,12 +2,29 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use menagerie_wire::{Acl, ErrorCode, EventKind, Request};
+use menagerie_wire::request::Create;
+use menagerie_wire::{Acl, ErrorCode, EventKind, OpCode, Request};
 
-use super::model::{Model, Node};
+use super::model::{Model, Node, TRANSACTION_BYTES_MAX};
 use super::script::{Step, Who, identities};
 use crate::core::sessions::Millis;
-use crate::core::{Caller, ConnId, Notice, Options, Outcome, SessionId, State, Txn, invariants};
+use crate::core::watches::WATCH_BYTES;
+use crate::core::{Caller, ConnId, Limits, Notice, Options, Outcome, SessionId, State, Txn, invariants};
+
+/// So low that scripts meet them.
+const LIMITS: Limits = Limits {
+    transaction_bytes: TRANSACTION_BYTES_MAX,
+    ephemeral_bytes: u64::MAX,
+    watch_bytes_per_connection: WATCH_BYTES_PER_CONNECTION,
+    watch_bytes: WATCH_BYTES_MAX,
+    sessions: usize::MAX,
+    names_bytes: usize::MAX,
+    multi_read_bytes: usize::MAX,
+};
+
+/// Room for three watches with short paths, and in all for five.
+pub const WATCH_BYTES_PER_CONNECTION: usize = 3 * WATCH_BYTES + 16;
+pub const WATCH_BYTES_MAX: usize = 5 * WATCH_BYTES + 32;
 
 /// A notification, as a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -38,7 +55,7 @@ pub struct World {
 impl World {
     pub fn new() -> Self {
         let mut world = Self {
-            state: State::new(Options::default()),
+            state: State::new(Options { enforce_quota: true, limits: LIMITS, ..Options::default() }),
             decided: Model::new(),
             visible: Model::new(),
             under_way: VecDeque::new(),
@@ -72,6 +89,11 @@ impl World {
             }
             Step::Expire(session) => self.expire(*session),
             Step::Sweep(later_ms) => self.sweep(*later_ms),
+            Step::Quota(who, quota) => {
+                for (path, data) in quota.znodes() {
+                    self.put(*who, &path, data.as_bytes());
+                }
+            }
             Step::SweepOne(pick) => {
                 let path = pick.resolve(&self.decided);
                 self.sweep_one(&path);
@@ -102,11 +124,23 @@ impl World {
             self.decided.write(caller, request, txn.zxid, self.time_ms)
         };
         assert_eq!(txn.outcome, expected, "{request:?}");
+        let is_end = txn.outcome == Outcome::SessionClosed;
+        assert!(is_end || txn.bytes <= TRANSACTION_BYTES_MAX, "{} bytes for {request:?}", txn.bytes);
         if is_refusal(&txn.outcome) {
             assert!(txn.changes.is_empty(), "a refusal changes nothing: {request:?}");
             assert_eq!(self.pending(), pending_before, "a refusal leaves no trace: {request:?}");
         }
         self.accept(txn);
+    }
+
+    fn put(&mut self, who: Who, path: &str, data: &[u8]) {
+        let data = Some(data);
+        let create = Create { path, data, acl: vec![Acl::open()], flags: 0, ttl: None };
+        if self.decided.nodes.contains_key(path) {
+            self.write(who, &Request::SetData { path, data, version: -1 });
+        } else {
+            self.write(who, &Request::Create { op: OpCode::Create, create });
+        }
     }
 
     /// A session can be used at once: clients send requests along with the handshake.
@@ -130,7 +164,7 @@ impl World {
 
     fn sweep(&mut self, later_ms: i64) {
         self.time_ms += later_ms;
-        let found = self.state.idle(self.time_ms, usize::MAX);
+        let found = self.state.idle(self.time_ms, usize::MAX, usize::MAX);
         if self.under_way.is_empty() {
             let mut sorted: Vec<&str> = found.iter().map(|path| &**path).collect();
             sorted.sort_unstable();
@@ -155,6 +189,9 @@ impl World {
     fn accept(&mut self, txn: Txn) {
         let last = self.under_way.back().map_or(self.state.applied_zxid(), |(txn, _)| txn.zxid);
         assert_eq!(txn.zxid, last + 1, "every write uses up one zxid");
+        let mut stored = Vec::new();
+        txn.encode(&mut stored);
+        assert_eq!(txn.bytes, stored.len(), "it is known before how long it will be: {:?}", txn.changes);
         self.under_way.push_back((txn, self.decided.clone()));
     }
 

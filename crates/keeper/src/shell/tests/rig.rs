@@ -6,18 +6,22 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use menagerie_wire::{ConnectRequest, ErrorCode, Reader, ReplyHeader, Request};
+use menagerie_wire::{ConnectRequest, ConnectResponse, ErrorCode, Reader, ReplyHeader, Request};
 use prometheus_client::registry::Registry;
 
 use crate::config::Config;
 use crate::core::{ConnId, Options, State};
 use crate::shell::conn::Conn;
 use crate::shell::metrics::Metrics;
+use crate::shell::request::Next;
 use crate::shell::server::{Group, Server};
 use crate::shell::stream::Stream;
 
 /// What is due arrives at once; this only keeps a failing test from hanging.
 const PATIENCE: Duration = Duration::from_secs(10);
+
+/// What sessions ask for.
+pub const TIMEOUT_MS: i32 = 10_000;
 
 /// The connections that [`Rig`]'s server takes from one address.
 pub const CONNECTIONS_MAX: usize = 3;
@@ -30,18 +34,27 @@ pub struct Rig {
 /// One client's end.
 pub struct Client {
     pub id: ConnId,
+    /// Number and password of its session; 0 until it has one, or when it was refused.
+    pub session: (i64, Vec<u8>),
     socket: TcpStream,
     last_xid: i32,
 }
 
 impl Rig {
     pub fn new() -> Self {
-        let config = Config {
+        Self::with(|_| {})
+    }
+
+    /// One that is configured otherwise.
+    pub fn with(change: impl FnOnce(&mut Config)) -> Self {
+        let mut config = Config {
             connections_per_address_max: CONNECTIONS_MAX,
             ..Config::new(PathBuf::new(), (Ipv4Addr::LOCALHOST, 0).into())
         };
+        change(&mut config);
         let metrics = Metrics::new(&mut Registry::default());
-        let server = Server::new(State::new(Options::default()), Arc::new(config), metrics, 0);
+        let state = State::new(Options { limits: config.limits, ..Options::default() });
+        let server = Server::new(state, Arc::new(config), metrics, 0);
         Self { server, sequence: 0 }
     }
 
@@ -54,27 +67,63 @@ impl Rig {
         accepted.set_nonblocking(true).unwrap();
         let id = self.server.next_conn_id();
         let stream = Stream::Plain(mio::net::TcpStream::from_std(accepted));
-        self.server.add(Conn::new(id, stream, peer, Instant::now()));
-        Client { id, socket, last_xid: 0 }
+        let mut conn = Conn::new(id, stream, peer, Instant::now());
+        // Frames are handed over, not read from the socket.
+        conn.readable = false;
+        self.server.add(conn);
+        Client { id, session: (0, vec![0; 16]), socket, last_xid: 0 }
     }
 
     /// A client with a session.
     pub fn open(&mut self) -> Client {
         let mut client = self.connect((Ipv4Addr::LOCALHOST, 1).into());
+        assert!(self.greet(&client, &(0, vec![0; 16]), TIMEOUT_MS));
+        self.make_durable();
+        self.welcomed(&mut client);
+        client
+    }
+
+    /// Another connection asks for the session of `client`; the answer is not read.
+    pub fn ask_to_resume(&mut self, client: &Client, timeout_ms: i32) -> Client {
+        let resuming = self.connect((Ipv4Addr::LOCALHOST, 1).into());
+        assert!(self.greet(&resuming, &client.session, timeout_ms));
+        resuming
+    }
+
+    /// The session of `client` on another connection.
+    pub fn resume(&mut self, client: &Client) -> Client {
+        let mut resumed = self.ask_to_resume(client, TIMEOUT_MS);
+        self.welcomed(&mut resumed);
+        assert_eq!(resumed.session, client.session);
+        resumed
+    }
+
+    /// Whether a client that asks for a session is kept.
+    pub fn greet(
+        &mut self,
+        client: &Client,
+        (session_id, password): &(i64, Vec<u8>),
+        timeout_ms: i32,
+    ) -> bool {
         let mut frame = Vec::new();
         let connect = ConnectRequest {
             protocol_version: 0,
             last_zxid_seen: 0,
-            timeout_ms: 10_000,
-            session_id: 0,
-            password: &[0; 16],
+            timeout_ms,
+            session_id: *session_id,
+            password,
             read_only: None,
         };
         connect.encode(&mut frame);
-        self.server.receive(client.id, &frame, Instant::now());
-        self.make_durable();
-        client.frame();
-        client
+        self.server.receive(client.id, &frame, Instant::now()) == Next::Continue
+    }
+
+    /// Reads the answer to the handshake, which must be due now.
+    pub fn welcomed(&mut self, client: &mut Client) {
+        self.server.flush();
+        let frame = client.frame();
+        let answer = ConnectResponse::decode(&frame).unwrap();
+        client.session = (answer.session_id, answer.password.to_vec());
     }
 
     /// The server gets a request.
@@ -104,6 +153,12 @@ impl Rig {
     pub fn make_durable(&mut self) {
         let group = self.take_group();
         self.finish_group(group);
+    }
+
+    /// Whether the server has closed the connection.
+    pub fn is_gone(&mut self, client: &Client) -> bool {
+        self.server.flush();
+        self.server.conn(client.id).is_none()
     }
 
     /// Whether the server has nothing to say to the client now.

@@ -7,7 +7,7 @@ use super::alphabet::{self, Alphabet, CREDENTIALS, WatchHabit};
 use super::creation;
 use super::dice::Dice;
 use super::guess::Guess;
-use super::script::{Action, Message, Resume, SLOTS, Step};
+use super::script::{Action, Message, SLOTS, Step};
 
 /// A version that no znode of a script reaches.
 const VERSION_NEVER: i32 = 77;
@@ -25,18 +25,19 @@ pub fn script(seed: u64, steps: usize, prefix: &str) -> Vec<Step> {
 /// What every script starts with, so that there is something to play with.
 const PLANTED: [&str; 5] = ["", "/a", "/b", "/a/a", "/a/b"];
 
-struct Generator {
-    dice: Dice,
+pub(super) struct Generator {
+    pub(super) dice: Dice,
     alphabet: Alphabet,
     guess: Guess,
     /// About how many transactions there were, for requests that look back.
-    written: usize,
+    pub(super) written: usize,
 }
 
-type Kind = fn(&mut Generator, usize) -> Action;
+/// One kind of step.
+pub(super) type Kind = fn(&mut Generator, usize) -> Action;
 
 /// How often what is done. Creations outweigh deletions, or there would be nothing to look at.
-const KINDS: [(usize, Kind); 26] = [
+const KINDS: [(usize, Kind); 27] = [
     (22, Generator::create),
     (8, Generator::delete),
     (10, Generator::set_data),
@@ -63,6 +64,7 @@ const KINDS: [(usize, Kind); 26] = [
     (3, Generator::malformed),
     (1, Generator::close),
     (2, Generator::resume),
+    (6, Generator::cut),
 ];
 
 fn send(request: &Request<'_>) -> Action {
@@ -133,37 +135,37 @@ impl Generator {
         self.dice.chance(75) && self.alphabet.habit(slot, path) == Some(WatchHabit::OneShot)
     }
 
-    fn create(&mut self, _slot: usize) -> Action {
+    pub(super) fn create(&mut self, _slot: usize) -> Action {
         let path = self.free_path();
         let (op, flags, ttl) = creation::any(&mut self.dice);
         let (data, acl) = (self.data(), alphabet::acl(&mut self.dice));
         send(&Request::Create { op, create: Create { path: &path, data, acl, flags, ttl } })
     }
 
-    fn delete(&mut self, _slot: usize) -> Action {
+    pub(super) fn delete(&mut self, _slot: usize) -> Action {
         send(&Request::Delete { path: &self.path(), version: self.version() })
     }
 
-    fn set_data(&mut self, _slot: usize) -> Action {
+    pub(super) fn set_data(&mut self, _slot: usize) -> Action {
         send(&Request::SetData { path: &self.path(), data: self.data(), version: self.version() })
     }
 
-    fn exists(&mut self, slot: usize) -> Action {
+    pub(super) fn exists(&mut self, slot: usize) -> Action {
         let path = self.path();
         send(&Request::Exists { watch: self.watch(slot, &path), path: &path })
     }
 
-    fn get_data(&mut self, slot: usize) -> Action {
+    pub(super) fn get_data(&mut self, slot: usize) -> Action {
         let path = self.path();
         send(&Request::GetData { watch: self.watch(slot, &path), path: &path })
     }
 
-    fn get_children(&mut self, slot: usize) -> Action {
+    pub(super) fn get_children(&mut self, slot: usize) -> Action {
         let path = self.path();
         send(&Request::GetChildren { watch: self.watch(slot, &path), path: &path })
     }
 
-    fn get_children2(&mut self, slot: usize) -> Action {
+    pub(super) fn get_children2(&mut self, slot: usize) -> Action {
         let path = self.path();
         send(&Request::GetChildren2 { watch: self.watch(slot, &path), path: &path })
     }
@@ -173,7 +175,7 @@ impl Generator {
     }
 
     /// Never on what scripts share, or one could lock out the next; nor at the top of this one, which would end here.
-    fn set_acl(&mut self, _slot: usize) -> Action {
+    pub(super) fn set_acl(&mut self, _slot: usize) -> Action {
         let mut path = self.path();
         while path.len() <= self.alphabet.prefix.len() || !path.starts_with(&self.alphabet.prefix) {
             path = self.alphabet.ordinary(&mut self.dice);
@@ -190,7 +192,7 @@ impl Generator {
         send(&Request::Check { path: &self.path(), version: VERSION_NEVER })
     }
 
-    fn multi(&mut self, _slot: usize) -> Action {
+    pub(super) fn multi(&mut self, _slot: usize) -> Action {
         let paths: Vec<String> = (0..self.dice.below(6)).map(|_| self.path()).collect();
         let ops = paths.iter().map(|path| self.multi_op(path)).collect();
         send(&Request::Multi(ops))
@@ -220,7 +222,7 @@ impl Generator {
         }
     }
 
-    fn multi_read(&mut self, _slot: usize) -> Action {
+    pub(super) fn multi_read(&mut self, _slot: usize) -> Action {
         let paths: Vec<String> = (0..self.dice.below(4)).map(|_| self.path()).collect();
         let mut ops: Vec<MultiOp<'_>> = paths.iter().map(|path| self.read_op(path)).collect();
         if self.dice.chance(5) {
@@ -265,7 +267,7 @@ impl Generator {
     }
 
     /// What a client sends after it came back, having seen any transaction since the start, or one before it.
-    fn set_watches(&mut self, slot: usize) -> Action {
+    pub(super) fn set_watches(&mut self, slot: usize) -> Action {
         let mut paths = |habit| self.alphabet.watched(slot, habit, &mut self.dice);
         let (data, exist, child) =
             (paths(WatchHabit::OneShot), paths(WatchHabit::OneShot), paths(WatchHabit::OneShot));
@@ -285,7 +287,7 @@ impl Generator {
         send(&Request::SetWatches2(watches))
     }
 
-    fn get_ephemerals(&mut self, _slot: usize) -> Action {
+    pub(super) fn get_ephemerals(&mut self, _slot: usize) -> Action {
         send(&Request::GetEphemerals { prefix: &self.path() })
     }
 
@@ -343,19 +345,5 @@ impl Generator {
         }
         message.starts_with_zxid = false;
         Action::Send(message)
-    }
-
-    fn close(&mut self, _slot: usize) -> Action {
-        Action::Close
-    }
-
-    fn resume(&mut self, _slot: usize) -> Action {
-        let drop_first = self.dice.chance(70);
-        Action::Resume(Resume {
-            drop_first,
-            stranger_first: drop_first && self.dice.chance(30),
-            timeout_ms: self.dice.pick(&[30_000, 12_345, 1_000_000]),
-            read_only: self.dice.pick(&[None, Some(false), Some(true)]),
-        })
     }
 }

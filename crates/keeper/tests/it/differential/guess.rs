@@ -58,6 +58,7 @@ impl Guess {
             {
                 self.watches(slot, path);
             }
+            Request::CloseSession => self.znodes.retain(|_, owner| *owner != Some(slot)),
             Request::RemoveWatches { path, kind: 3 } => self.watched[slot].retain(|watched| watched != path),
             _ => {}
         }
@@ -79,6 +80,13 @@ impl Guess {
                     // Unknown operations end the connection.
                     None => self.watched[slot].clear(),
                 }
+            }
+            Action::Cut(cut) => {
+                for message in &cut.under_way {
+                    self.acted(slot, &Action::Send(message.clone()));
+                }
+                self.watched[slot].clear();
+                self.acted(slot, &Action::Send(cut.first.clone()));
             }
             Action::ConnectAhead => {}
         }

@@ -19,6 +19,7 @@
 //!   `createTTL`): Apache forgets the operation and goes by the flags, or refuses the whole `multi`.
 //! - `getAllChildrenNumber` of the empty path: Apache counts the root as its own child.
 //! - A wrong password for a session that is connected: Apache closes the innocent connection first.
+//! - Quotas: Apache judges by what is applied, so a `multi`, or writes that come close together, go beyond a hard limit.
 //!
 //! # Not generated: 3.9 decided otherwise
 //! - Kinds 4 and 5 (persistent, recursive) of `checkWatches` and `removeWatches`: unknown to 3.8.
@@ -41,7 +42,11 @@ pub enum Make {
 
 /// Whether the order of the events of this step is anybody's.
 pub fn events_have_no_order(action: &Action) -> bool {
-    matches!(action, Action::Close)
+    match action {
+        Action::Close => true,
+        Action::Cut(cut) => cut.under_way.iter().any(|message| message.op == OpCode::CloseSession.code()),
+        Action::Send(_) | Action::Resume(_) | Action::ConnectAhead => false,
+    }
 }
 
 /// Whether the event's header is as it should be, given the transaction of the step that caused it. Events that tell of
@@ -51,6 +56,11 @@ pub fn event_zxid_is_right(make: Make, event: &Notification, action: &Action, ca
     match (make, action) {
         (Make::Apache38, _) => event.zxid == -1,
         (Make::Keeper, Action::Send(message)) if missed(message.op) => event.zxid == -1,
+        // Each of the requests that were under way may have caused it; what was asked behind them has seen them all.
+        (Make::Keeper, Action::Cut(cut)) => match event.zxid {
+            -1 => missed(cut.first.op),
+            zxid => zxid > 0 && Some(zxid) <= cause,
+        },
         (Make::Keeper, _) => Some(event.zxid) == cause,
     }
 }

@@ -1,7 +1,7 @@
 //! One script, two servers: whatever Apache ZooKeeper says, the keeper says too, but for what `known` lists.
 //!
 //! # Layout
-//! - `dice`, `alphabet`, `creation`, `guess`, `generate`: from a seed to a `script`.
+//! - `dice`, `alphabet`, `creation`, `endings`, `guess`, `generate`: from a seed to a `script`.
 //! - `run`: a script on a server, to a `transcript`; `known`: the differences that are meant.
 //! - here: both at once, and what to show when they disagree.
 //!
@@ -11,6 +11,7 @@
 mod alphabet;
 mod creation;
 mod dice;
+mod endings;
 mod generate;
 mod guess;
 mod known;
@@ -23,6 +24,7 @@ use std::fmt::Write as _;
 use std::ops::Range;
 use std::str::FromStr;
 use std::thread;
+use std::time::Duration;
 
 use menagerie_testkit::{Apache, Keeper, Server};
 
@@ -50,6 +52,14 @@ const SHOWN_MAX: usize = 3;
 fn keeper_and_apache_tell_the_same_story() {
     let (keeper, apache) = (Keeper::new().start(), start_apache());
     Theatre::new((Make::Keeper, keeper), (Make::Apache38, apache)).play(SEEDS);
+}
+
+/// Writes take so long here that sessions come back while theirs are under way.
+#[test]
+fn keeper_on_a_slow_disk_and_apache_tell_the_same_story() {
+    const SYNC: Duration = Duration::from_millis(40);
+    let (keeper, apache) = (Keeper::new().slow_syncs(SYNC).start(), start_apache());
+    Theatre::new((Make::Keeper, keeper), (Make::Apache38, apache)).play(SEEDS / 4);
 }
 
 /// The test of the test: what differs between two servers of one make is the fault of our scripts or masks.
@@ -186,6 +196,11 @@ fn label(action: &Action) -> String {
             Some(xid) => format!("{} as {xid}", message.label),
             None => message.label.clone(),
         },
+        Action::Cut(cut) => {
+            let under_way: Vec<&str> = cut.under_way.iter().map(|message| message.label.as_str()).collect();
+            let how = if cut.drop_first { "dropped" } else { "taken over" };
+            format!("{} while under way: {under_way:#?}, then {}", how, cut.first.label)
+        }
         Action::Close | Action::Resume(_) | Action::ConnectAhead => format!("{action:?}"),
     }
 }

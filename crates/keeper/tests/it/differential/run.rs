@@ -8,7 +8,7 @@ use menagerie_testkit::{Connect, Incoming, Notification, RawClient, Refusal, Ses
 use menagerie_wire::{ErrorCode, Request, Write as _, framed};
 
 use super::known::{self, Make};
-use super::script::{Action, Message, Resume, SLOTS, Step};
+use super::script::{Action, Cut, Message, Resume, SLOTS, Step};
 use super::transcript::{Masks, Outcome, Transcript};
 
 /// How long a reply, or the end of a connection that must end, may take. A server that sends none costs a test this much.
@@ -73,6 +73,7 @@ impl Run {
             Action::Send(message) => self.send(slot, message, &mut lines),
             Action::Close => self.close(slot, &mut lines),
             Action::Resume(resume) => self.resume(slot, resume, &mut lines),
+            Action::Cut(cut) => self.cut(slot, cut, &mut lines),
             Action::ConnectAhead => self.connect_ahead(&mut lines),
         }
         let now = self.settle(&mut lines);
@@ -87,16 +88,7 @@ impl Run {
     }
 
     fn send(&mut self, slot: usize, message: &Message, lines: &mut Vec<String>) {
-        let xid = message.xid.unwrap_or_else(|| {
-            self.last_xid += 1;
-            self.last_xid
-        });
-        let mut bytes = Vec::new();
-        framed(&mut bytes, |out| {
-            out.put_int(xid);
-            out.put_int(message.op);
-            out.extend_from_slice(&message.body_from(self.masks.base_zxid));
-        });
+        let bytes = self.frame(message);
         let client = &mut self.slots[slot];
         client.send_bytes(&bytes);
         match client.reply(PATIENCE) {
@@ -115,6 +107,48 @@ impl Run {
             }
             Some(Incoming::Event(_)) | None => lines.push("no reply".to_owned()),
         }
+    }
+
+    /// The request as it is sent, under its own number or the next one.
+    fn frame(&mut self, message: &Message) -> Vec<u8> {
+        let xid = message.xid.unwrap_or_else(|| {
+            self.last_xid += 1;
+            self.last_xid
+        });
+        let mut bytes = Vec::new();
+        framed(&mut bytes, |out| {
+            out.put_int(xid);
+            out.put_int(message.op);
+            out.extend_from_slice(&message.body_from(self.masks.base_zxid));
+        });
+        bytes
+    }
+
+    fn cut(&mut self, slot: usize, cut: &Cut, lines: &mut Vec<String>) {
+        let bytes: Vec<u8> = cut.under_way.iter().flat_map(|message| self.frame(message)).collect();
+        let old = &mut self.slots[slot];
+        old.send_bytes(&bytes);
+        // What the server has not read when it learns of the new connection, it may drop: not a question of order.
+        old.wait_until_taken();
+        // Apache takes a request off the socket in one thread and decides it in the next; all sessions share that one.
+        // The keeper decides at once, and answers this ping although the writes are still under way.
+        self.slots[(slot + 1) % SLOTS].ping();
+        let old = &mut self.slots[slot];
+        let resumption = Connect { timeout_ms: cut.timeout_ms, ..old.resumption() };
+        if cut.drop_first {
+            old.hang_up();
+        }
+        match RawClient::connect(self.stage.address, &resumption) {
+            Ok(client) => {
+                lines.push(self.granted(client.session()));
+                self.slots[slot] = client;
+            }
+            Err(refusal) => {
+                lines.push(self.refusal(&refusal));
+                self.replace(slot, lines);
+            }
+        }
+        self.send(slot, &cut.first, lines);
     }
 
     fn close(&mut self, slot: usize, lines: &mut Vec<String>) {

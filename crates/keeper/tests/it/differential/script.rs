@@ -22,6 +22,8 @@ pub enum Action {
     Close,
     /// The session comes back on a new connection.
     Resume(Resume),
+    /// The connection ends while requests are under way; the session comes back on another one and looks.
+    Cut(Cut),
     /// A stranger connects who claims to have seen the future.
     ConnectAhead,
 }
@@ -37,6 +39,19 @@ pub struct Resume {
     pub timeout_ms: i32,
     /// The byte at the end of the handshake, or none.
     pub read_only: Option<bool>,
+}
+
+/// How a connection ends in the middle of requests.
+#[derive(Debug, Clone)]
+pub struct Cut {
+    /// What the server has read by then, and has perhaps not answered.
+    pub under_way: Vec<Message>,
+    /// Whether the old connection is dropped first, or taken over while it lives.
+    pub drop_first: bool,
+    /// The time-out to ask for.
+    pub timeout_ms: i32,
+    /// What the session asks first when it is back.
+    pub first: Message,
 }
 
 /// An encoded request.

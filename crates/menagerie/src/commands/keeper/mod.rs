@@ -3,6 +3,7 @@
 mod backup;
 mod restore;
 pub mod serve;
+pub mod words;
 
 use clap::{Args, Subcommand};
 

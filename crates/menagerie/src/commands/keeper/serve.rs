@@ -8,6 +8,7 @@ use menagerie_keeper::{Config, Durability, Failure, Keeper, TlsFiles};
 use prometheus_client::registry::Registry;
 use tracing::warn;
 
+use super::words;
 use crate::commands::data::DataArgs;
 use crate::exit::CliError;
 use crate::files::{Port, Shares};
@@ -47,6 +48,10 @@ pub struct Serve {
     /// Refuse writes beyond a hard quota instead of only counting.
     #[arg(long)]
     enforce_quota: bool,
+    /// Answer more four-letter words than srvr, ruok, isro, mntr, stat and conf; `*` for all. Some show paths and
+    /// sessions to everybody, whatever access lists say.
+    #[arg(long, value_name = "WORD,…", value_delimiter = ',', value_parser = words::known, env = "MENAGERIE_KEEPER_WORDS")]
+    words: Vec<String>,
     /// Serve /metrics and /healthz there.
     #[arg(long, value_name = "HOST:PORT", value_parser = ports::address)]
     metrics: Option<SocketAddr>,
@@ -121,6 +126,7 @@ impl Serve {
             tick_ms: self.tick,
             superuser_digest: self.super_digest,
             enforce_quota: self.enforce_quota,
+            words: words::allowed(&self.words),
             ..Config::new(self.data.keeper()?, self.listen)
         })
     }

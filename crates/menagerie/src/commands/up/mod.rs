@@ -32,7 +32,7 @@ use super::data::DataArgs;
 use super::journal::Refusal;
 use super::journal::register::{self, Entry, Registration};
 use super::journal::serve::Running;
-use super::keeper::serve;
+use super::keeper::{serve, words};
 use super::queue::serve as queue_serve;
 use super::slots::fleetlock;
 use crate::config::Secret;
@@ -57,6 +57,10 @@ pub struct Up {
     /// Where the keeper takes connections; port 0 picks a free one.
     #[arg(long, value_name = "HOST:PORT", value_parser = ports::address, default_value = "127.0.0.1:2181", env = "MENAGERIE_KEEPER_LISTEN")]
     keeper_listen: SocketAddr,
+    /// Have the keeper answer more four-letter words than srvr, ruok, isro, mntr, stat and conf; `*` for all. Some show
+    /// paths and sessions to everybody, whatever access lists say.
+    #[arg(long, value_name = "WORD,…", value_delimiter = ',', value_parser = words::known, env = "MENAGERIE_KEEPER_WORDS")]
+    keeper_words: Vec<String>,
     /// Where the journal takes connections; port 0 picks a free one.
     #[arg(long, value_name = "HOST:PORT", value_parser = ports::address, default_value = "127.0.0.1:2188", env = "MENAGERIE_JOURNAL_LISTEN")]
     journal_listen: SocketAddr,
@@ -220,6 +224,7 @@ impl Up {
         let secret = if self.open { None } else { Some(secret::of(root)?) };
         let superuser = secret::random("super")?;
         let mut config = Config::new(folder, self.keeper_listen);
+        config.words = words::allowed(&self.keeper_words);
         config.connections_max = shares.connections(Port::Keeper);
         config.superuser_digest = Some(menagerie_keeper::digest(&superuser.0));
         let keeper = serve::start(config, registry, "--keeper-listen")?;
