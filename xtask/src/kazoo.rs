@@ -131,7 +131,7 @@ cd '{scratch}' || exit 1
 case $1 in
 start)
     : > out
-    '{binary}' keeper --listen {address} --data data --words envi >> out 2>> log < /dev/null &
+    '{binary}' keeper --listen {address} --data data >> out 2>> log < /dev/null &
     echo $! > pid
     until grep -q '^keeper ready on ' out; do
         kill -0 "$(cat pid)" || {{ cat log >&2; exit 1; }}

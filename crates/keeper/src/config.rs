@@ -50,8 +50,9 @@ impl Words {
         "conf", "cons", "crst", "dump", "envi", "isro", "mntr", "ruok", "srst", "srvr", "stat", "wchc",
         "wchp", "wchs",
     ];
-    /// Words that reveal no path and no session, and change nothing: always answered.
-    const HARMLESS: [&str; 6] = ["conf", "isro", "mntr", "ruok", "srvr", "stat"];
+    /// Words that reveal no path and no session, and change nothing: always answered. `envi` tells the version, and kazoo's
+    /// `server_version()` asks for nothing else.
+    const HARMLESS: [&str; 7] = ["conf", "envi", "isro", "mntr", "ruok", "srvr", "stat"];
 
     /// Allows another word, or all of them with `*`; `None` if there is no such word.
     pub fn allow(&mut self, word: &str) -> Option<()> {

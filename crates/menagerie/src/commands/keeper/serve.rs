@@ -48,7 +48,7 @@ pub struct Serve {
     /// Refuse writes beyond a hard quota instead of only counting.
     #[arg(long)]
     enforce_quota: bool,
-    /// Answer more four-letter words than srvr, ruok, isro, mntr, stat and conf; `*` for all. Some show paths and
+    /// Answer more four-letter words than srvr, ruok, isro, mntr, stat, conf and envi; `*` for all. Some show paths and
     /// sessions to everybody, whatever access lists say.
     #[arg(long, value_name = "WORD,…", value_delimiter = ',', value_parser = words::known, env = "MENAGERIE_KEEPER_WORDS")]
     words: Vec<String>,

@@ -57,7 +57,7 @@ pub struct Up {
     /// Where the keeper takes connections; port 0 picks a free one.
     #[arg(long, value_name = "HOST:PORT", value_parser = ports::address, default_value = "127.0.0.1:2181", env = "MENAGERIE_KEEPER_LISTEN")]
     keeper_listen: SocketAddr,
-    /// Have the keeper answer more four-letter words than srvr, ruok, isro, mntr, stat and conf; `*` for all. Some show
+    /// Have the keeper answer more four-letter words than srvr, ruok, isro, mntr, stat, conf and envi; `*` for all. Some show
     /// paths and sessions to everybody, whatever access lists say.
     #[arg(long, value_name = "WORD,…", value_delimiter = ',', value_parser = words::known, env = "MENAGERIE_KEEPER_WORDS")]
     keeper_words: Vec<String>,
