@@ -5,14 +5,13 @@ KAZOO_EVENTS=file   (required) where they are written, a line as soon as a test 
 import json
 import os
 
-_seconds, _outputs, _skipped = {}, {}, set()
+_names, _seconds, _outputs, _skipped = {}, {}, {}, set()
 
 
-def _name(nodeid):
-    """module::Class::test: pytest finds it again by that name, wherever kazoo is installed."""
-    path, *rest = nodeid.split("::")
-    module = path[path.rindex("kazoo/tests/"):].removesuffix(".py").replace("/", ".")
-    return "::".join([module, *rest])
+def pytest_itemcollected(item):
+    """module::Class::test: pytest finds it again by that name. The node id begins with a path instead, and at what
+    folder that path begins depends on where pytest was started."""
+    _names[item.nodeid] = "::".join([item.module.__name__, *item.nodeid.split("::")[1:]])
 
 
 def pytest_runtest_logreport(report):
@@ -24,7 +23,7 @@ def pytest_runtest_logreport(report):
         _skipped.add(test)
     if report.when != "teardown":
         return
-    event = {"type": "test", "name": _name(test), "exec_time": _seconds[test]}
+    event = {"type": "test", "name": _names[test], "exec_time": _seconds[test]}
     if test in _outputs:
         event.update(event="failed", stdout=_outputs[test])
     else:

@@ -12,7 +12,7 @@ use anyhow::{Context as _, Result, bail};
 use crate::run::{cargo, root, step, target};
 use crate::test::events::{self, Event};
 use crate::test::report::{Outcome, Report};
-use crate::test::suite::{Run, conclude, judge};
+use crate::test::suite::{Exit, Run, conclude, judge};
 use crate::venv::venv;
 
 /// How long the keeper may take to start.
@@ -20,6 +20,9 @@ const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Below what Linux gives to outgoing connections: one of those could take the port while the keeper is down for a restart.
 const PORTS: Range<u16> = 10_000..30_000;
+
+/// What pytest ends with when all tests ran and some failed.
+const TESTS_FAILED: i32 = 1;
 
 /// What people call the suite.
 const NAME: &str = "kazoo's own suite";
@@ -48,6 +51,7 @@ pub fn outcomes() -> Result<Vec<Outcome>> {
     eprintln!("==> {NAME}");
     let began = Instant::now();
     let crowd = pytest(&keeper, &scratch, &venv, None)?;
+    // pytest ends in another way than with [`TESTS_FAILED`] unless it ran all that it found.
     let listed: Vec<String> = crowd.ended.keys().cloned().collect();
     let outcomes = judge(NAME, &listed, &crowd, |test| pytest(&keeper, &scratch, &venv, Some(test)))?;
     keeper.stop()?;
@@ -77,7 +81,7 @@ fn pytest(keeper: &Restartable, scratch: &Path, venv: &Path, test: Option<&str>)
         Event::Ended { test, ended } => Some((test, ended)),
         Event::Started { .. } => None,
     });
-    Ok(Run { ended: ended.collect(), how: status.to_string(), success: status.success() })
+    Ok(Run { ended: ended.collect(), how: status.to_string(), exit: Exit::of(status, TESTS_FAILED) })
 }
 
 /// A keeper that a shell script can stop and start again: kazoo's tests restart their server by shell commands.

