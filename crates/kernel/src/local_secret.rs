@@ -2,12 +2,14 @@
 //! side for the other. So nobody has to type it, wherever the server's data is, and no file is found by what ZooKeeper says.
 
 use std::io::{self, Read as _, Write as _};
-use std::os::linux::net::SocketAddrExt as _;
-use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::thread;
 use std::time::Duration;
 
 use rustix::net::sockopt::socket_peercred;
+use rustix::net::{self, AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use rustix::process::geteuid;
 use tracing::debug;
 
@@ -16,15 +18,19 @@ const PATIENCE: Duration = Duration::from_millis(500);
 /// A secret is shorter.
 const SECRET_BYTES_MAX: u64 = 1024;
 
+/// Askers that wait to be answered; each takes microseconds.
+const BACKLOG: i32 = 1024;
+
 /// Whose secret it is. It names a socket that is no file, so none is left behind; whoever else takes the name is found out
 /// by [`is_ours`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Owner(String);
 
 impl Owner {
-    /// The keeper at this port of this machine.
-    pub fn keeper(port: u16) -> Self {
-        Self(format!("menagerie/keeper/{port}"))
+    /// The keeper that listens here. The whole address, not the port alone: on another address of this machine, the same
+    /// port may be a stranger's, who is not to be shown the secret.
+    pub fn keeper(address: SocketAddr) -> Self {
+        Self(format!("menagerie/keeper/{address}"))
     }
 
     /// The journal that serves the folder with this id.
@@ -32,8 +38,29 @@ impl Owner {
         Self(format!("menagerie/journal/{folder}"))
     }
 
-    fn address(&self) -> io::Result<SocketAddr> {
-        SocketAddr::from_abstract_name(&self.0)
+    /// A socket that never waits for the other side, and the address that it is to have or to reach. Whoever takes the name
+    /// before us and accepts nobody must not hold anybody up.
+    fn socket(&self) -> io::Result<(OwnedFd, SocketAddrUnix)> {
+        let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+        let socket = net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+        Ok((socket, SocketAddrUnix::new_abstract_name(self.0.as_bytes())?))
+    }
+
+    fn listen(&self) -> io::Result<UnixListener> {
+        let (socket, address) = self.socket()?;
+        net::bind(&socket, &address)?;
+        net::listen(&socket, BACKLOG)?;
+        let listener = UnixListener::from(socket);
+        listener.set_nonblocking(false)?;
+        Ok(listener)
+    }
+
+    fn connect(&self) -> io::Result<UnixStream> {
+        let (socket, address) = self.socket()?;
+        net::connect(&socket, &address)?;
+        let stream = UnixStream::from(socket);
+        stream.set_nonblocking(false)?;
+        Ok(stream)
     }
 }
 
@@ -44,7 +71,7 @@ fn is_ours(stream: &UnixStream) -> bool {
 
 /// Tells the secret to whoever asks as the same user, until this process ends.
 pub fn tell(owner: &Owner, secret: String) -> io::Result<()> {
-    let listener = UnixListener::bind_addr(&owner.address()?)?;
+    let listener = owner.listen()?;
     let answer = move |mut stream: UnixStream| -> io::Result<()> {
         stream.set_write_timeout(Some(PATIENCE))?;
         if is_ours(&stream) { stream.write_all(secret.as_bytes()) } else { Ok(()) }
@@ -64,7 +91,7 @@ pub fn tell(owner: &Owner, secret: String) -> io::Result<()> {
 /// The secret, if its owner runs on this machine as the same user as we.
 pub fn ask(owner: &Owner) -> Option<String> {
     let ask = || -> io::Result<Option<String>> {
-        let stream = UnixStream::connect_addr(&owner.address()?)?;
+        let stream = owner.connect()?;
         // Somebody else may have taken the name: we would believe, or write, what they know.
         if !is_ours(&stream) {
             return Ok(None);
@@ -89,5 +116,18 @@ mod tests {
         assert_eq!(ask(&owner).as_deref(), Some("hush"));
         assert_eq!(ask(&Owner::journal("another")), None);
         assert!(tell(&owner, "other".to_owned()).is_err(), "the name is taken");
+    }
+
+    /// With a full backlog, as a stranger makes it who took the name first.
+    #[test]
+    fn nobody_is_held_up_by_an_owner_that_accepts_nobody() {
+        let owner = Owner::journal(&crate::unique::hex());
+        let (socket, address) = owner.socket().unwrap();
+        net::bind(&socket, &address).unwrap();
+        net::listen(&socket, 0).unwrap();
+        let first = owner.connect().unwrap();
+        assert_eq!(owner.connect().unwrap_err().kind(), io::ErrorKind::WouldBlock);
+        assert_eq!(ask(&owner), None);
+        drop(first);
     }
 }

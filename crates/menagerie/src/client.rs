@@ -1,9 +1,11 @@
 //! What every command needs that talks to ZooKeeper: its options, a session, and an end when asked to stop.
 
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
+use menagerie_kernel::local_secret::Owner;
 use menagerie_kernel::recipes::membership::Member;
 use menagerie_kernel::session::{Auth as KernelAuth, Role, Tls};
 use menagerie_kernel::{Config, Session, State, Term, local_secret, whole};
@@ -47,14 +49,28 @@ impl ClientArgs {
         let inputs = config::gather::gather(self.zookeeper, self.namespace, self.config)?;
         let mut settings = config::resolve(&inputs)?;
         // The keeper of `menagerie up` lets its own user in.
-        if settings.auth.is_none() {
-            let port = settings.servers.value.port_here();
-            let secret = port.and_then(|port| local_secret::ask(&local_secret::Owner::keeper(port)));
-            let auth = |secret| Chosen { value: Auth::Digest(Secret(secret)), origin: Origin::Up };
-            settings.auth = secret.map(auth);
+        if settings.auth.is_none()
+            && let Some((address, secret)) = keeper_of_up(&settings.servers.value)
+        {
+            settings.servers.value = settings.servers.value.at(address);
+            settings.auth = Some(Chosen { value: Auth::Digest(Secret(secret)), origin: Origin::Up });
         }
         Ok(settings)
     }
+}
+
+/// Where the keeper of this user's `menagerie up` is, if it is what these servers mean, and its secret. Whoever has asked for the
+/// secret connects to that address and no other: behind another one with the same port may be a stranger.
+fn keeper_of_up(servers: &Servers) -> Option<(SocketAddr, String)> {
+    servers.addresses_here().into_iter().find_map(|address| {
+        let everywhere: IpAddr = match address {
+            SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+            SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+        };
+        let listens = [address, SocketAddr::new(everywhere, address.port())];
+        let secret = listens.iter().find_map(|address| local_secret::ask(&Owner::keeper(*address)));
+        secret.map(|secret| (address, secret))
+    })
 }
 
 /// A session that sees the ensemble from its root, and what it was opened with.

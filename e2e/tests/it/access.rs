@@ -123,6 +123,44 @@ fn what_was_open_is_closed_at_the_next_start_and_opened_again_by_request() {
     up.stop();
 }
 
+/// Whoever got in while it was open has left themselves a door; and a start that was interrupted has left half of it open.
+#[test]
+fn closing_leaves_no_door_open() {
+    let data = tempfile::tempdir().expect("a temporary directory can be made");
+    let path = "/menagerie/queues/mail-1";
+    let up = Up::start(data.path(), &["--open"]);
+    up.user().ok(&["queue", "create", "mail", "--partitions", "1"]);
+    up.user().ok(&["zk", "acl", "set", path, "world:anyone:cdrwa", "ip:127.0.0.1:cdrwa"]);
+    up.stop();
+    let up = Up::start(data.path(), &[]);
+    assert_eq!(asked(up.keeper, None, &set(path, b"x")), ErrorCode::NoAuth);
+    // As an `up --open` leaves it that is killed after its first steps.
+    up.user().ok(&["zk", "acl", "set", path, "world:anyone:cdrwa"]);
+    let unfinished = ["world:anyone:cdrwa", "digest:menagerie:unfinished:r"];
+    up.user().ok(&[&["zk", "acl", "set", "/menagerie"][..], &unfinished].concat());
+    up.stop();
+    let up = Up::start(data.path(), &[]);
+    assert_eq!(asked(up.keeper, None, &set(path, b"x")), ErrorCode::NoAuth);
+    let list = up.user().ok(&["zk", "acl", "get", "/menagerie"]);
+    assert!(!list.contains("unfinished"), "{list}");
+    up.stop();
+}
+
+/// On another address, the same port may be a stranger's.
+#[test]
+fn secret_is_shown_to_the_keeper_that_it_belongs_to_and_to_nobody_else() {
+    let data = tempfile::tempdir().expect("a temporary directory can be made");
+    let up = Up::start(data.path(), &[]);
+    let port = up.keeper.port();
+    let stranger = std::net::TcpListener::bind(("127.0.0.2", port)).expect("the port is free there");
+    let origin = |servers: String| User::at(servers).ok(&["config", "show", "--origin"]);
+    assert!(origin(format!("localhost:{port}")).contains("`menagerie up` of this user"));
+    User::at(format!("localhost:{port}")).ok(&["queue", "list"]);
+    let shown = origin(stranger.local_addr().expect("it has one").to_string());
+    assert!(!shown.contains("`menagerie up` of this user"), "{shown}");
+    up.stop();
+}
+
 #[test]
 fn lost_secret_locks_nobody_out_and_is_worth_nothing_any_more() {
     let data = tempfile::tempdir().expect("a temporary directory can be made");

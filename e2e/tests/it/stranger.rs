@@ -25,7 +25,10 @@ impl Stranger {
         }
         // Everybody may run it from there.
         let folder = tempfile::tempdir().expect("a temporary directory can be made");
-        fs::copy(binary(), folder.path().join("menagerie")).expect("it can be copied");
+        // Copied by another process: one that a test beside this one starts meanwhile would inherit the file that we write,
+        // and a file that is open for writing cannot be run.
+        let copied = Command::new("cp").arg(binary()).arg(folder.path().join("menagerie")).status();
+        assert!(copied.expect("there is a cp").success());
         fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).expect("it is ours");
         Some(Self { folder, servers: servers.into() })
     }

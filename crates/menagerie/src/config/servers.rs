@@ -1,7 +1,7 @@
 //! Where the ensemble is.
 
 use std::fmt;
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 /// The port of a server that names none, as every client has it.
 const PORT: u16 = 2181;
@@ -48,11 +48,23 @@ impl Servers {
         Self { hosts: vec![host.to_owned()], chroot: self.chroot.clone() }
     }
 
-    /// The port, if there is one server, on this machine.
-    pub fn port_here(&self) -> Option<u16> {
-        let [host] = self.hosts.as_slice() else { return None };
-        let (_, port) = host.rsplit_once(':')?;
-        if self.is_loopback() { port.parse().ok() } else { None }
+    /// The one server's addresses, if it is on this machine: those that it can be reached at.
+    pub fn addresses_here(&self) -> Vec<SocketAddr> {
+        let [host] = self.hosts.as_slice() else { return Vec::new() };
+        let Some((name, port)) = host.rsplit_once(':') else { return Vec::new() };
+        let Ok(port) = port.parse() else { return Vec::new() };
+        let name = name.trim_start_matches('[').trim_end_matches(']');
+        let ips = match name.parse::<IpAddr>() {
+            Ok(ip) if ip.is_loopback() => vec![ip],
+            Err(_) if name == "localhost" => vec![Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()],
+            _ => Vec::new(),
+        };
+        ips.into_iter().map(|ip| SocketAddr::new(ip, port)).collect()
+    }
+
+    /// The same root on the one server at this address.
+    pub fn at(&self, address: SocketAddr) -> Self {
+        self.only(&address.to_string())
     }
 
     /// Whether nothing leaves this machine.
@@ -121,6 +133,19 @@ mod tests {
         }
         for text in ["", "a,", ":1", "a:x", "a:0", "a:1//b", "a:1/../b", "user:pw@a:1"] {
             assert!(Servers::parse(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn one_server_on_this_machine_has_addresses() {
+        let addresses = |text| -> Vec<String> {
+            Servers::parse(text).unwrap().addresses_here().iter().map(ToString::to_string).collect()
+        };
+        assert_eq!(addresses("127.0.0.2:5/x"), ["127.0.0.2:5"]);
+        assert_eq!(addresses("[::1]:5"), ["[::1]:5"]);
+        assert_eq!(addresses("localhost"), ["127.0.0.1:2181", "[::1]:2181"]);
+        for text in ["a:1", "10.0.0.1:1", "127.0.0.1:1,127.0.0.1:2"] {
+            assert!(addresses(text).is_empty(), "{text}");
         }
     }
 

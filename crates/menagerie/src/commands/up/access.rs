@@ -5,6 +5,7 @@
 use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
 use menagerie_kernel::session::{Access, Auth, Role};
 use menagerie_kernel::{CallError, Config, Session, Term, subtree};
+use menagerie_znodes::kernel;
 use tracing::info;
 
 use super::Local;
@@ -13,8 +14,10 @@ use crate::client;
 use crate::config::Origin;
 use crate::exit::CliError;
 
-/// Access lists on their way at once.
-const AT_ONCE: usize = 64;
+/// Access lists on their way at once, of each of as many parents.
+const AT_ONCE: usize = 16;
+/// In the place of a digest; shorter than any.
+const UNFINISHED: &str = "unfinished";
 
 /// Makes the namespace what it is to be. `fresh` says that the keeper has just been made: then it is empty, or somebody
 /// was quicker.
@@ -25,19 +28,36 @@ pub async fn establish(local: &Local, superuser: Auth, fresh: bool) -> Result<()
     let session = connect(config).await?;
     let term = session.term().patient();
     let outcome = if term.stat(super::NAMESPACE).await.map_err(failed)?.is_none() {
-        // The first of our sessions makes it, with our access list.
-        connect(local.config()).await.map(drop)
+        make(&term, local).await
     } else if fresh {
-        Err(CliError::Usage {
-            what: format!("somebody else has made {} in the new keeper", super::NAMESPACE),
-            help: "see who on this machine connects to it, remove the data folder, and start again"
-                .to_owned(),
-        })
+        Err(taken())
     } else {
         adjust(&term, local.digest()).await.map_err(failed)
     };
     client::close(session).await;
     outcome
+}
+
+/// Makes the namespace: the first of our sessions does, with our access list. Then looks, because the keeper is open to
+/// others already, and one of them may have been quicker.
+async fn make(term: &Term, local: &Local) -> Result<(), CliError> {
+    client::close(connect(local.config()).await?).await;
+    let wanted = [Wanted::new(local.digest()).entry()];
+    for path in [super::NAMESPACE.to_owned(), format!("{}{}", super::NAMESPACE, kernel::generation().path())]
+    {
+        let (list, _) = term.access(&path).await.map_err(failed)?;
+        if list != wanted {
+            return Err(taken());
+        }
+    }
+    Ok(())
+}
+
+fn taken() -> CliError {
+    CliError::Usage {
+        what: format!("somebody else has made {} in the new keeper", super::NAMESPACE),
+        help: "see who on this machine connects to it, remove the data folder, and start again".to_owned(),
+    }
 }
 
 fn failed(source: CallError) -> CliError {
@@ -49,35 +69,55 @@ async fn connect(config: Config) -> Result<Session, CliError> {
     Session::connect(config).await.map_err(|source| CliError::Connect { source, origin })
 }
 
-/// Adjusts every access list that is not as it should be, the namespace's own last: it tells whether all are done.
+/// Adjusts every access list that is not as it should be. From the top, and each level is listed when the one above is done:
+/// whoever is shut out adds nothing behind our back. The namespace's own list says that this has begun until all is done,
+/// however often it is interrupted.
 async fn adjust(term: &Term, ours: Option<String>) -> Result<(), CallError> {
     let wanted = Wanted::new(ours);
     let (list, _) = term.access(super::NAMESPACE).await?;
-    if wanted.adjusted(&list).is_none() {
+    if wanted.is_settled(&list) {
         return Ok(());
     }
-    let levels = subtree::levels(term, super::NAMESPACE, usize::MAX).await?;
-    let znodes: usize = levels.iter().map(Vec::len).sum();
-    info!(znodes, open = wanted.ours.is_none(), "setting access lists");
-    for level in levels.into_iter().rev() {
-        stream::iter(level)
-            .map(|seen| adjust_one(term, seen.path, &wanted))
+    info!(open = wanted.ours.is_none(), "setting access lists");
+    let settled = wanted.adjusted(&list).unwrap_or(list);
+    let begun: Vec<Access> = settled.iter().cloned().chain([unfinished()]).collect();
+    term.set_access(super::NAMESPACE, &begun, None).await?;
+    let mut level = vec![super::NAMESPACE.to_owned()];
+    while !level.is_empty() {
+        level = stream::iter(level)
+            .map(|path| adjust_below(term, path, &wanted))
             .buffer_unordered(AT_ONCE)
-            .try_collect::<()>()
+            .try_concat()
             .await?;
     }
-    Ok(())
+    term.set_access(super::NAMESPACE, &settled, None).await.map(drop)
 }
 
-async fn adjust_one(term: &Term, path: String, wanted: &Wanted) -> Result<(), CallError> {
-    let adjusted = match term.access(&path).await {
+/// Adjusts the children of a znode, and tells their paths.
+async fn adjust_below(term: &Term, parent: String, wanted: &Wanted) -> Result<Vec<String>, CallError> {
+    let names = match term.children(&parent).await {
+        Ok(names) => names,
+        Err(CallError::NoZnode { .. }) => Vec::new(),
+        Err(error) => return Err(error),
+    };
+    let paths: Vec<String> = names.iter().map(|name| subtree::join(&parent, name)).collect();
+    stream::iter(&paths)
+        .map(|path| adjust_one(term, path, wanted))
+        .buffer_unordered(AT_ONCE)
+        .try_collect::<()>()
+        .await?;
+    Ok(paths)
+}
+
+async fn adjust_one(term: &Term, path: &str, wanted: &Wanted) -> Result<(), CallError> {
+    let adjusted = match term.access(path).await {
         Ok((list, _)) => wanted.adjusted(&list),
         Err(CallError::NoZnode { .. }) => None,
         Err(error) => return Err(error),
     };
     match adjusted {
         None => Ok(()),
-        Some(list) => match term.set_access(&path, &list, None).await {
+        Some(list) => match term.set_access(path, &list, None).await {
             Ok(_) | Err(CallError::NoZnode { .. }) => Ok(()),
             Err(error) => Err(error),
         },
@@ -96,25 +136,43 @@ impl Wanted {
         Self { ours: digest.map(ours) }
     }
 
-    /// The list as it should be, if it is not so. What an operator has granted to others stays; only "everybody may
-    /// write" and our own earlier secrets go.
+    fn entry(&self) -> Access {
+        let world = || Access {
+            scheme: "world".to_owned(),
+            id: "anyone".to_owned(),
+            permissions: "cdrwa".to_owned(),
+        };
+        self.ours.clone().unwrap_or_else(world)
+    }
+
+    /// Whether the namespace's own list says that all are as they should be. What an operator has granted meanwhile stays.
+    fn is_settled(&self, list: &[Access]) -> bool {
+        let entry = self.entry();
+        list.contains(&entry)
+            && !list.iter().any(|access| *access != entry && (access.is_open() || is_our_user(access)))
+    }
+
+    /// The list as it should be, if it is not so. Others keep what lets them read; what lets them change something may have
+    /// been taken while the namespace was open, or with a secret that leaked.
     fn adjusted(&self, list: &[Access]) -> Option<Vec<Access>> {
-        let world =
-            Access { scheme: "world".to_owned(), id: "anyone".to_owned(), permissions: "cdrwa".to_owned() };
-        let entry = self.ours.as_ref().unwrap_or(&world);
-        let is_stale = |access: &Access| {
-            access != entry
+        let entry = self.entry();
+        let stays = |access: &&Access| {
+            **access != entry
+                && !is_our_user(access)
                 && match &self.ours {
-                    Some(_) => access.is_open() || is_our_user(access),
-                    None => access.scheme == "world" || is_our_user(access),
+                    Some(_) => access.permissions == "r",
+                    None => access.scheme != "world",
                 }
         };
-        if list.contains(entry) && !list.iter().any(is_stale) {
-            return None;
-        }
-        let kept = list.iter().filter(|access| !is_stale(access) && *access != entry);
-        Some(kept.chain([entry]).cloned().collect())
+        let adjusted: Vec<Access> = list.iter().filter(stays).chain([&entry]).cloned().collect();
+        let is_same = adjusted.len() == list.len() && adjusted.iter().all(|access| list.contains(access));
+        (!is_same).then_some(adjusted)
     }
+}
+
+/// An entry of our user that opens nothing, because no secret has that digest. It says that lists are being set.
+fn unfinished() -> Access {
+    Access { scheme: "digest".to_owned(), id: format!("{USER}:{UNFINISHED}"), permissions: "r".to_owned() }
 }
 
 fn is_our_user(access: &Access) -> bool {
@@ -147,6 +205,24 @@ mod tests {
             assert_eq!(adjusted, list(after), "{before:?}");
             assert_eq!(wanted.adjusted(&adjusted), None, "{after:?}");
         }
-        assert_eq!(ours.adjusted(&list(&[mine, "world:anyone:r"])), None, "what an operator granted stays");
+        assert_eq!(ours.adjusted(&list(&[mine, "world:anyone:r"])), None, "what lets others read stays");
+        let taken = ["ip:127.0.0.1:cdrwa", "digest:mallory:x:rw", "world:anyone:cdrwa"];
+        assert_eq!(ours.adjusted(&list(&taken)).unwrap(), list(&[mine]), "what was taken while open goes");
+    }
+    #[test]
+    fn what_was_begun_is_not_settled_either_way() {
+        let ours = Wanted::new(Some("menagerie:new".to_owned()));
+        let everybody = Wanted::new(None);
+        for (wanted, other) in [(&ours, &everybody), (&everybody, &ours)] {
+            let done = [wanted.entry()];
+            assert!(wanted.is_settled(&done));
+            assert!(!other.is_settled(&done));
+            let begun = [wanted.entry(), unfinished()];
+            assert!(!wanted.is_settled(&begun));
+            assert!(!other.is_settled(&begun));
+            assert_eq!(wanted.adjusted(&begun).unwrap(), done);
+        }
+        let granted = list(&["digest:menagerie:new:cdrwa", "digest:deploy:x:cdrwa"]);
+        assert!(ours.is_settled(&granted), "what an operator grants does not set all lists anew");
     }
 }
