@@ -187,6 +187,7 @@ impl Held {
                 Ok(Commit::Stale(why)) => match mend::refused(&term, &self.pool, &mut attempts, why).await {
                     // Then the slot is gone, too, and another look says so.
                     Ok(()) | Err(SlotsError::NoPool { .. }) => {}
+                    Err(SlotsError::Call(CallError::Expired)) => drop(self.session.term_after(&term).await?),
                     Err(error) => return Err(error),
                 },
                 Ok(Commit::Unknown) => may_have_happened = true,

@@ -146,21 +146,32 @@ async fn read_slots(
     children: &[String],
     first: &[Found],
 ) -> Result<Slots, SlotsError> {
-    let numbers = children.iter().filter_map(|child| slots::slot_number(child));
-    let others: Vec<u32> = numbers.filter(|number| *number > AT_ONCE).collect();
+    let listed: BTreeSet<u32> = children.iter().filter_map(|child| slots::slot_number(child)).collect();
+    let others: Vec<u32> = listed.iter().copied().filter(|number| *number > AT_ONCE).collect();
     let reads: Vec<Read> = others.iter().map(|number| slot(name, *number)).collect();
     let read_later = others.into_iter().zip(term.read_many(&reads).await?);
     let mut found = (BTreeMap::new(), BTreeMap::new());
     for (number, read) in (1..=AT_ONCE).zip(first.iter().cloned()).chain(read_later) {
-        // One that is gone by now was released; the version of the pool will tell if that matters.
-        let Found::Data(data, stat) = read else { continue };
-        // Whatever somebody wrote there, the slot is taken.
-        let holder = Holder::decode(&data).unwrap_or_else(|_| Holder {
-            holder: String::from_utf8_lossy(&data).into_owned(),
-            ..Holder::default()
-        });
+        let (holder, stat) = match read {
+            Found::Data(data, stat) => (holder(&data), stat),
+            // One that we may not read is taken all the same.
+            _ if listed.contains(&number) => match term.stat(slots::slot(name, number).path()).await? {
+                Some(stat) => (Holder::default(), stat),
+                // Gone by now, so it was released; the version of the pool will tell if that matters.
+                None => continue,
+            },
+            _ => continue,
+        };
         found.0.insert(number, holder);
         found.1.insert(number, stat);
     }
     Ok(found)
+}
+
+/// Whatever somebody wrote there, the slot is taken.
+fn holder(data: &[u8]) -> Holder {
+    Holder::decode(data).unwrap_or_else(|_| Holder {
+        holder: String::from_utf8_lossy(data).into_owned(),
+        ..Holder::default()
+    })
 }
