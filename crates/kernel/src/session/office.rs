@@ -27,6 +27,8 @@ pub struct Office {
     /// the machine is suspended.
     timer: Timer,
     is_connected: bool,
+    /// When the last change of the client's state was seen.
+    changed_at: Moment,
     next_beat: Moment,
 }
 
@@ -59,8 +61,9 @@ impl Office {
         clock: LeaseClock,
         timer: Timer,
     ) -> Self {
-        let next_beat = Moment::now();
-        Self { client, watcher, levels, clock, timer, is_connected: true, next_beat }
+        let now = Moment::now();
+        let (is_connected, changed_at, next_beat) = (true, now, now);
+        Self { client, watcher, levels, clock, timer, is_connected, changed_at, next_beat }
     }
 
     /// Follows the client until its session is over or has to be given up.
@@ -129,16 +132,23 @@ impl Office {
 
     /// The state of the session when the client is in this one; `None` when the session is over.
     fn on_client_state(&mut self, client_state: SessionState, role: Role) -> Option<State> {
+        let now = Moment::now();
+        let last_change = std::mem::replace(&mut self.changed_at, now);
         match client_state {
             SessionState::SyncConnected | SessionState::ConnectedReadOnly => {
                 self.is_connected = true;
-                self.next_beat = Moment::now();
+                self.next_beat = now;
                 if role == Role::Owner {
-                    self.clock.reconnected(self.next_beat);
+                    self.clock.reconnected(now);
                 }
                 Some(State::Connected)
             }
             SessionState::Disconnected => {
+                // The client tells changes only, and of several at once the last. So there was a connection in between, at
+                // some time since the loss that we saw.
+                if !self.is_connected && role == Role::Owner {
+                    self.clock.reconnected(last_change);
+                }
                 self.is_connected = false;
                 self.clock.disconnected();
                 Some(State::Suspended)
