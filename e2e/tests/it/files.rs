@@ -61,8 +61,9 @@ fn keeper_without_files_to_open_waits_for_one_and_goes_on() {
 }
 
 /// Sends a request to an HTTP server of `up` and returns the answer.
-fn ask(address: SocketAddr, path: &str) -> String {
-    let mut stream = TcpStream::connect(address).expect("it listens");
+fn ask(up: &Process, address: SocketAddr, path: &str) -> String {
+    let connected = TcpStream::connect(address);
+    let mut stream = connected.unwrap_or_else(|error| panic!("{address}: {error}\n{}", up.stderr()));
     stream.set_read_timeout(Some(DEADLINE)).expect("it can be set");
     write!(stream, "GET {path} HTTP/1.1\r\nHost: here\r\nConnection: close\r\n\r\n").expect("it reads");
     let mut answer = String::new();
@@ -102,7 +103,7 @@ fn silent_connections_to_one_port_take_no_files_from_the_others() {
         for (port, answered) in &PORTS {
             match answered {
                 Some((path, words)) if port != attacked => {
-                    let answer = ask(address(port), path);
+                    let answer = ask(&up, address(port), path);
                     assert!(answer.contains(words), "{port} while {attacked} is attacked: {answer}");
                 }
                 _ => {}

@@ -22,7 +22,8 @@ pub struct Beside {
 }
 
 impl Beside {
-    /// Serves with what this keeper has.
+    /// Serves with what this keeper has. Returns when it is connected: whoever fills the keeper with connections as soon as
+    /// we say that we are ready must not shut out our own.
     pub fn start(
         name: &'static str,
         local: &Local,
@@ -30,15 +31,18 @@ impl Beside {
     ) -> Result<Self, CliError> {
         let config = local.config();
         let (stop, stopping) = oneshot::channel();
+        let (connected, connecting) = mpsc::channel();
         let (done, stopped) = mpsc::channel();
         let run = move || {
-            if let Err(error) = client::block_on(until(config, serve, stopping)) {
+            if let Err(error) = client::block_on(until(config, serve, connected, stopping)) {
                 warn!(error = %whole(&error), role = name, "it is not served");
             }
             let _ = done.send(());
         };
-        let spawned = thread::Builder::new().name(name.to_owned()).spawn(run);
-        spawned.map(|_| Self { stop, stopped }).map_err(CliError::io("start a thread"))
+        thread::Builder::new().name(name.to_owned()).spawn(run).map_err(CliError::io("start a thread"))?;
+        // A thread that ended without a word has logged why.
+        connecting.recv().unwrap_or(Ok(()))?;
+        Ok(Self { stop, stopped })
     }
 
     /// Takes leave of the keeper, which must still be there.
@@ -51,10 +55,18 @@ impl Beside {
 async fn until(
     config: Config,
     serve: impl AsyncFnOnce(Session) -> Result<(), CliError>,
+    connected: mpsc::Sender<Result<(), CliError>>,
     stopping: oneshot::Receiver<()>,
 ) -> Result<(), CliError> {
     let origin = crate::config::Origin::Flag("--keeper-listen");
-    let session = Session::connect(config).await.map_err(|source| CliError::Connect { source, origin })?;
+    let session = match Session::connect(config).await {
+        Ok(session) => session,
+        Err(source) => {
+            let _ = connected.send(Err(CliError::Connect { source, origin }));
+            return Ok(());
+        }
+    };
+    let _ = connected.send(Ok(()));
     let result = tokio::select! {
         result = serve(session.clone()) => result,
         _ = stopping => Ok(()),
