@@ -388,12 +388,12 @@ async fn whoever_gives_up_on_a_ticket_leaves_that_of_another_alone() {
         let permit = semaphore(&other, 1, "holds").acquire().await.unwrap();
         let theirs = contend_for_ticket(semaphore(&other, 1, "theirs"));
         wait_for_line(&other, &["holds"], &["theirs"]).await;
-        let mine = contend_for_ticket(semaphore(&session, 1, "mine"));
+        let mut mine = contend_for_ticket(semaphore(&session, 1, "mine"));
         wait_for_line(&other, &["holds"], &["theirs", "mine"]).await;
         proxy.delay(Duration::from_millis(8));
         permit.release().await.unwrap();
         let theirs = theirs.await.unwrap().unwrap();
-        tokio::time::sleep(after).await;
+        assert!(tokio::time::timeout(after, &mut mine).await.is_err(), "it is theirs");
         mine.abort();
         drop(mine.await);
         proxy.delay(Duration::ZERO);
@@ -479,13 +479,14 @@ async fn never_too_many_however_often_connections_break() {
         });
     }
     let mut turn = 0;
+    let mut trouble = tokio::time::interval(Duration::from_millis(20));
     loop {
         tokio::select! {
             done = workers.join_next() => match done {
                 Some(done) => done.unwrap(),
                 None => break,
             },
-            () = tokio::time::sleep(Duration::from_millis(20)) => {
+            _ = trouble.tick() => {
                 let proxy = &proxies[turn % WORKERS];
                 if turn % 2 == 0 { proxy.lose_connections() } else { proxy.drop_next_reply() }
                 turn += 1;

@@ -138,16 +138,7 @@ impl Run {
         if cut.drop_first {
             old.hang_up();
         }
-        match RawClient::connect(self.stage.address, &resumption) {
-            Ok(client) => {
-                lines.push(self.granted(client.session()));
-                self.slots[slot] = client;
-            }
-            Err(refusal) => {
-                lines.push(self.refusal(&refusal));
-                self.replace(slot, lines);
-            }
-        }
+        self.reconnect(slot, &resumption, lines);
         self.send(slot, &cut.first, lines);
     }
 
@@ -205,7 +196,13 @@ impl Run {
 
     /// After a connection that the server closed: the session must still be there.
     fn come_back(&mut self, slot: usize, lines: &mut Vec<String>) {
-        match RawClient::connect(self.stage.address, &self.slots[slot].resumption()) {
+        let resumption = self.slots[slot].resumption();
+        self.reconnect(slot, &resumption, lines);
+    }
+
+    /// Asks for the slot's session on a new connection; refused, the slot gets a new session.
+    fn reconnect(&mut self, slot: usize, resumption: &Connect, lines: &mut Vec<String>) {
+        match RawClient::connect(self.stage.address, resumption) {
             Ok(client) => {
                 lines.push(self.granted(client.session()));
                 self.slots[slot] = client;

@@ -4,7 +4,6 @@ use std::time::{Duration, Instant};
 
 use menagerie_kernel::Moment;
 use menagerie_kernel::guard::Outcome;
-use tokio::time::sleep;
 
 use super::{GRACE, LONG, lines, next_line, next_process, script, start};
 
@@ -46,9 +45,10 @@ async fn a_deadline_that_is_prolonged_in_time_kills_nobody() {
     let control = guarded.control().clone();
     // The beat of a lease, for longer than any single deadline.
     let beat = async {
+        let mut beats = tokio::time::interval(GRACE / 10);
         loop {
+            beats.tick().await;
             control.set_deadline(Moment::after(lease));
-            sleep(GRACE / 10).await;
         }
     };
     tokio::select! {
