@@ -6,14 +6,9 @@ use std::time::Duration;
 
 use clap::Args;
 use menagerie_kernel::local_secret::Owner;
-use menagerie_kernel::recipes::membership::Member;
 use menagerie_kernel::session::{Auth as KernelAuth, Role, Tls};
-use menagerie_kernel::{Config, Session, State, Term, local_secret, whole};
-use menagerie_slots::identity;
-use menagerie_znodes::Name;
-use menagerie_znodes::components::{Component, ComponentState};
+use menagerie_kernel::{Config, Session, State, Term, local_secret};
 use tokio::signal::unix::{SignalKind, signal};
-use tracing::warn;
 
 use crate::config::{self, Auth, Chosen, ConfigError, Origin, Secret, Servers, Settings, TlsText};
 use crate::exit::CliError;
@@ -73,6 +68,31 @@ fn keeper_of_up(servers: &Servers) -> Option<(SocketAddr, String)> {
     })
 }
 
+/// How to open a session in the namespace.
+#[derive(Debug, Clone)]
+pub struct Connection {
+    /// Servers, namespace, credentials.
+    pub config: Config,
+    /// Who named the servers.
+    pub origin: Origin,
+}
+
+impl Connection {
+    /// As these settings say.
+    pub fn within(settings: &Settings, role: Role) -> Result<Self, CliError> {
+        let mut config = kernel_config(settings, &settings.servers.value)?;
+        config.namespace.clone_from(&settings.namespace.value);
+        config.role = role;
+        Ok(Self { config, origin: settings.servers.origin.clone() })
+    }
+
+    /// Opens one.
+    pub async fn open(&self) -> Result<Session, CliError> {
+        let opened = Session::connect(self.config.clone()).await;
+        opened.map_err(|source| CliError::Connect { source, origin: self.origin.clone() })
+    }
+}
+
 /// A session that sees the ensemble from its root, and what it was opened with.
 pub struct Client {
     /// What counts.
@@ -94,14 +114,8 @@ impl Client {
 
     /// Connects as an engine does: to what is ours alone, the namespace.
     pub async fn connect_within(settings: Settings, role: Role) -> Result<Self, CliError> {
-        let mut config = kernel_config(&settings, &settings.servers.value)?;
-        config.namespace = settings.namespace.value.clone();
-        config.role = role;
-        let origin = settings.servers.origin.clone();
-        match Session::connect(config).await {
-            Ok(session) => Ok(Self { settings, session }),
-            Err(source) => Err(CliError::Connect { source, origin }),
-        }
+        let session = Connection::within(&settings, role)?.open().await?;
+        Ok(Self { settings, session })
     }
 
     /// The session's first and, for a command, only term.
@@ -166,14 +180,6 @@ pub fn run_within(
     })
 }
 
-/// For what serves until it is asked to stop: then it has done its work.
-pub fn until_asked(result: Result<(), CliError>) -> Result<(), CliError> {
-    match result {
-        Err(CliError::Interrupted { .. }) => Ok(()),
-        result => result,
-    }
-}
-
 /// Works until it is done, or until Ctrl-C or SIGTERM.
 pub async fn until_stopped<T>(work: impl Future<Output = Result<T, CliError>>) -> Result<T, CliError> {
     tokio::select! {
@@ -209,21 +215,6 @@ pub async fn stopped() -> Result<i32, CliError> {
         _ = interrupts.recv() => interrupt.as_raw_value(),
         _ = terminations.recv() => terminate.as_raw_value(),
     })
-}
-
-/// Is listed by `menagerie status` as a role of this kind, as long as it is kept. Whoever cannot be listed serves all the
-/// same.
-pub async fn listed(session: &Session, kind: &str) -> Option<Member> {
-    let (kind, host) = (Name::new(kind).ok()?, Name::new(identity::host()).ok()?);
-    let mut component = Component::new(&host, env!("CARGO_PKG_VERSION"));
-    component.state = ComponentState::Running;
-    match Member::join(session, &kind, component).await {
-        Ok(member) => Some(member),
-        Err(error) => {
-            warn!(error = %whole(&error), "cannot register");
-            None
-        }
-    }
 }
 
 /// How to connect to these servers as somebody who only looks, unless asked to write.

@@ -4,44 +4,19 @@
 use rustix::process::{Resource, getrlimit, setrlimit};
 use tracing::warn;
 
-/// Something that takes connections.
+/// Something that takes connections. Each role that listens declares its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Port {
-    /// The keeper.
-    Keeper,
-    /// The journal.
-    Journal,
-    /// Queues over HTTP.
-    Queue,
-    /// FleetLock.
-    Slots,
+pub struct Port {
+    /// The role's kind.
+    pub kind: &'static str,
+    /// Files that it needs besides its connections, and cannot go on without.
+    pub own_files: u64,
+    /// How much of what is left for connections it gets, beside others: sessions are worth more than polls.
+    pub weight: u64,
 }
 
 /// Files of every process: listeners, sessions with ZooKeeper, logs, administration, and the connections of /metrics.
 const OWN_FILES: u64 = 64;
-
-impl Port {
-    /// Files that it needs besides its connections, and cannot go on without.
-    fn own_files(self) -> u64 {
-        match self {
-            // Log, spare segments, snapshot, backup.
-            Self::Keeper => 32,
-            // Segments that are read and written, log, snapshots.
-            Self::Journal => 320,
-            Self::Queue | Self::Slots => 16,
-        }
-    }
-
-    /// How much of what is left for connections it gets, beside others: sessions are worth more than polls.
-    fn weight(self) -> u64 {
-        match self {
-            Self::Keeper => 8,
-            Self::Queue => 4,
-            Self::Journal => 2,
-            Self::Slots => 1,
-        }
-    }
-}
 
 /// How many connections each port of a process may have.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -64,11 +39,11 @@ impl Shares {
     }
 
     fn divide(limit: Option<u64>, ports: &[Port]) -> Self {
-        let own: u64 = OWN_FILES + ports.iter().map(|port| port.own_files()).sum::<u64>();
+        let own: u64 = OWN_FILES + ports.iter().map(|port| port.own_files).sum::<u64>();
         // Where files are few, the journal reads with fewer of its own.
         let room = limit.map_or(u64::MAX, |limit| limit.saturating_sub(own).max(limit / 4));
-        let total: u64 = ports.iter().map(|port| port.weight()).sum();
-        let share = |port: Port| usize::try_from(room / total * port.weight()).unwrap_or(usize::MAX).max(1);
+        let total: u64 = ports.iter().map(|port| port.weight).sum();
+        let share = |port: Port| usize::try_from(room / total * port.weight).unwrap_or(usize::MAX).max(1);
         Self(ports.iter().map(|port| (*port, share(*port))).collect())
     }
 }
@@ -77,7 +52,10 @@ impl Shares {
 mod tests {
     use super::*;
 
-    const ALL: [Port; 4] = [Port::Keeper, Port::Journal, Port::Queue, Port::Slots];
+    const KEEPER: Port = Port { kind: "keeper", own_files: 32, weight: 8 };
+    const JOURNAL: Port = Port { kind: "journal", own_files: 320, weight: 2 };
+    const QUEUE: Port = Port { kind: "queue", own_files: 16, weight: 4 };
+    const ALL: [Port; 3] = [KEEPER, JOURNAL, QUEUE];
 
     #[test]
     fn connections_leave_the_files_that_servers_need() {
@@ -85,7 +63,7 @@ mod tests {
         {
             let shares = Shares::divide(Some(limit), ports);
             let taken: u64 = ports.iter().map(|port| shares.connections(*port) as u64).sum();
-            let own = OWN_FILES + ports.iter().map(|port| port.own_files()).sum::<u64>();
+            let own = OWN_FILES + ports.iter().map(|port| port.own_files).sum::<u64>();
             assert!(limit - taken >= own.min(limit * 3 / 4), "{limit}: {shares:?}");
             assert!(ports.iter().all(|port| shares.connections(*port) > 0), "{limit}: {shares:?}");
         }
@@ -93,8 +71,8 @@ mod tests {
 
     #[test]
     fn who_is_alone_has_all_that_is_left() {
-        assert_eq!(Shares::divide(Some(1024), &[Port::Keeper]).connections(Port::Keeper), 1024 - 96);
-        assert_eq!(Shares::divide(Some(1024), &[Port::Keeper]).connections(Port::Journal), 0);
-        assert!(Shares::divide(None, &[Port::Keeper]).connections(Port::Keeper) > 1 << 60);
+        assert_eq!(Shares::divide(Some(1024), &[KEEPER]).connections(KEEPER), 1024 - 96);
+        assert_eq!(Shares::divide(Some(1024), &[KEEPER]).connections(JOURNAL), 0);
+        assert!(Shares::divide(None, &[KEEPER]).connections(KEEPER) > 1 << 60);
     }
 }

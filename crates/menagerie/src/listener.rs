@@ -97,6 +97,26 @@ enum Stream {
     Tls(Box<TlsStream<TcpStream>>),
 }
 
+/// An address that is ours, and who is let in there; nobody is yet.
+pub struct Door {
+    /// Bound before anything else starts.
+    pub socket: std::net::TcpListener,
+    /// With it, TLS is spoken and nothing else.
+    pub tls: Option<TlsListener>,
+    /// Who is let in.
+    pub allow: Vec<Network>,
+    /// What is put up with.
+    pub limits: Limits,
+}
+
+impl Door {
+    /// Takes connections from here on.
+    pub fn open(self) -> Result<(Listener, SocketAddr), CliError> {
+        let Self { socket, tls, allow, limits } = self;
+        Listener::new(socket, tls, allow, limits).map_err(CliError::io("set up the listener"))
+    }
+}
+
 impl Listener {
     /// Takes connections from here on; most of them from who is on the list.
     pub fn new(

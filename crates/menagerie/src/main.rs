@@ -18,6 +18,7 @@ mod observe;
 mod output;
 mod ports;
 mod progress;
+mod role;
 mod signals;
 mod survey;
 mod who;

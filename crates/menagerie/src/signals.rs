@@ -1,7 +1,6 @@
 //! SIGTERM and SIGINT ask to stop; asked twice, we stop at once.
 
 use std::process;
-use std::sync::mpsc::{Sender, channel};
 use std::thread;
 
 use rustix::process::Signal;
@@ -13,38 +12,21 @@ use tracing::info;
 
 use crate::exit::CliError;
 
-/// What to do when asked to stop; installed before anything starts, so that a signal during a long start is not lost.
-pub struct Stop {
-    how: Sender<Box<dyn FnOnce() + Send>>,
-}
-
-impl Stop {
-    /// From here on a signal waits for [`Self::then`]; the second one ends the process.
-    pub fn install() -> Result<Self, CliError> {
-        let mut signals = Signals::new([SIGINT, SIGTERM]).map_err(CliError::io("listen for signals"))?;
-        let (how, stops) = channel::<Box<dyn FnOnce() + Send>>();
-        let run = move || {
-            let mut asked = false;
-            for signal in signals.forever() {
-                if asked {
-                    process::exit(128 + signal);
-                }
-                asked = true;
-                info!(signal, "stopping: finishing what is in flight");
-                let _ = sd_notify::notify(&[sd_notify::NotifyState::Stopping]);
-                let stops = stops.recv();
-                thread::spawn(move || stops.map(|stop| stop()));
-            }
-        };
-        let spawned = thread::Builder::new().name("signals".to_owned()).spawn(run);
-        spawned.map(|_| Self { how }).map_err(CliError::io("start a thread"))
-    }
-
-    /// How to stop what has been started.
-    pub fn then(&self, stop: impl FnOnce() + Send + 'static) {
-        // The receiver lives as long as the process.
-        let _ = self.how.send(Box::new(stop));
-    }
+/// Calls `stop` at the first SIGTERM or SIGINT from here on; the second one ends the process.
+pub fn on_stop(stop: impl FnOnce() + Send + 'static) -> Result<(), CliError> {
+    let mut signals = Signals::new([SIGINT, SIGTERM]).map_err(CliError::io("listen for signals"))?;
+    let run = move || {
+        let mut stop = Some(stop);
+        for signal in signals.forever() {
+            let Some(stop) = stop.take() else { process::exit(128 + signal) };
+            info!(signal, "stopping: finishing what is in flight");
+            // Nobody may have asked to be told.
+            let _ = sd_notify::notify(&[sd_notify::NotifyState::Stopping]);
+            stop();
+        }
+    };
+    let spawned = thread::Builder::new().name("signals".to_owned()).spawn(run);
+    spawned.map(drop).map_err(CliError::io("start a thread"))
 }
 
 /// Signals that a wrapper passes on to what it runs, from here on, one after the other.

@@ -67,12 +67,17 @@ pub struct Server {
 }
 
 impl Server {
-    /// Answers until it is dropped.
-    pub async fn serve<L: Listener<Addr = SocketAddr>>(self, listener: L) -> io::Result<()> {
+    /// Answers until `stop`, and what was asked by then.
+    pub async fn serve<L: Listener<Addr = SocketAddr>>(
+        self,
+        listener: L,
+        stop: impl Future<Output = ()> + Send + 'static,
+    ) -> io::Result<()> {
         let router = Router::new().fallback(handle).with_state(Arc::new(self));
         // Any listener that is tapped can tell where connections come from.
         let listener = listener.tap_io(|_| {});
-        axum::serve(listener, router.into_make_service_with_connect_info::<SocketAddr>()).await
+        let serving = axum::serve(listener, router.into_make_service_with_connect_info::<SocketAddr>());
+        serving.with_graceful_shutdown(stop).await
     }
 }
 

@@ -136,3 +136,20 @@ fn user_signals_open_the_log_anew_and_dump_the_state() {
     let dump: Value = worker.wait_for_line("its state", |line| serde_json::from_str(line).ok());
     assert_eq!((&dump["stats"]["done"], &dump["partitions"][0]["partition"]), (&3.into(), &"mail-1".into()));
 }
+
+#[test]
+fn status_lists_a_worker_and_shows_that_it_drains() {
+    let (fleet, mut worker, _) = at_work("status", &["--term-grace", "1h"]);
+    let state = |kind: &str| {
+        let view = fleet.user.json(&["status"]);
+        let components = view["components"].as_array().expect("it is a list");
+        components.iter().find(|one| one["kind"] == kind).map(|one| one["state"].clone())
+    };
+    assert_eq!(state("worker"), Some("running".into()));
+    assert_eq!(state("journal"), Some("running".into()));
+    worker.signal(Signal::TERM);
+    eventually("it drains", || (state("worker") == Some("paused".into())).then_some(()));
+    fleet.user.write("go", "");
+    ended_well(&mut worker);
+    assert_eq!(state("worker"), None, "it has left");
+}

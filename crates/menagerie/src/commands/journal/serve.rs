@@ -7,21 +7,28 @@ use std::path::PathBuf;
 use clap::Args;
 use menagerie_journal::server::{Failure, Listen, TlsFiles, admin};
 use menagerie_journal::{Config, Metrics, Server, Store};
-use menagerie_kernel::local_secret::{self, Owner};
-use menagerie_kernel::session::Role;
+use menagerie_kernel::local_secret;
+use menagerie_kernel::session::Role::Owner;
 use menagerie_znodes::Name;
 use prometheus_client::registry::Registry;
-use tracing::warn;
+use tracing::{error, warn};
 
+use super::Refusal;
 use super::register::{self, Entry, Registration};
 use super::target::{ADDRESS_FILE, TLS};
-use crate::client::{self, ClientArgs};
+use crate::client::{ClientArgs, Connection};
 use crate::commands::data::DataArgs;
 use crate::exit::CliError;
 use crate::files::{Port, Shares};
 use crate::host::full_name;
-use crate::observe::Observer;
-use crate::{ports, signals};
+use crate::ports;
+use crate::role::host::Signals;
+use crate::role::{Host, Ready, Role};
+
+const KIND: &str = "journal";
+
+/// Its files: segments that are read and written, log, snapshots.
+pub const PORT: Port = Port { kind: KIND, own_files: 320, weight: 2 };
 
 /// How the journal is to run.
 #[derive(Debug, Args)]
@@ -133,7 +140,7 @@ impl Running {
 fn tell_token(store: &Store, server: &Server) -> std::io::Result<()> {
     let text = fs::read_to_string(server.token_file())?;
     let token = text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
-    local_secret::tell(&Owner::journal(&store.identity().folder.to_string()), token.to_owned())
+    local_secret::tell(&local_secret::Owner::journal(&store.identity().folder.to_string()), token.to_owned())
 }
 
 impl Serve {
@@ -152,9 +159,7 @@ impl Serve {
                 Some("give --tls-cert and --tls-key"),
             )?;
         }
-        if let Some(address) = self.metrics {
-            ports::require_loopback(address, self.insecure, "--metrics", None)?;
-        }
+        let mut host = Host::new(self.metrics, self.insecure, Signals::Host)?;
         let config = Config {
             quota_bytes: self.quota,
             reserve_bytes: self.reserve,
@@ -162,40 +167,75 @@ impl Serve {
             ..Config::new(self.data.journal()?)
         };
         let settings = self.client.settings()?;
-        let observer = self.metrics.map(Observer::bind).transpose()?;
-        let stop = signals::Stop::install()?;
-        let mut registry = Registry::default();
-        let connections_max = Some(Shares::of(&[Port::Journal]).connections(Port::Journal));
+        let connections_max = Some(Shares::of(&[PORT]).connections(PORT));
         let listen = Listen { address: self.listen, tls: files, connections_max };
-        let running = Running::start(config, &listen, &mut registry, "--listen")?;
-        let stopper = running.store.clone();
-        stop.then(move || stopper.stop());
-        let registration = if self.unregistered {
+        let running = Running::start(config, &listen, &mut host.registry, "--listen")?;
+        let registered = if self.unregistered {
             None
         } else {
-            let mut config = client::kernel_config(&settings, &settings.servers.value)?;
-            config.role = Role::Owner;
-            config.namespace.clone_from(&settings.namespace.value);
             let address = self.advertise.unwrap_or_else(|| reached_at(running.server.address()));
             let entry = Entry::new(&running.store, &self.name, address, tls).map_err(Failure::from)?;
-            let stopper = running.store.clone();
-            let begun = Registration::begin(config, entry, move |_| stopper.stop());
-            Some(begun.map_err(CliError::io("start a thread"))?)
+            let connection = Connection::within(&settings, Owner)?;
+            Some(Registered { connection, entry, on_taken: OnTaken::Stop })
         };
-        if !registration.as_ref().is_some_and(Registration::is_refused) {
-            println!("journal ready on {}", running.server.address());
-            if let Some(observer) = observer {
-                println!("journal metrics on {}", observer.address());
-                observer.serve(registry)?;
+        host.run(role(running, registered))
+    }
+}
+
+/// How a journal registers.
+pub struct Registered {
+    pub connection: Connection,
+    pub entry: Entry,
+    pub on_taken: OnTaken,
+}
+
+/// What to do when another journal is registered by our name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OnTaken {
+    /// Stop: nobody would find our messages.
+    Stop,
+    /// Serve all the same: what needs our messages is in this process.
+    Serve,
+}
+
+/// A journal that has started. It serves without ZooKeeper, too, and registers as soon as it can.
+pub fn role(running: Running, registered: Option<Registered>) -> Role {
+    Role::new(KIND, async move |life| {
+        let store = running.store.clone();
+        let ready = Ready::on(running.server.address());
+        let registration = match registered {
+            None => None,
+            Some(Registered { connection, entry, on_taken }) => {
+                let store = store.clone();
+                let stop = move |refusal: &Refusal| match (refusal, on_taken) {
+                    (Refusal::Taken(_), OnTaken::Serve) => {
+                        error!("another journal is registered here by our name: this one is not");
+                    }
+                    _ => store.stop(),
+                };
+                Some(
+                    Registration::begin(connection.config, entry, stop)
+                        .map_err(CliError::io("start a thread"))?,
+                )
             }
-            let _ = sd_notify::notify(&[sd_notify::NotifyState::Ready]);
+        };
+        let mut waiting = tokio::task::spawn_blocking(move || running.wait());
+        if !registration.as_ref().is_some_and(Registration::is_refused) {
+            life.ready(ready).await;
         }
-        running.wait()?;
+        let ended = tokio::select! {
+            ended = &mut waiting => ended,
+            () = life.stopping() => {
+                store.stop();
+                waiting.await
+            }
+        };
+        ended.expect("waiting does not panic")?;
         match registration.and_then(Registration::end) {
             Some(refusal) => Err(refusal.into()),
             None => Ok(()),
         }
-    }
+    })
 }
 
 #[cfg(test)]

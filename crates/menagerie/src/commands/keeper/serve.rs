@@ -6,14 +6,22 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 use menagerie_keeper::{Config, Durability, Failure, Keeper, TlsFiles};
 use prometheus_client::registry::Registry;
+use serde_json::Map;
 use tracing::warn;
 
 use super::words;
+use crate::client::Connection;
 use crate::commands::data::DataArgs;
 use crate::exit::CliError;
 use crate::files::{Port, Shares};
-use crate::observe::Observer;
-use crate::{ports, signals};
+use crate::role::host::Signals;
+use crate::role::{Host, Ready, Role};
+use crate::{client, ports};
+
+const KIND: &str = "keeper";
+
+/// Its files: log, spare segments, snapshot, backup. Sessions are worth more than anything else that connects.
+pub const PORT: Port = Port { kind: KIND, own_files: 32, weight: 8 };
 
 /// How the keeper is to run.
 #[derive(Debug, Args)]
@@ -83,31 +91,14 @@ impl Serve {
             "--listen",
             Some("use --tls-listen with certificates"),
         )?;
-        if let Some(address) = self.metrics {
-            ports::require_loopback(address, self.insecure, "--metrics", None)?;
-        }
-        let metrics = self.metrics;
+        let mut host = Host::new(self.metrics, self.insecure, Signals::Host)?;
         let mut config = self.config()?;
-        config.connections_max = Shares::of(&[Port::Keeper]).connections(Port::Keeper);
+        config.connections_max = Shares::of(&[PORT]).connections(PORT);
         if config.durability == Durability::Os {
             warn!("durability is left to the operating system: a power cut may lose acknowledged writes");
         }
-        let observer = metrics.map(Observer::bind).transpose()?;
-        let stop = signals::Stop::install()?;
-        let mut registry = Registry::default();
-        let keeper = start(config, &mut registry, "--listen")?;
-        let stopper = keeper.stopper();
-        stop.then(move || stopper.stop());
-        println!("keeper ready on {}", keeper.address());
-        if let Some(address) = keeper.tls_address() {
-            println!("keeper tls on {address}");
-        }
-        if let Some(observer) = observer {
-            println!("keeper metrics on {}", observer.address());
-            observer.serve(registry)?;
-        }
-        let _ = sd_notify::notify(&[sd_notify::NotifyState::Ready]);
-        keeper.wait().map_err(CliError::from)
+        let keeper = start(config, &mut host.registry, "--listen")?;
+        host.run(role(keeper, None))
     }
 
     fn config(self) -> Result<Config, CliError> {
@@ -141,5 +132,39 @@ pub fn start(config: Config, registry: &mut Registry, flag: &'static str) -> Res
             CliError::Taken { address, owner: ports::owner(address), flag }
         }
         other => other.into(),
+    })
+}
+
+/// A keeper that has started. It registers with the connection that it is given, if any: a keeper that runs alone does not
+/// know whose namespace is to be on it, and `menagerie status` asks it directly.
+pub fn role(keeper: Keeper, connection: Option<Connection>) -> Role {
+    Role::new(KIND, async move |life| {
+        let stopper = keeper.stopper();
+        let ready = Ready::on(keeper.address()).also("tls", keeper.tls_address());
+        let mut waiting = tokio::task::spawn_blocking(move || keeper.wait());
+        let serve = async {
+            let session = match &connection {
+                Some(connection) => Some(connection.open().await?),
+                None => None,
+            };
+            if let Some(session) = &session {
+                life.join(session, Map::new()).await;
+            }
+            life.ready(ready).await;
+            life.stopping().await;
+            life.draining().await;
+            life.leave().await;
+            if let Some(session) = session {
+                client::close(session).await;
+            }
+            Ok(())
+        };
+        let served = tokio::select! {
+            ended = &mut waiting => return ended.expect("waiting does not panic").map_err(CliError::from),
+            served = serve => served,
+        };
+        stopper.stop();
+        let ended = waiting.await.expect("waiting does not panic");
+        served.and(ended.map_err(CliError::from))
     })
 }

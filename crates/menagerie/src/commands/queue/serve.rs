@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use clap::Args;
 use menagerie_kernel::Session;
-use menagerie_kernel::session::Role;
+use menagerie_kernel::session::Role::Owner;
 use menagerie_queues::QueueError;
 use menagerie_queues::http::keyring::Application;
 use menagerie_queues::http::metrics::Metrics;
@@ -17,18 +17,19 @@ use menagerie_queues::http::room::ROOM_BYTES;
 use menagerie_queues::http::server::{AccessLog, BODY_BYTES_MAX, Line, Server};
 use menagerie_queues::http::service::{Options, Service};
 use menagerie_queues::journals::Journals;
-use prometheus_client::registry::Registry;
+use serde_json::Map;
 
-use super::desk::{Desk, DeskArgs};
+use super::desk::DeskArgs;
 use super::failed;
 use crate::allow::everybody;
-use crate::client;
+use crate::client::Connection;
 use crate::config::Settings;
 use crate::exit::CliError;
 use crate::files::{Port, Shares};
-use crate::listener::{Limits, Listener, TlsArgs};
-use crate::observe::Observer;
+use crate::listener::{Door, Limits, TlsArgs};
 use crate::ports;
+use crate::role::host::Signals;
+use crate::role::{Host, Ready, Role};
 
 /// Long polls are connections, and last up to a minute.
 pub const LIMITS: Limits = Limits { connections: 16_384, exchange: Duration::from_secs(90) };
@@ -66,69 +67,82 @@ pub struct Serve {
     metrics: Option<SocketAddr>,
 }
 
+/// Long polls hold their connections.
+pub const PORT: Port = Port { kind: KIND, own_files: 16, weight: 4 };
+
+const KIND: &str = "queue";
+
+/// Requests in flight are answered when we stop, but long polls are not waited for: clients ask again.
+const DRAIN_MAX: Duration = Duration::from_secs(2);
+
 impl Serve {
     /// Serves until told to stop.
     pub fn run(self, desk: DeskArgs) -> Result<(), CliError> {
-        self.check()?;
-        let tls = self.tls.listener()?;
-        let access_log = self.access_log.as_deref().map(access_log).transpose()?;
-        let socket = ports::bind(self.listen, "--listen")?;
-        let limits = LIMITS.at_most(Shares::of(&[Port::Queue]).connections(Port::Queue));
-        let observer = self.metrics.map(Observer::bind).transpose()?;
-        let mut registry = Registry::default();
-        let metrics = Metrics::new(&mut registry);
-        let access = desk.access;
-        client::until_asked(client::run_within(desk.client, Role::Owner, async move |client| {
-            let desk = Desk::at(client, &access).await?;
-            let options = Options {
-                journal: self.journal,
-                applications: applications(&client.settings),
-                rate_limit: self.rate_limit,
-                room_bytes: usize::try_from(self.in_flight_bytes_max).ok(),
-            };
-            let service = service(&desk.session, desk.journals.clone(), options).await?;
-            let body_bytes_max = self.body_bytes_max as usize;
-            let server = Server { service, metrics, access_log, body_bytes_max };
-            let (listener, address) = Listener::new(socket, tls, everybody(), limits)
-                .map_err(CliError::io("set up the listener"))?;
-            println!("queue ready on {address}");
-            if let Some(observer) = observer {
-                println!("queue metrics on {}", observer.address());
-                observer.serve(registry)?;
-            }
-            let _ = sd_notify::notify(&[sd_notify::NotifyState::Ready]);
-            serve(&desk.session, server, listener).await
-        }))
-    }
-
-    fn check(&self) -> Result<(), CliError> {
         if !self.tls.is_given() {
             let instead = Some("give --tls-cert and --tls-key");
             ports::require_loopback(self.listen, self.insecure, "--listen", instead)?;
         }
-        match self.metrics {
-            Some(address) => ports::require_loopback(address, self.insecure, "--metrics", None),
-            None => Ok(()),
-        }
+        let mut host = Host::new(self.metrics, self.insecure, Signals::Host)?;
+        let limits = LIMITS.at_most(Shares::of(&[PORT]).connections(PORT));
+        let settings = desk.client.settings()?;
+        let parts = Parts {
+            door: Door {
+                socket: ports::bind(self.listen, "--listen")?,
+                tls: self.tls.listener()?,
+                allow: everybody(),
+                limits,
+            },
+            metrics: Metrics::new(&mut host.registry),
+            access_log: self.access_log.as_deref().map(access_log).transpose()?,
+            body_bytes_max: self.body_bytes_max as usize,
+            options: Options {
+                journal: self.journal,
+                applications: applications(&settings),
+                rate_limit: self.rate_limit,
+                room_bytes: usize::try_from(self.in_flight_bytes_max).ok(),
+            },
+        };
+        let access = desk.access.access(&settings);
+        let connection = Connection::within(&settings, Owner)?;
+        let journals = async move |session: &Session| {
+            let journals = Journals::registered(session, access).await;
+            journals.map_err(|error| failed("look for journals")(error.into()))
+        };
+        host.run(role(connection, parts, journals))
     }
+}
+
+/// What answers queues over HTTP, wherever it runs.
+pub struct Parts {
+    pub door: Door,
+    pub metrics: Metrics,
+    pub access_log: Option<AccessLog>,
+    pub body_bytes_max: usize,
+    pub options: Options,
+}
+
+/// Queues over HTTP, with these journals.
+pub fn role(
+    connection: Connection,
+    parts: Parts,
+    journals: impl AsyncFnOnce(&Session) -> Result<Journals, CliError> + Send + 'static,
+) -> Role {
+    Role::with_session(KIND, connection, Map::new(), async move |session, life| {
+        let Parts { door, metrics, access_log, body_bytes_max, options } = parts;
+        let service = Service::new(session, journals(session).await?, options).await;
+        let service = service.map_err(|error| failed("follow queues and keys")(QueueError::from(error)))?;
+        let server = Server { service, metrics, access_log, body_bytes_max };
+        let (listener, address) = door.open()?;
+        life.ready(Ready::on(address)).await;
+        let served = life.drain(DRAIN_MAX, server.serve(listener, life.stop_signal())).await;
+        served.unwrap_or(Ok(())).map_err(CliError::io("serve queues"))
+    })
 }
 
 /// What the configuration says of applications.
 pub fn applications(settings: &Settings) -> BTreeMap<String, Application> {
     let each = settings.applications.iter().map(|one| &one.value);
     each.map(|one| (one.name.clone(), one.application.clone())).collect()
-}
-
-/// What answers.
-pub async fn service(session: &Session, journals: Journals, options: Options) -> Result<Service, CliError> {
-    let service = Service::new(session, journals, options).await;
-    service.map_err(|error| failed("follow queues and keys")(QueueError::from(error)))
-}
-
-/// Answers until it is dropped.
-pub async fn serve(session: &Session, server: Server, listener: Listener) -> Result<(), CliError> {
-    let _member = client::listed(session, "queue").await;
-    server.serve(listener).await.map_err(CliError::io("serve queues"))
 }
 
 /// Lines are written by a thread of its own; whoever asks does not wait for the disk.

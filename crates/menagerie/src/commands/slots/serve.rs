@@ -4,22 +4,22 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use clap::Args;
-use menagerie_kernel::session::Role;
+use menagerie_kernel::session::Role::Owner;
 use menagerie_kernel::{Session, whole};
 use menagerie_slots::core::Limits;
 use menagerie_slots::poll::{LAPSE, Sweeper};
-use prometheus_client::registry::Registry;
+use serde_json::Map;
 use tracing::warn;
 
 pub use super::fleetlock::metrics::Metrics;
 use super::fleetlock::{self, Service};
 use crate::allow::{self, Network};
-use crate::client::{self, ClientArgs};
+use crate::client::{ClientArgs, Connection};
 use crate::exit::CliError;
 use crate::files::{Port, Shares};
-pub use crate::listener::Listener;
-use crate::listener::TlsArgs;
-use crate::observe::Observer;
+use crate::listener::{Door, TlsArgs};
+use crate::role::host::Signals;
+use crate::role::{Host, Ready, Role};
 use crate::{durations, ports};
 
 /// Between two looks at who is still asking, and at what metrics tell.
@@ -85,30 +85,31 @@ fn lapse(text: &str) -> Result<Duration, String> {
     }
 }
 
+/// Connections are few and short.
+pub const PORT: Port = Port { kind: KIND, own_files: 16, weight: 1 };
+
+const KIND: &str = "slots";
+
+/// Requests take less than ten seconds; whoever asks again loses nothing.
+const DRAIN_MAX: Duration = Duration::from_secs(2);
+
 impl Serve {
     /// Serves until told to stop.
     pub fn run(self, client: ClientArgs) -> Result<(), CliError> {
         self.check()?;
-        let tls = self.tls.listener()?;
-        let socket = ports::bind(self.listen, "--listen")?;
-        let limits = fleetlock::LIMITS.at_most(Shares::of(&[Port::Slots]).connections(Port::Slots));
-        let observer = self.metrics.map(Observer::bind).transpose()?;
-        let mut registry = Registry::default();
-        let metrics = Metrics::new(&mut registry);
-        client::until_asked(client::run_within(client, Role::Owner, async move |client| {
-            let allow = if self.allow.is_empty() { allow::this_machine() } else { self.allow };
-            let (listener, address) = Listener::new(socket, tls, allow.clone(), limits)
-                .map_err(CliError::io("set up the listener"))?;
-            println!("slots ready on {address}");
-            if let Some(observer) = observer {
-                println!("slots metrics on {}", observer.address());
-                observer.serve(registry)?;
-            }
-            let _ = sd_notify::notify(&[sd_notify::NotifyState::Ready]);
-            let limits = Limits { waiters: self.waiters_max, per_source: self.waiters_per_address };
-            let waiting = Waiting { limits, lapse: self.lapse };
-            serve(client.session.clone(), listener, allow, metrics, waiting).await
-        }))
+        let mut host = Host::new(self.metrics, self.insecure, Signals::Host)?;
+        let limits = fleetlock::LIMITS.at_most(Shares::of(&[PORT]).connections(PORT));
+        let door = Door {
+            socket: ports::bind(self.listen, "--listen")?,
+            tls: self.tls.listener()?,
+            allow: if self.allow.is_empty() { allow::this_machine() } else { self.allow },
+            limits,
+        };
+        let limits = Limits { waiters: self.waiters_max, per_source: self.waiters_per_address };
+        let waiting = Waiting { limits, lapse: self.lapse };
+        let connection = Connection::within(&client.settings()?, Owner)?;
+        let role = role(connection, door, Metrics::new(&mut host.registry), waiting);
+        host.run(role)
     }
 
     fn check(&self) -> Result<(), CliError> {
@@ -126,27 +127,23 @@ impl Serve {
                 help: "say who may ask, such as --allow 10.2.0.0/16".to_owned(),
             });
         }
-        if let Some(address) = self.metrics {
-            ports::require_loopback(address, self.insecure, "--metrics", None)?;
-        }
         Ok(())
     }
 }
 
-/// Answers, and looks after those who have gone silent, until it is dropped.
-pub async fn serve(
-    session: Session,
-    listener: Listener,
-    allow: Vec<Network>,
-    metrics: Metrics,
-    waiting: Waiting,
-) -> Result<(), CliError> {
-    let _member = client::listed(&session, "slots").await;
-    let service = Service::new(session.clone(), allow, waiting, metrics.clone());
-    tokio::select! {
-        served = fleetlock::serve(listener, service) => served.map_err(CliError::io("serve FleetLock")),
-        () = look_after(&session, waiting.lapse, &metrics) => Ok(()),
-    }
+/// FleetLock, and somebody who looks after clients that have gone silent.
+pub fn role(connection: Connection, door: Door, metrics: Metrics, waiting: Waiting) -> Role {
+    Role::with_session(KIND, connection, Map::new(), async move |session, life| {
+        let allow = door.allow.clone();
+        let (listener, address) = door.open()?;
+        let service = Service::new(session.clone(), allow, waiting, metrics.clone());
+        life.ready(Ready::on(address)).await;
+        let served = tokio::select! {
+            served = life.drain(DRAIN_MAX, fleetlock::serve(listener, service, life.stop_signal())) => served,
+            () = look_after(session, waiting.lapse, &metrics) => None,
+        };
+        served.unwrap_or(Ok(())).map_err(CliError::io("serve FleetLock"))
+    })
 }
 
 async fn look_after(session: &Session, lapse: Duration, metrics: &Metrics) {

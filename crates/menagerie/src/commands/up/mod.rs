@@ -1,46 +1,50 @@
 //! `menagerie up`: everything on this machine, in one process.
 //!
-//! - `secret.rs` and `access.rs`: who may use the namespace. `beside.rs`: a server of ours with a session of its own; `queue.rs`,
-//!   `slots.rs`: those there are. `demo/`: `--demo`.
+//! - this file: the list of roles. `secret.rs` and `access.rs`: who may use the namespace. `addresses.rs`: what is where.
+//!   `demo/`: `--demo`.
 
 mod access;
-mod beside;
+mod addresses;
 mod demo;
-mod queue;
 mod secret;
-mod slots;
 
 use std::fs;
-use std::io;
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use clap::Args;
 use menagerie_journal::server::Failure;
 use menagerie_keeper::{Config, Keeper};
 use menagerie_kernel::local_secret::{self, Owner};
 use menagerie_kernel::session::Auth;
+use menagerie_queues::Journals;
+use menagerie_queues::http::metrics::Metrics;
+use menagerie_queues::http::server::BODY_BYTES_MAX;
 use menagerie_queues::http::service::Options;
 use menagerie_znodes::Name;
 use prometheus_client::registry::Registry;
-use serde::Serialize;
 use tracing::warn;
 
+use self::addresses::{ADDRESSES, Addresses};
 use self::demo::Demo;
 use super::data::DataArgs;
-use super::journal::Refusal;
-use super::journal::register::{self, Entry, Registration};
-use super::journal::serve::Running;
-use super::keeper::{serve, words};
-use super::queue::serve as queue_serve;
+use super::journal::register::{self, Entry};
+use super::journal::serve::{self as journal, OnTaken, Registered, Running};
+use super::keeper::{serve as keeper, words};
+use super::queue::serve::{self as queue, Parts};
 use super::slots::fleetlock;
-use crate::config::Secret;
+use super::slots::serve::{self as slots, Waiting};
+use crate::allow::{everybody, this_machine};
+use crate::client::Connection;
+use crate::config::{Origin, Secret};
 use crate::exit::CliError;
-use crate::files::{Port, Shares};
+use crate::files::Shares;
+use crate::listener::{Door, Limits};
 use crate::logging::Talk;
-use crate::observe::Observer;
-use crate::{client, config, ports, signals};
+use crate::role::host::Signals;
+use crate::role::{Host, Role};
+use crate::{client, config, ports};
 
 /// Where engines live on a keeper of our own.
 const NAMESPACE: &str = "/menagerie";
@@ -108,32 +112,24 @@ impl Local {
         config
     }
 
+    /// The same, for a role.
+    fn connection(&self) -> Connection {
+        Connection { config: self.config(), origin: Origin::Flag("--keeper-listen") }
+    }
+
     /// Our user as access lists name it.
     fn digest(&self) -> Option<String> {
         self.secret.as_ref().map(|Secret(secret)| menagerie_keeper::digest(secret))
     }
 }
 
-/// Ports that are ours, before anything else starts.
-struct Sockets {
-    observer: Option<Observer>,
-    metrics_address: Option<SocketAddr>,
-    slots: TcpListener,
-    slots_address: SocketAddr,
-    queue: TcpListener,
-    queue_address: SocketAddr,
-}
-
-/// What runs where; also the content of `addresses.json`, by which commands on this machine find it.
-#[derive(Debug, Serialize)]
-struct Addresses {
-    pid: u32,
-    keeper: SocketAddr,
-    journal: SocketAddr,
-    queue: SocketAddr,
-    slots: SocketAddr,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    metrics: Option<SocketAddr>,
+/// Everything that runs here, in the order in which it starts: each needs those before it.
+struct Plan {
+    /// Each with what it is for.
+    roles: Vec<(Role, &'static str)>,
+    local: Local,
+    /// For the demo's workers, which are clients like any other.
+    token_file: PathBuf,
 }
 
 impl Up {
@@ -148,68 +144,72 @@ impl Up {
         // Kept until the end: dropping it removes the folder.
         let _temporary = self.make_temporary()?;
         let root = self.data.root()?;
-        let sockets = self.bind()?;
-        let options = self.options()?;
-        let stop = signals::Stop::install()?;
-        let shares = Shares::of(&[Port::Keeper, Port::Journal, Port::Queue, Port::Slots]);
-        let mut registry = Registry::default();
-        let (keeper, local) = self.start_keeper(&root, &shares, &mut registry)?;
-        let journal = self.start_journal(&shares, &mut registry)?;
-        let refused = Refused::default();
-        let registration = register(&local, &journal, refused.clone())?;
-        refused.check()?;
-        let limits = fleetlock::LIMITS.at_most(shares.connections(Port::Slots));
-        let slots = slots::start(sockets.slots, &local, limits, &mut registry)?;
-        let limits = queue_serve::LIMITS.at_most(shares.connections(Port::Queue));
-        let queue =
-            queue::start(sockets.queue, &local, journal.store.clone(), options, limits, &mut registry)?;
-        if let Some(observer) = sockets.observer {
-            observer.serve(registry)?;
-        }
-        let addresses = Addresses {
-            pid: std::process::id(),
-            keeper: keeper.address(),
-            journal: journal.server.address(),
-            queue: sockets.queue_address,
-            slots: sockets.slots_address,
-            metrics: sockets.metrics_address,
-        };
-        write_addresses(&root, &addresses)
-            .map_err(CliError::io(format!("write {}", root.join("addresses.json").display())))?;
-        addresses.print(&root, self.open);
-        let _ = sd_notify::notify(&[sd_notify::NotifyState::Ready]);
-        let demo = || Demo::start(&local, journal.server.token_file());
-        let demo = self.demo.then(demo).transpose()?;
-        // The keeper last: the others take leave of it.
-        let (stopper, store) = (keeper.stopper(), journal.store.clone());
-        stop.then(move || {
-            demo.into_iter().for_each(Demo::stop);
-            queue.stop();
-            slots.stop();
-            drop(registration);
-            store.stop();
-            stopper.stop();
-        });
-        let ended = wait_for_both(keeper, journal);
-        let _ = fs::remove_file(root.join("addresses.json"));
-        ended.and(refused.check())
+        let mut host = Host::new(self.metrics, self.insecure, Signals::Host)?;
+        let served = self.serve(&root, &mut host);
+        let ended = host.end(served);
+        // It may never have been written.
+        let _ = fs::remove_file(root.join(ADDRESSES));
+        ended
     }
 
-    /// Takes the addresses of what is started last, before anything is.
-    fn bind(&self) -> Result<Sockets, CliError> {
-        let address =
-            |socket: &TcpListener| socket.local_addr().map_err(CliError::io("look at the listener"));
-        let observer = self.metrics.map(Observer::bind).transpose()?;
-        let slots = ports::bind(self.slots_listen, "--slots-listen")?;
-        let queue = ports::bind(self.queue_listen, "--queue-listen")?;
-        Ok(Sockets {
-            metrics_address: observer.as_ref().map(Observer::address),
-            slots_address: address(&slots)?,
-            queue_address: address(&queue)?,
-            observer,
-            slots,
-            queue,
-        })
+    /// Starts one role after the other, each when those that it needs serve, and waits. The host stops them the other way
+    /// round: all others take leave of the keeper.
+    fn serve(&self, root: &Path, host: &mut Host) -> Result<(), CliError> {
+        let Plan { roles, local, token_file } = self.plan(root, &mut host.registry)?;
+        let mut addresses = Addresses::default();
+        for (role, about) in roles {
+            let kind = role.kind();
+            let Some(ready) = host.start(role)? else { return Ok(()) };
+            addresses.add(kind, ready, about);
+        }
+        addresses.metrics = host.metrics_address();
+        addresses.write(root).map_err(CliError::io(format!("write {}", root.join(ADDRESSES).display())))?;
+        addresses.print(root, self.open);
+        host.announce()?;
+        let demo = self.demo.then(|| Demo::start(&local, &token_file)).transpose()?;
+        host.wait();
+        demo.into_iter().for_each(Demo::stop);
+        Ok(())
+    }
+
+    /// Checks options, binds sockets and opens the data of all roles.
+    fn plan(&self, root: &Path, registry: &mut Registry) -> Result<Plan, CliError> {
+        let shares = Shares::of(&[keeper::PORT, journal::PORT, slots::PORT, queue::PORT]);
+        let door = |address, flag, allow, limits: Limits, port| {
+            let limits = limits.at_most(shares.connections(port));
+            ports::bind(address, flag).map(|socket| Door { socket, tls: None, allow, limits })
+        };
+        let slots_door =
+            door(self.slots_listen, "--slots-listen", this_machine(), fleetlock::LIMITS, slots::PORT)?;
+        let queue_door = door(self.queue_listen, "--queue-listen", everybody(), queue::LIMITS, queue::PORT)?;
+        let options = self.queue_options()?;
+        let (keeper, local) = self.start_keeper(root, &shares, registry)?;
+        let journal = self.start_journal(&shares, registry)?;
+        let token_file = journal.server.token_file().to_owned();
+        // The journal is in this process: no socket is between.
+        let store = journal.store.clone();
+        let journals = Journals::from([(register::NAME.to_owned(), Arc::new(store) as _)]);
+        let name = Name::new(register::NAME).expect("it is a name");
+        let entry = Entry::new(&journal.store, &name, journal.server.address().to_string(), false)
+            .map_err(Failure::from)?;
+        let registered = Registered { connection: local.connection(), entry, on_taken: OnTaken::Serve };
+        let metrics = Metrics::new(registry);
+        let parts =
+            Parts { door: queue_door, metrics, access_log: None, body_bytes_max: BODY_BYTES_MAX, options };
+        let slots_metrics = slots::Metrics::new(registry);
+        let roles = vec![
+            (keeper::role(keeper, Some(local.connection())), "any ZooKeeper client: zkCli, kazoo, Curator"),
+            (journal::role(journal, Some(registered)), "messages of queues and flows"),
+            (
+                queue::role(local.connection(), parts, async move |_: &_| Ok(journals)),
+                "queues over HTTP: curl http://ADDRESS/v1/…",
+            ),
+            (
+                slots::role(local.connection(), slots_door, slots_metrics, Waiting::default()),
+                "FleetLock, for hosts that ask before they reboot",
+            ),
+        ];
+        Ok(Plan { roles, local, token_file })
     }
 
     /// Starts the keeper, and sees to who may use the namespace before anybody of ours does.
@@ -225,9 +225,9 @@ impl Up {
         let superuser = secret::random("super")?;
         let mut config = Config::new(folder, self.keeper_listen);
         config.words = words::allowed(&self.keeper_words);
-        config.connections_max = shares.connections(Port::Keeper);
+        config.connections_max = shares.connections(keeper::PORT);
         config.superuser_digest = Some(menagerie_keeper::digest(&superuser.0));
-        let keeper = serve::start(config, registry, "--keeper-listen")?;
+        let keeper = keeper::start(config, registry, "--keeper-listen")?;
         let local = Local { keeper: keeper.address(), secret };
         client::block_on(access::establish(&local, Auth { digest: superuser.0 }, fresh))?;
         if let Some(Secret(secret)) = local.secret.clone()
@@ -243,7 +243,7 @@ impl Up {
         let listen = menagerie_journal::server::Listen {
             address: self.journal_listen,
             tls: None,
-            connections_max: Some(shares.connections(Port::Journal)),
+            connections_max: Some(shares.connections(journal::PORT)),
         };
         let config = menagerie_journal::Config::new(self.data.journal()?);
         Running::start(config, &listen, registry, "--journal-listen")
@@ -282,100 +282,9 @@ impl Up {
     }
 
     /// Who may use queues over HTTP, as the configuration says.
-    fn options(&self) -> Result<Options, CliError> {
+    fn queue_options(&self) -> Result<Options, CliError> {
         let inputs = config::gather::gather(None, None, self.config.clone())?;
-        let applications = queue_serve::applications(&config::resolve(&inputs)?);
+        let applications = queue::applications(&config::resolve(&inputs)?);
         Ok(Options { journal: Some(register::NAME.to_owned()), applications, ..Options::default() })
     }
-}
-
-/// Why the journal must not serve, once that is known.
-#[derive(Debug, Clone, Default)]
-struct Refused(Arc<Mutex<Option<Refusal>>>);
-
-impl Refused {
-    fn note(&self, refusal: Refusal) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(refusal);
-    }
-
-    fn check(&self) -> Result<(), CliError> {
-        let refusal = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
-        refusal.map_or(Ok(()), |refusal| Err(refusal.into()))
-    }
-}
-
-/// Says in the keeper where the journal is, as long as the value lives.
-fn register(local: &Local, journal: &Running, refused: Refused) -> Result<Registration, CliError> {
-    let name = Name::new(register::NAME).expect("it is a name");
-    let entry = Entry::new(&journal.store, &name, journal.server.address().to_string(), false)
-        .map_err(Failure::from)?;
-    let store = journal.store.clone();
-    let stop = move |refusal: &Refusal| match refusal {
-        // Everything of ours speaks to it directly; whoever looks for it is told of both.
-        Refusal::Taken(_) => {
-            tracing::error!("another journal is registered here by our name: this one is not");
-        }
-        Refusal::Copied { .. } => {
-            refused.note(refusal.clone());
-            store.stop();
-        }
-    };
-    Registration::begin(local.config(), entry, stop).map_err(CliError::io("start a thread"))
-}
-
-/// Waits for the end. When one of the two fails, both end: each is told to stop when the other has.
-fn wait_for_both(keeper: Keeper, journal: Running) -> Result<(), CliError> {
-    let (keeper_stopper, store) = (keeper.stopper(), journal.store.clone());
-    let closed = std::thread::spawn(move || {
-        let ended = journal.wait();
-        keeper_stopper.stop();
-        ended
-    });
-    let ended = keeper.wait();
-    store.stop();
-    let journal_ended = closed.join().unwrap_or(Ok(()));
-    ended.map_err(CliError::from).and(journal_ended)
-}
-
-impl Addresses {
-    fn print(&self, root: &Path, open: bool) {
-        println!("keeper ready on {}", self.keeper);
-        println!("journal ready on {}", self.journal);
-        println!("queue ready on {}", self.queue);
-        println!("slots ready on {}", self.slots);
-        println!();
-        println!("  keeper    {:<22}any ZooKeeper client: zkCli, kazoo, Curator", self.keeper.to_string());
-        println!("  journal   {:<22}messages of queues and flows", self.journal.to_string());
-        println!(
-            "  queue     {:<22}queues over HTTP: curl http://{}/v1/…",
-            self.queue.to_string(),
-            self.queue
-        );
-        println!(
-            "  slots     {:<22}FleetLock, for hosts that ask before they reboot",
-            self.slots.to_string()
-        );
-        if let Some(metrics) = self.metrics {
-            println!("  metrics   {:<22}/metrics and /healthz", metrics.to_string());
-        }
-        println!("  data      {}", root.display());
-        if open {
-            println!("  access    everybody who reaches the keeper");
-        } else {
-            println!(
-                "  access    this user; other clients by the secret in {}",
-                secret::path(root).display()
-            );
-        }
-        println!();
-        println!("Ctrl-C stops everything.");
-    }
-}
-
-/// In one step: a reader finds the old file or the new one, never half of one.
-fn write_addresses(root: &Path, addresses: &Addresses) -> io::Result<()> {
-    let path = root.join("addresses.json");
-    let partial = root.join("addresses.json.partial");
-    fs::write(&partial, serde_json::to_vec_pretty(addresses)?)?;
-    fs::rename(&partial, &path)
 }

@@ -10,33 +10,32 @@ mod task;
 mod user;
 
 use std::collections::BTreeSet;
+use std::convert::Infallible;
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
-use menagerie_kernel::session::Role;
-use menagerie_queues::QueueError;
+use menagerie_kernel::Session;
+use menagerie_kernel::session::Role::Owner;
 use menagerie_queues::admin::show;
 use menagerie_queues::metrics::Metrics;
-use menagerie_queues::runner::output::{self, To};
-use menagerie_queues::task::Task;
-use menagerie_queues::worker::{self, Ended, Means, Options, Order};
+use menagerie_queues::worker::{self, Ended, Means, Order};
+use menagerie_queues::{Journals, QueueError};
 use menagerie_znodes::queues::QueueName;
-use prometheus_client::registry::Registry;
+use serde_json::Map;
 use tokio::sync::{mpsc, oneshot};
 use tracing::warn;
 
 use self::options::OptionArgs;
 use self::signals::Told;
 use self::task::TaskArgs;
-use super::queue::desk::{Desk, DeskArgs};
+use super::queue::desk::DeskArgs;
 use super::queue::failed;
-use crate::client::{self, Client};
-use crate::durations;
+use crate::client::Connection;
 use crate::exit::CliError;
-use crate::observe::Observer;
-use crate::ports;
+use crate::role::host::Signals;
+use crate::role::{Host, Life, Ready, Role};
+use crate::{durations, ports};
 
 /// Orders that may wait: a worker hears them at once.
 const ORDERS_MAX: usize = 16;
@@ -73,9 +72,6 @@ pub struct Worker {
 impl Worker {
     /// Works until it is told to end.
     pub fn run(self) -> Result<(), CliError> {
-        if let Some(address) = self.metrics {
-            ports::require_loopback(address, self.insecure, "--metrics", None)?;
-        }
         self.require_each_once()?;
         // One that can never be made is not waited for.
         if let Some(queue) = self.queues.iter().find(|queue| queue.failures_of().is_some()) {
@@ -84,91 +80,45 @@ impl Worker {
         let settings = self.desk.client.clone().settings()?;
         let options = self.options.options(&self.queues, &settings.worker)?;
         self.task.check(&options)?;
-        let observer = self.metrics.map(Observer::bind).transpose()?;
-        client::block_on(async move {
-            let (orders, received) = mpsc::channel(ORDERS_MAX);
-            let told = Told {
-                orders: orders.clone(),
-                term_grace: self.term_grace,
-                client: self.desk.client.clone(),
-                args: self.options.clone(),
-                queues: self.queues.clone(),
-                settings: settings.clone(),
-            };
-            let stopped = signals::listen(told)?;
-            tokio::pin!(stopped);
-            let client = tokio::select! {
-                client = Client::connect_within(settings, Role::Owner) => client?,
-                () = &mut stopped => return Ok(()),
-            };
-            let begin = async {
-                let desk = Desk::at(&client, &self.desk.access).await?;
-                let task = self.task.start(&options, &client.session).await?;
-                Ok((desk, task))
-            };
-            let begun = tokio::select! {
-                begun = begin => begun.map(Some),
-                // Nothing was begun.
-                () = &mut stopped => Ok(None),
-            };
-            let ended = match begun {
-                Ok(Some((desk, task))) => {
-                    let told = (orders, received, stopped);
-                    self.work(&desk, task, options, told, observer).await
-                }
-                Ok(None) => Ok(Ended::Told),
-                Err(error) => Err(error),
-            };
-            client::close(client.session).await;
-            match ended? {
-                Ended::Told => Ok(()),
-                Ended::Failed(why) => Err(CliError::Refused {
-                    what: format!("the worker has stopped, because a message failed: {}", why.error),
-                    help: "the message stays where it is: see to what was wrong, and start the worker again"
-                        .to_owned(),
-                }),
-            }
-        })
-    }
-
-    async fn work(
-        &self,
-        desk: &Desk,
-        task: Arc<dyn Task>,
-        options: Options,
-        (orders, received, stopped): (mpsc::Sender<Order>, mpsc::Receiver<Order>, impl Future<Output = ()>),
-        observer: Option<Observer>,
-    ) -> Result<Ended, CliError> {
-        let mut registry = Registry::default();
-        let metrics = Metrics::new(&mut registry);
-        if let Some(observer) = observer {
-            let line = format!("worker metrics on {}\n", observer.address());
-            output::write(To::Stdout, line.as_bytes()).await;
-            observer.serve(registry)?;
-        }
-        self.warn_of_strangers(desk).await?;
-        let name = options.name.clone();
-        let means = Means { session: desk.session.clone(), journals: desk.journals.clone(), task, metrics };
-        let working = worker::run(means, options, received);
-        let ready = async {
-            let (answer, answered) = oneshot::channel();
-            // It answers when it is listed and works.
-            let begun = async { orders.send(Order::Show(answer)).await.is_ok() && answered.await.is_ok() };
-            let ready = tokio::select! {
-                biased;
-                () = stopped => false,
-                begun = begun => begun,
-            };
-            if ready {
-                output::write(To::Stdout, format!("worker ready as {name}\n").as_bytes()).await;
-                let _ = sd_notify::notify(&[sd_notify::NotifyState::Ready]);
-            }
-            std::future::pending::<()>().await
+        let mut host = Host::new(self.metrics, self.insecure, Signals::Role)?;
+        let metrics = Metrics::new(&mut host.registry);
+        let (orders, received) = mpsc::channel(ORDERS_MAX);
+        let told = Told {
+            orders: orders.clone(),
+            term_grace: self.term_grace,
+            client: self.desk.client.clone(),
+            args: self.options.clone(),
+            queues: self.queues.clone(),
+            settings: settings.clone(),
         };
-        tokio::select! {
-            ended = working => ended.map_err(failed("work")),
-            () = ready => Err(CliError::Interrupted { signal: 0 }),
-        }
+        let connection = Connection::within(&settings, Owner)?;
+        let access = self.desk.access.access(&settings);
+        let queues: Vec<String> = self.queues.iter().map(ToString::to_string).collect();
+        let details = Map::from_iter([
+            ("worker".to_owned(), options.name.as_str().into()),
+            ("queues".to_owned(), queues.into()),
+        ]);
+        let serve = async move |session: &Session, life: &Life| {
+            let begin = async {
+                let journals = Journals::registered(session, access).await;
+                let journals = journals.map_err(|error| failed("look for journals")(error.into()))?;
+                self.warn_of_strangers(session).await?;
+                Ok::<_, CliError>((journals, self.task.start(&options, session).await?))
+            };
+            let (journals, task) = tokio::select! {
+                begun = begin => begun?,
+                // Nothing was begun.
+                () = life.stopping() => return Ok(()),
+            };
+            let means = Means { session: session.clone(), journals, task, metrics };
+            let name = options.name.clone();
+            tokio::select! {
+                ended = worker::run(means, options, received) => outcome(ended.map_err(failed("work"))?),
+                never = announce(life, orders, name.as_str()) => match never {},
+            }
+        };
+        let role = Role::with_session("worker", connection, details, serve);
+        host.run(role.listening(move |stopper| signals::listen(told, stopper)))
     }
 
     /// Whoever names one twice means something that we do not do: a larger share, say.
@@ -185,11 +135,37 @@ impl Worker {
     }
 
     /// A queue may be made later; one that is only misspelt never is.
-    async fn warn_of_strangers(&self, desk: &Desk) -> Result<(), CliError> {
-        let known = show::list(&desk.session).await.map_err(failed("list queues"))?;
+    async fn warn_of_strangers(&self, session: &Session) -> Result<(), CliError> {
+        let known = show::list(session).await.map_err(failed("list queues"))?;
         for queue in self.queues.iter().filter(|queue| !known.contains(queue)) {
             warn!(%queue, "there is no such queue yet; it is handled as soon as it is made");
         }
         Ok(())
+    }
+}
+
+/// Says when the worker is ready, and when it drains.
+async fn announce(life: &Life, orders: mpsc::Sender<Order>, name: &str) -> Infallible {
+    let (answer, answered) = oneshot::channel();
+    // It answers when it is listed and works.
+    let begun = async { orders.send(Order::Show(answer)).await.is_ok() && answered.await.is_ok() };
+    tokio::select! {
+        biased;
+        () = life.stopping() => {}
+        true = begun => life.ready(Ready::named(name)).await,
+    }
+    life.stopping().await;
+    life.draining().await;
+    std::future::pending().await
+}
+
+fn outcome(ended: Ended) -> Result<(), CliError> {
+    match ended {
+        Ended::Told => Ok(()),
+        Ended::Failed(why) => Err(CliError::Refused {
+            what: format!("the worker has stopped, because a message failed: {}", why.error),
+            help: "the message stays where it is: see to what was wrong, and start the worker again"
+                .to_owned(),
+        }),
     }
 }

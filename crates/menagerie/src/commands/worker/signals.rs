@@ -15,6 +15,7 @@ use crate::client::ClientArgs;
 use crate::config::Settings;
 use crate::exit::CliError;
 use crate::logging;
+use crate::role::Stopper;
 
 /// What is needed to obey them.
 pub struct Told {
@@ -27,20 +28,17 @@ pub struct Told {
     pub settings: Settings,
 }
 
-/// Listens from here on. Gives what comes true when it is told to end: for who has not begun yet.
-pub fn listen(told: Told) -> Result<impl Future<Output = ()>, CliError> {
+/// Listens from here on. The first signal that asks for the end stops the role, too: a worker that has not begun hears no
+/// orders.
+pub fn listen(told: Told, stopper: Stopper) -> Result<(), CliError> {
     let on = |kind: SignalKind| signal(kind).map_err(CliError::io("listen for signals"));
     let (mut interrupts, mut terminations) = (on(SignalKind::interrupt())?, on(SignalKind::terminate())?);
     let (mut hangups, mut reopens) = (on(SignalKind::hangup())?, on(SignalKind::user_defined1())?);
     let mut dumps = on(SignalKind::user_defined2())?;
-    let (ending, ended) = oneshot::channel();
-    let mut ending = Some(ending);
-    // Before the order itself: a worker that has not begun does not hear it.
-    let mut end = move || {
-        if let Some(ending) = ending.take() {
-            let _ = sd_notify::notify(&[sd_notify::NotifyState::Stopping]);
-            let _ = ending.send(());
-        }
+    let end = move || {
+        // Nobody may have asked to be told.
+        let _ = sd_notify::notify(&[sd_notify::NotifyState::Stopping]);
+        stopper.stop();
     };
     // Ends with the runtime, as the process does.
     tokio::spawn(async move {
@@ -66,11 +64,7 @@ pub fn listen(told: Told) -> Result<impl Future<Output = ()>, CliError> {
             }
         }
     });
-    Ok(async {
-        if ended.await.is_err() {
-            std::future::pending().await
-        }
-    })
+    Ok(())
 }
 
 fn reopen() {

@@ -106,7 +106,7 @@ impl Site {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         // It ends with the test's runtime.
-        tokio::spawn(server.serve(listener));
+        tokio::spawn(server.serve(listener, std::future::pending()));
         Self { session, address, registry }
     }
 

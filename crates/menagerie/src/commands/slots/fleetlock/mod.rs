@@ -122,8 +122,12 @@ impl Connected<IncomingStream<'_, Listener>> for Peer {
     }
 }
 
-/// Answers until it is dropped.
-pub async fn serve(listener: Listener, service: Service) -> io::Result<()> {
+/// Answers until `stop`, and what was asked by then.
+pub async fn serve(
+    listener: Listener,
+    service: Service,
+    stop: impl Future<Output = ()> + Send + 'static,
+) -> io::Result<()> {
     let unknown = async || {
         let known = "POST /v1/pre-reboot or /v1/steady-state";
         Refusal::new(StatusCode::NOT_FOUND, "unknown_path", known).response()
@@ -138,7 +142,8 @@ pub async fn serve(listener: Listener, service: Service) -> io::Result<()> {
         .method_not_allowed_fallback(wrong)
         .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
         .with_state(service);
-    axum::serve(listener, router.into_make_service_with_connect_info::<Peer>()).await
+    let serving = axum::serve(listener, router.into_make_service_with_connect_info::<Peer>());
+    serving.with_graceful_shutdown(stop).await
 }
 
 async fn pre_reboot(
