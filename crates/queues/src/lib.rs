@@ -11,14 +11,14 @@
 //! - [`journals`]: where messages are.
 //! - [`metrics`]: what a worker counts.
 //! - [`admin`]: creating queues, putting messages, and what else operators do.
-//! - [`http`]: the queues over HTTP.
+//!
+//! Over HTTP they are served by `menagerie-queue-http`.
 
 pub mod admin;
 pub mod coordination;
 pub mod core;
 pub mod error;
 pub mod failed;
-pub mod http;
 pub mod journals;
 pub mod metrics;
 pub mod runner;

@@ -33,7 +33,7 @@ struct Elsewhere {
     once: &'static [&'static str],
 }
 
-const ELSEWHERE: [Elsewhere; 5] = [
+const ELSEWHERE: [Elsewhere; 6] = [
     Elsewhere {
         package: "kernel",
         ensembles: &["apache", "apache3"],
@@ -44,8 +44,9 @@ const ELSEWHERE: [Elsewhere; 5] = [
         package: "queues",
         ensembles: &["apache"],
         only: &[],
-        once: &["python::", "runners::", "failures::", "http::hostile::"],
+        once: &["python::", "runners::", "failures::"],
     },
+    Elsewhere { package: "queue-http", ensembles: &["apache"], only: &[], once: &["hostile::"] },
     Elsewhere { package: "slots", ensembles: &["apache", "apache3"], only: &[], once: &[] },
     Elsewhere {
         package: "e2e",

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use menagerie_queues::http::keyring::Application;
-use menagerie_queues::http::keys::{Hash, KEY_CHARS_MIN};
+use menagerie_queue_http::keyring::Application;
+use menagerie_queue_http::keys::{Hash, KEY_CHARS_MIN};
 use menagerie_znodes::queues::{QueueName, Scope};
 use serde::Deserialize;
 use toml::Spanned;

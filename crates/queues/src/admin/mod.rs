@@ -55,7 +55,7 @@ pub(crate) async fn readable(term: &Term, queue: &QueueName) -> Result<Settings,
 }
 
 /// The journal that has a queue's messages.
-pub(crate) fn home(
+pub fn home(
     journals: &Journals,
     queue: &QueueName,
     settings: &Settings,

@@ -6,7 +6,6 @@ mod churn;
 mod coordination;
 mod failures;
 mod handling;
-mod http;
 mod keeping;
 mod loss;
 mod outage;

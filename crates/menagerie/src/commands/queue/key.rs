@@ -3,8 +3,8 @@
 use std::io::Read as _;
 
 use clap::{Args, Subcommand};
+use menagerie_queue_http::keys::{self, Hash, KEY_CHARS_MIN};
 use menagerie_queues::admin::keys as stored;
-use menagerie_queues::http::keys::{self, Hash, KEY_CHARS_MIN};
 use menagerie_znodes::queues::{KeyId, QueueName, Scope};
 use serde::Serialize;
 

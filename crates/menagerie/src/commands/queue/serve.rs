@@ -10,12 +10,12 @@ use std::time::Duration;
 use clap::Args;
 use menagerie_kernel::Session;
 use menagerie_kernel::session::Role::Owner;
+use menagerie_queue_http::keyring::Application;
+use menagerie_queue_http::metrics::Metrics;
+use menagerie_queue_http::room::ROOM_BYTES;
+use menagerie_queue_http::server::{AccessLog, BODY_BYTES_MAX, Line, Server};
+use menagerie_queue_http::service::{Options, Service};
 use menagerie_queues::QueueError;
-use menagerie_queues::http::keyring::Application;
-use menagerie_queues::http::metrics::Metrics;
-use menagerie_queues::http::room::ROOM_BYTES;
-use menagerie_queues::http::server::{AccessLog, BODY_BYTES_MAX, Line, Server};
-use menagerie_queues::http::service::{Options, Service};
 use menagerie_queues::journals::Journals;
 use serde_json::Map;
 

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use menagerie_queue_http::keys::{self, Hash};
 use menagerie_queues::admin::keys as stored;
-use menagerie_queues::http::keys::{self, Hash};
 use menagerie_testkit::{allow_files, eventually_async};
 use menagerie_znodes::queues::Scope;
 use tokio::task::{JoinHandle, JoinSet};
 
-use super::{Answer, KEY, Site, ask};
+use crate::site::{Answer, KEY, Site, ask};
 use crate::world::World;
 
 const QUEUE: &str = "/v1/notes/mail";

@@ -8,7 +8,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 
-use super::{KEY, Site, ask};
+use crate::site::{KEY, Site, ask};
 use crate::world::{JOURNAL, World};
 
 #[tokio::test(flavor = "multi_thread")]

@@ -2,7 +2,7 @@
 
 use menagerie_testkit::eventually_async;
 
-use super::{OTHER_KEY, Site};
+use crate::site::{OTHER_KEY, Site};
 use crate::world::World;
 
 #[tokio::test(flavor = "multi_thread")]

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use super::form::Reasons;
-use super::reply::Reply;
+use crate::form::Reasons;
+use crate::reply::Reply;
 
 #[derive(Serialize)]
 struct Refused<'a> {

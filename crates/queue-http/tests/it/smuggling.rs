@@ -1,6 +1,6 @@
 //! Requests within requests, and paths that pretend to be others.
 
-use super::{KEY, Site, exchange};
+use crate::site::{KEY, Site, exchange};
 use crate::world::World;
 
 const QUEUE: &str = "/v1/notes/mail";

@@ -11,24 +11,24 @@ use bytes::Bytes;
 use menagerie_journal::JournalError;
 use menagerie_kernel::recipes::tree_cache::TreeCacheError;
 use menagerie_kernel::{CallError, Session, whole};
+use menagerie_queues::QueueError;
+use menagerie_queues::journals::Journals;
 use menagerie_znodes::queues::{KeyId, QueueName, QueueNameError, Settings};
 use tokio::sync::Semaphore;
 use tracing::warn;
 
-use super::access::{self, Caller, Wish};
-use super::bucket::Buckets;
-use super::keyring::{Application, Keyring, Remembered};
-use super::keys::Hash;
-use super::reply::Reply;
-use super::room::{Place, ROOM_BYTES, Room};
-use super::route::Route;
-use super::shelf::Shelf;
-use super::tide::Tide;
-use crate::QueueError;
-use crate::journals::Journals;
+use crate::access::{self, Caller, Wish};
+use crate::bucket::Buckets;
+use crate::keyring::{Application, Keyring, Remembered};
+use crate::keys::Hash;
+use crate::reply::Reply;
+use crate::room::{Place, ROOM_BYTES, Room};
+use crate::route::Route;
+use crate::shelf::Shelf;
+use crate::tide::Tide;
 
 /// The document that says what can be asked.
-pub const OPENAPI: &str = include_str!("../../../../docs/queue-openapi.json");
+pub const OPENAPI: &str = include_str!("../../../docs/queue-openapi.json");
 
 /// Keys that nobody has heard of, from one address, unless the operator says otherwise: a key that was added a moment ago
 /// is one of them, but not often.
@@ -126,11 +126,11 @@ pub struct Answer {
 
 /// Answers requests.
 pub struct Service {
-    pub(super) session: Session,
-    pub(super) journals: Journals,
-    pub(super) shelf: Shelf,
-    pub(super) tide: Tide,
-    pub(super) options: Options,
+    pub(crate) session: Session,
+    pub(crate) journals: Journals,
+    pub(crate) shelf: Shelf,
+    pub(crate) tide: Tide,
+    pub(crate) options: Options,
     keyring: Keyring,
     asked: Mutex<Buckets<Asker>>,
     room: Room<Asker>,
@@ -197,7 +197,7 @@ impl Service {
     }
 
     /// Whose keys were shown.
-    pub(super) async fn caller(&self, request: &Request) -> Result<Caller, Reply> {
+    pub(crate) async fn caller(&self, request: &Request) -> Result<Caller, Reply> {
         let mut holders = Vec::new();
         for key in access::keys(&request.headers.authorization) {
             let hash = Hash::of(key);
@@ -277,7 +277,7 @@ impl Service {
     }
 
     /// The queue of a path, if it is there and this may be done to it.
-    pub(super) async fn queue(
+    pub(crate) async fn queue(
         &self,
         caller: &Caller,
         wish: Wish,
@@ -311,19 +311,19 @@ impl Service {
     }
 
     /// What a queue is at this moment.
-    pub(super) async fn refreshed(&self, queue: &QueueName) -> Result<Settings, Reply> {
+    pub(crate) async fn refreshed(&self, queue: &QueueName) -> Result<Settings, Reply> {
         let found = self.shelf.fresh(queue).await.map_err(|error| unreachable(error.into()))?;
         found.ok_or_else(Reply::no_queue)
     }
 
     /// A partition for a message that does not care: one after the other.
-    pub(super) fn any_partition(&self, partitions: u16) -> u16 {
+    pub(crate) fn any_partition(&self, partitions: u16) -> u16 {
         self.next.fetch_add(1, Ordering::Relaxed) % partitions.max(1) + 1
     }
 }
 
 /// What a client is told when the journal did not do it.
-pub(super) fn failed(error: JournalError) -> Reply {
+pub(crate) fn failed(error: JournalError) -> Reply {
     match &error {
         JournalError::NoTopic { .. } => Reply::no_queue(),
         // The queue was made anew with fewer of them, a moment ago and on another server.
@@ -339,7 +339,7 @@ pub(super) fn failed(error: JournalError) -> Reply {
 }
 
 /// What a client is told when something is down that he cannot see.
-pub(super) fn unreachable(error: QueueError) -> Reply {
+pub(crate) fn unreachable(error: QueueError) -> Reply {
     let reason = match &error {
         QueueError::Journal(error) => error.to_string(),
         QueueError::Call(CallError::Suspended | CallError::Unknown { .. } | CallError::Expired) => {

@@ -6,8 +6,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 
-use super::form::{Findings, Reasons, TTL_SECONDS_DEFAULT, TTL_SECONDS_MAX, whole};
-use super::items::{Field, Item, Items};
+use crate::form::{Findings, Reasons, TTL_SECONDS_DEFAULT, TTL_SECONDS_MAX, whole};
+use crate::items::{Field, Item, Items};
 
 /// So many in one request: what a journal makes of them must fit into one frame.
 pub const MESSAGES_MAX: usize = 10_000;

@@ -3,22 +3,22 @@
 use std::collections::{BTreeMap, HashSet};
 
 use menagerie_journal::{Commit, Edit, Edited, Message, NewMessage};
+use menagerie_queues::failed::Meta;
 use menagerie_znodes::queues::{QueueName, Settings};
 
-use super::access::{Caller, Wish};
-use super::bodies::{self, Posted};
-use super::ids::{self, Place};
-use super::messages::{ANSWER_BYTES_MAX, Desk, answered_bytes};
-use super::reply::{self, Reply};
-use super::service::{Held, Request, Service, failed};
-use crate::failed::Meta;
+use crate::access::{Caller, Wish};
+use crate::bodies::{self, Posted};
+use crate::ids::{self, Place};
+use crate::messages::{ANSWER_BYTES_MAX, Desk, answered_bytes};
+use crate::reply::{self, Reply};
+use crate::service::{Held, Request, Service, failed};
 
 /// One body goes under all the ids of a request; so many bytes of it are written at most.
 const WRITTEN_BYTES_MAX: usize = 32 << 20;
 
 impl Service {
     /// `GET /v1/{application}/{queue}/{ids}`
-    pub(super) async fn pick(
+    pub(crate) async fn pick(
         &self,
         caller: &Caller,
         place: (&str, &str),
@@ -45,7 +45,7 @@ impl Service {
     }
 
     /// `PUT /v1/{application}/{queue}/{ids}`
-    pub(super) async fn replace(
+    pub(crate) async fn replace(
         &self,
         request: &Request,
         caller: &Caller,
@@ -76,7 +76,7 @@ impl Service {
     }
 
     /// `DELETE /v1/{application}/{queue}/{ids}`
-    pub(super) async fn delete(
+    pub(crate) async fn delete(
         &self,
         caller: &Caller,
         place: (&str, &str),

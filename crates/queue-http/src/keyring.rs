@@ -8,9 +8,9 @@ use menagerie_znodes::Payload as _;
 use menagerie_znodes::queues::{self, ApplicationKey, KeyId, Scope};
 use tokio::sync::Semaphore;
 
-use super::access::Holder;
-use super::keys::Hash;
-use super::shelf::is_live;
+use crate::access::Holder;
+use crate::keys::Hash;
+use crate::shelf::is_live;
 
 /// Keys that nobody knows are looked for at most so many at a time: who guesses keys must not be able to keep ZooKeeper
 /// busy.

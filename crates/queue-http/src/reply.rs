@@ -6,7 +6,7 @@ use menagerie_journal::{Message, MessageId};
 use menagerie_znodes::queues::{Consistency, QueueName, Settings, Visibility};
 use serde::{Serialize, Serializer};
 
-use crate::failed::Meta;
+use menagerie_queues::failed::Meta;
 
 /// An answer: its code, its JSON, and headers of its own.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -112,7 +112,7 @@ fn base64<S: Serializer>(bytes: &Option<&[u8]>, serializer: S) -> Result<S::Ok, 
 }
 
 impl Reply {
-    pub(super) fn json(code: u16, value: &impl Serialize) -> Self {
+    pub(crate) fn json(code: u16, value: &impl Serialize) -> Self {
         let body = serde_json::to_vec(value).expect("texts, numbers and lists can be written");
         Self { code, body, media: JSON, headers: Vec::new(), messages: 0 }
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use menagerie_journal::MessageId;
 use serde_json::{Value, json};
 
-use super::{KEY, OTHER_KEY, Site, keys};
+use crate::site::{KEY, OTHER_KEY, Site, keys};
 use crate::world::{Log, World, options};
 
 const QUEUE: &str = "/v1/notes/mail";

@@ -2,12 +2,12 @@
 
 use std::net::SocketAddr;
 
-use menagerie_queues::http::service::Options;
+use menagerie_queue_http::service::Options;
 use menagerie_testkit::eventually_async;
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpStream;
 
-use super::{KEY, OTHER_KEY, Site};
+use crate::site::{KEY, OTHER_KEY, Site};
 use crate::world::World;
 
 const QUEUE: &str = "/v1/notes/mail";

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::{Site, keys};
+use crate::site::{Site, keys};
 use crate::world::World;
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,4 +1,5 @@
-//! The queues over HTTP: Queuey's API, and what a client of today expects on top.
+//! The queues over HTTP: Queuey's API, and what a client of today expects on top; its texts, limits, keys and sockets.
+//! Not here: what a queue is and does (`menagerie-queues`), and how a server is started (`menagerie`).
 //!
 //! # Layout
 //! - [`route`]: what a path means; [`access`]: who asks, and whether they may; [`bucket`]: and how often; [`room`]: and how much.

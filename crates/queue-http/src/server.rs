@@ -17,10 +17,10 @@ use futures_util::StreamExt as _;
 use serde::Serialize;
 use tokio::time::timeout;
 
-use super::metrics::{Metrics, Served};
-use super::reply::Reply;
-use super::route::route;
-use super::service::{Answer, Headers, Held, Request, Service};
+use crate::metrics::{Metrics, Served};
+use crate::reply::Reply;
+use crate::route::route;
+use crate::service::{Answer, Headers, Held, Request, Service};
 
 /// What one request may hold, unless the operator says otherwise.
 pub const BODY_BYTES_MAX: usize = 10 << 20;

@@ -1,11 +1,11 @@
 //! Who may do what.
 
+use menagerie_queue_http::keys::{self, Hash};
 use menagerie_queues::admin::keys as stored;
-use menagerie_queues::http::keys::{self, Hash};
 use menagerie_testkit::eventually_async;
 use menagerie_znodes::queues::Scope;
 
-use super::{KEY, OTHER_KEY, Site};
+use crate::site::{KEY, OTHER_KEY, Site};
 use crate::world::World;
 
 const QUEUE: &str = "/v1/notes/mail";

@@ -6,7 +6,7 @@ use menagerie_znodes::Payload as _;
 use menagerie_znodes::queues::{self, QueueName, Settings};
 use menagerie_znodes::quote::unquote;
 
-use crate::coordination::catalogue;
+use menagerie_queues::coordination::catalogue;
 
 /// All queues.
 #[derive(Debug, Clone)]
@@ -67,7 +67,7 @@ impl Shelf {
 
 /// Whether a cache shows what is. Who was paused does not know yet that the connection is lost, and who is cut off notices
 /// late: so the lease must hold, too.
-pub(super) fn is_live(session: &Session, cache: &TreeCache) -> bool {
+pub(crate) fn is_live(session: &Session, cache: &TreeCache) -> bool {
     *cache.freshness().borrow() == Freshness::Live && session.term().is_valid()
 }
 

@@ -1,25 +1,15 @@
-//! Queues over HTTP, over real sockets.
-
-mod access;
-mod checklist;
-mod hostile;
-mod messages;
-mod queues;
-mod room;
-mod side_by_side;
-mod smuggling;
-mod waiting;
+//! A server over HTTP, and a client that says exactly what a test wants said.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 use menagerie_kernel::Session;
+use menagerie_queue_http::keyring::Application;
+use menagerie_queue_http::keys::Hash;
+use menagerie_queue_http::metrics::Metrics;
+use menagerie_queue_http::server::{BODY_BYTES_MAX, Server};
+use menagerie_queue_http::service::{Options, Service};
 use menagerie_queues::Journals;
-use menagerie_queues::http::keyring::Application;
-use menagerie_queues::http::keys::Hash;
-use menagerie_queues::http::metrics::Metrics;
-use menagerie_queues::http::server::{BODY_BYTES_MAX, Server};
-use menagerie_queues::http::service::{Options, Service};
 use prometheus_client::encoding::text::encode;
 use prometheus_client::registry::Registry;
 use serde_json::Value;

@@ -10,21 +10,21 @@ use menagerie_journal::{
     Append, Appended, Batch, Commit, Journal, JournalError, Message, MessageId, NewMessage, Order,
     PartitionId, Read,
 };
+use menagerie_queues::admin;
+use menagerie_queues::coordination::claim::partition_id;
+use menagerie_queues::core::partitioning;
 use menagerie_znodes::queues::{QueueName, Settings};
 use tokio::time::timeout;
 
-use super::access::{Caller, Wish};
-use super::bodies::{self, Posted};
-use super::form::{Form, ReadForm};
-use super::ids::Place;
-use super::reply::{self, Reply};
-use super::service::{Headers, Held, Request, Service, failed, unreachable};
-use crate::admin;
-use crate::coordination::claim::partition_id;
-use crate::core::partitioning;
+use crate::access::{Caller, Wish};
+use crate::bodies::{self, Posted};
+use crate::form::{Form, ReadForm, Reasons};
+use crate::ids::Place;
+use crate::reply::{self, Reply};
+use crate::service::{Headers, Held, Request, Service, failed, unreachable};
 
 /// An answer has an end: messages of so many bytes. Whoever wants more asks for what is behind the last message.
-pub(super) const ANSWER_BYTES_MAX: usize = 32 << 20;
+pub(crate) const ANSWER_BYTES_MAX: usize = 32 << 20;
 
 /// What a message takes besides its body, here and in the answer: a million empty ones are not nothing.
 const MESSAGE_BYTES: usize = 256;
@@ -42,17 +42,17 @@ const ATTEMPTS: u32 = 3;
 const LOOKS_MAX: usize = 20_000;
 
 /// Where a queue's messages are.
-pub(super) struct Desk {
+pub(crate) struct Desk {
     queue: QueueName,
-    pub(super) store: Arc<dyn Journal>,
+    pub(crate) store: Arc<dyn Journal>,
 }
 
 impl Desk {
-    pub(super) fn partition(&self, number: u16) -> Result<PartitionId, Reply> {
+    pub(crate) fn partition(&self, number: u16) -> Result<PartitionId, Reply> {
         partition_id(&self.queue.partition(number)).map_err(unreachable)
     }
 
-    pub(super) async fn one(&self, place: &Place) -> Result<Option<Message>, Reply> {
+    pub(crate) async fn one(&self, place: &Place) -> Result<Option<Message>, Reply> {
         let Some(id) = place.id else { return Ok(None) };
         let read = Read::one(self.partition(place.partition)?, id);
         Ok(self.read(read).await?.messages.pop())
@@ -67,20 +67,20 @@ impl Desk {
     }
 
     /// The message of this id, and not another one of the same time.
-    pub(super) async fn same(&self, place: &Place) -> Result<Option<Message>, Reply> {
+    pub(crate) async fn same(&self, place: &Place) -> Result<Option<Message>, Reply> {
         let named = format!("{:032x}", place.uuid);
         Ok(self.one(place).await?.filter(|message| reply::name(message) == named))
     }
 }
 
 impl Service {
-    pub(super) fn desk(&self, queue: QueueName, settings: &Settings) -> Result<Desk, Reply> {
+    pub(crate) fn desk(&self, queue: QueueName, settings: &Settings) -> Result<Desk, Reply> {
         let store = admin::home(&self.journals, &queue, settings).map_err(unreachable)?;
         Ok(Desk { queue, store })
     }
 
     /// `POST /v1/{application}/{queue}`
-    pub(super) async fn post(
+    pub(crate) async fn post(
         &self,
         request: &Request,
         caller: &Caller,
@@ -154,7 +154,7 @@ impl Service {
     }
 
     /// `GET /v1/{application}/{queue}`
-    pub(super) async fn read(
+    pub(crate) async fn read(
         &self,
         request: &Request,
         caller: &Caller,
@@ -205,7 +205,7 @@ impl Service {
     }
 }
 
-fn understood(request: &Request, partitions: u16) -> Result<Vec<Posted>, super::form::Reasons> {
+fn understood(request: &Request, partitions: u16) -> Result<Vec<Posted>, Reasons> {
     let Headers { content_type, partition, ttl, .. } = &request.headers;
     match bodies::is_json(content_type.as_deref()) {
         true => bodies::several(&request.body, partitions),
@@ -305,7 +305,7 @@ async fn gather(desk: &Desk, numbers: &[u16], form: &ReadForm, held: &mut Held) 
 }
 
 /// So many bytes a message takes in an answer, about.
-pub(super) fn answered_bytes(message: &Message) -> usize {
+pub(crate) fn answered_bytes(message: &Message) -> usize {
     MESSAGE_BYTES + written(&message.body)
 }
 

@@ -10,7 +10,7 @@ use menagerie_queues::admin::{Place, Putter};
 use menagerie_testkit::eventually_async;
 use serde_json::{Value, json};
 
-use super::{Site, keys};
+use crate::site::{Site, keys};
 use crate::world::{JOURNAL, World};
 
 const QUEUE: &str = "/v1/notes/mail";

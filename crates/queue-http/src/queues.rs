@@ -3,18 +3,18 @@
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
+use menagerie_queues::QueueError;
+use menagerie_queues::admin::{self, Change, Changed};
+use menagerie_queues::coordination::claim::topic;
+use menagerie_queues::journals::Home;
 use menagerie_znodes::queues::{QueueName, Settings};
 
-use super::access::{Caller, Wish};
-use super::bodies::is_json;
-use super::form::{Form, ListForm, QueueForm, principles};
-use super::reply::{Listed, Reply};
-use super::service::{Request, Service, failed, unreachable};
-use crate::QueueError;
-use crate::admin::{self, Change, Changed};
-use crate::coordination::claim::topic;
-use crate::http::keys;
-use crate::journals::Home;
+use crate::access::{Caller, Wish};
+use crate::bodies::is_json;
+use crate::form::{Form, ListForm, QueueForm, principles};
+use crate::keys;
+use crate::reply::{Listed, Reply};
+use crate::service::{Request, Service, failed, unreachable};
 
 /// A journal that was started a moment ago is waited for.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -27,7 +27,7 @@ const ATTEMPTS: usize = 10;
 
 impl Service {
     /// `POST /v1/{application}`
-    pub(super) async fn make(
+    pub(crate) async fn make(
         &self,
         request: &Request,
         caller: &Caller,
@@ -91,7 +91,7 @@ impl Service {
     }
 
     /// `GET /v1/{application}`
-    pub(super) async fn list(
+    pub(crate) async fn list(
         &self,
         request: &Request,
         caller: &Caller,
@@ -141,7 +141,7 @@ impl Service {
     }
 
     /// `PUT /v1/{application}/{queue}`
-    pub(super) async fn change(
+    pub(crate) async fn change(
         &self,
         request: &Request,
         caller: &Caller,
@@ -161,7 +161,7 @@ impl Service {
     }
 
     /// `DELETE /v1/{application}/{queue}`
-    pub(super) async fn remove(&self, caller: &Caller, place: (&str, &str)) -> Result<Reply, Reply> {
+    pub(crate) async fn remove(&self, caller: &Caller, place: (&str, &str)) -> Result<Reply, Reply> {
         let (queue, _) = self.queue(caller, Wish::Manage, place).await?;
         // Another server may have been faster, or have changed it meanwhile.
         self.refreshed(&queue).await?;

@@ -1,0 +1,16 @@
+//! Queues over HTTP, over real sockets and real servers, whichever `MENAGERIE_TEST_ENSEMBLE` names.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on says where")]
+
+mod access;
+mod checklist;
+mod hostile;
+mod messages;
+mod queues;
+mod room;
+mod side_by_side;
+mod site;
+mod smuggling;
+mod waiting;
+#[path = "../../../queues/tests/it/world.rs"]
+#[allow(dead_code, reason = "the world of the engine's own tests: they need more of it than these do")]
+mod world;
