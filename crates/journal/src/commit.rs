@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
+use crate::Fence;
 use crate::error::JournalError;
-use crate::fence::Fence;
 use crate::id::{DelayedId, MessageId, Ticks};
 use crate::read::Message;
 use crate::topic::{Consumer, PartitionId};

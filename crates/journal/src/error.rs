@@ -2,27 +2,13 @@
 
 use std::borrow::Cow;
 
+use menagerie_types::fence::FenceNumbers;
+use menagerie_types::{Fence, Remedy};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use crate::fence::Fence;
 use crate::id::MessageId;
 use crate::topic::{Consumer, Group, PartitionId, Topic};
-
-/// What the caller may do about an error.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Remedy {
-    /// Try again, after a while: nothing has happened.
-    Retry,
-    /// Begin again from opening the partition, if it is still ours: somebody else has it.
-    Reacquire,
-    /// Look again and decide again: something is there or not there, against expectation.
-    Conflict,
-    /// A person must look at it.
-    TellUser,
-    /// It should not happen.
-    Bug,
-}
 
 /// Why a call failed.
 #[derive(Debug, Clone, PartialEq, Eq, Error, Serialize, Deserialize)]
@@ -49,8 +35,10 @@ pub enum JournalError {
         /// Who.
         consumer: Consumer,
         /// Ours.
+        #[serde(with = "FenceNumbers")]
         fence: Fence,
         /// The one that counts.
+        #[serde(with = "FenceNumbers")]
         current: Fence,
     },
     /// The partition was not opened with this fence.
@@ -61,6 +49,7 @@ pub enum JournalError {
         /// Who.
         consumer: Consumer,
         /// Ours.
+        #[serde(with = "FenceNumbers")]
         fence: Fence,
     },
     /// A position may only move forward.

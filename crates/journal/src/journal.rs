@@ -2,9 +2,9 @@
 
 use std::pin::Pin;
 
+use crate::Fence;
 use crate::commit::{Commit, Committed, Opened};
 use crate::error::JournalError;
-use crate::fence::Fence;
 use crate::id::{MessageId, Ticks};
 use crate::identity::RandomId;
 use crate::read::{Batch, Read};

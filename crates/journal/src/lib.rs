@@ -7,14 +7,13 @@
 //! - [`journal`]: the trait.
 //! - [`store`]: a journal on this machine's disk. [`server`]: what serves it to others. [`client`]: a journal elsewhere.
 //!   [`token`] and `tls`: by what these two know each other; [`identity`]: which journal it is.
-//! - The values that it takes and gives: [`commit`], [`read`], [`topic`], [`stats`], [`id`], [`fence`], [`error`].
+//! - The values that it takes and gives: [`commit`], [`read`], [`topic`], [`stats`], [`id`], [`Fence`], [`error`].
 
 pub mod client;
 mod codec;
 pub mod commit;
 mod core;
 pub mod error;
-pub mod fence;
 pub mod id;
 pub mod identity;
 pub mod journal;
@@ -30,16 +29,14 @@ pub mod topic;
 pub use client::Client;
 pub use commit::{Append, Appended, Commit, Committed, Edit, Edited, Move, NewMessage, Opened, StateWrite};
 pub use commit::{CONSUMER_BYTES_MAX, CONSUMERS_MAX};
-pub use error::{JournalError, Remedy};
-pub use fence::Fence;
+pub use error::JournalError;
 pub use id::{DelayedId, MessageId, Ticks};
 pub use identity::{Identity, RandomId};
 pub use journal::{Journal, Reply};
+pub use menagerie_types::{Fence, NameError, Remedy};
 pub use read::{Batch, Message, Order, Read};
 pub use server::Server;
 pub use stats::{ConsumerStats, PartitionStats, Usage};
 pub use store::{Config, Metrics, Store, StoreError};
 pub use token::Token;
-pub use topic::{
-    Compression, Consumer, Created, Group, NameError, PartitionId, Topic, TopicConfig, TopicView,
-};
+pub use topic::{Compression, Consumer, Created, Group, PartitionId, Topic, TopicConfig, TopicView};

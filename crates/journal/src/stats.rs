@@ -1,8 +1,9 @@
 //! What a journal tells about itself.
 
+use menagerie_types::Fence;
+use menagerie_types::fence::FenceNumbers;
 use serde::{Deserialize, Serialize};
 
-use crate::fence::Fence;
 use crate::id::MessageId;
 use crate::topic::Consumer;
 
@@ -33,6 +34,7 @@ pub struct ConsumerStats {
     /// Who.
     pub consumer: Consumer,
     /// The fence that counts.
+    #[serde(with = "FenceNumbers")]
     pub fence: Fence,
     /// How far it has come.
     pub position: MessageId,

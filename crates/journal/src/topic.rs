@@ -5,38 +5,9 @@ use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use menagerie_types::NameError;
+use menagerie_types::name::check;
 use serde::{Deserialize, Serialize};
-use thiserror::Error;
-
-/// Names are in every message of the protocol, so they are short.
-pub const NAME_BYTES_MAX: usize = 200;
-
-/// Why a text is no name.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub enum NameError {
-    /// There is nothing.
-    #[error("a name must not be empty")]
-    Empty,
-    /// There is too much.
-    #[error("a name must not be longer than {NAME_BYTES_MAX} bytes, and this one has {0}")]
-    Long(usize),
-    /// It contains something that names do not.
-    #[error("a name must not contain {0:?}")]
-    Character(char),
-}
-
-fn check(text: &str) -> Result<(), NameError> {
-    if text.is_empty() {
-        return Err(NameError::Empty);
-    }
-    if text.len() > NAME_BYTES_MAX {
-        return Err(NameError::Long(text.len()));
-    }
-    match text.chars().find(|c| *c == '/' || c.is_control() || c.is_whitespace()) {
-        Some(c) => Err(NameError::Character(c)),
-        None => Ok(()),
-    }
-}
 
 macro_rules! name {
     ($(#[$doc:meta])* $name:ident) => {

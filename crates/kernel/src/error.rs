@@ -3,6 +3,7 @@
 use std::error::Error as StdError;
 use std::fmt;
 
+pub use menagerie_types::Remedy;
 use thiserror::Error;
 
 /// An error with all its reasons, on one line: for logs, where nobody asks on. To be shown as it is: `error = %whole(&error)`.
@@ -24,21 +25,6 @@ impl fmt::Display for Whole<'_> {
         }
         Ok(())
     }
-}
-
-/// What the caller may do about an error.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Remedy {
-    /// Try again: nothing has happened, or trying twice does no harm.
-    Retry,
-    /// Begin again from acquiring: what was held is lost.
-    Reacquire,
-    /// Read again and decide again: somebody else was faster.
-    Conflict,
-    /// A person must look at it.
-    TellUser,
-    /// It should not happen.
-    Bug,
 }
 
 /// Why a call failed.

@@ -5,7 +5,7 @@
 //!   with all the calls. The lease clock tells until when what a term holds is surely still ours.
 //! - [`clock`]: the one that leases and deadlines are counted by.
 //! - [`retry`]: "did it happen?" after a lost reply. [`transaction`]: writes that happen together, fenced if need be.
-//!   [`fence`]: the number that goes along to whatever is not in ZooKeeper.
+//!   [`Fence`]: the number that goes along to whatever is not in ZooKeeper.
 //! - [`recipes`]: lock, election, membership and all the others; one file each, `docs/recipes/` says what they promise.
 //! - [`guard`]: the process between us and the programs that we run.
 //! - [`transfer`]: a whole namespace to another ensemble. [`subtree`]: a path and all below it. [`words`]: what a server
@@ -19,7 +19,6 @@
 mod backoff;
 pub mod clock;
 pub mod error;
-pub mod fence;
 pub mod guard;
 pub mod local_secret;
 pub mod recipes;
@@ -33,6 +32,6 @@ pub mod words;
 
 pub use clock::Moment;
 pub use error::{CallError, Remedy, whole};
-pub use fence::Fence;
+pub use menagerie_types::Fence;
 pub use session::{Config, ConnectError, Session, State, Term};
 pub use transaction::{Committed, Transaction, TransactionError};

@@ -138,13 +138,7 @@ impl QueueError {
             | Self::NoJournal { .. }
             | Self::Topic { .. }
             | Self::Key(_) => Remedy::TellUser,
-            Self::Journal(error) => match error.remedy() {
-                menagerie_journal::Remedy::Retry => Remedy::Retry,
-                menagerie_journal::Remedy::Reacquire => Remedy::Reacquire,
-                menagerie_journal::Remedy::Conflict => Remedy::Conflict,
-                menagerie_journal::Remedy::TellUser => Remedy::TellUser,
-                menagerie_journal::Remedy::Bug => Remedy::Bug,
-            },
+            Self::Journal(error) => error.remedy(),
             Self::Call(error) => error.remedy(),
             Self::Transaction(error) => match error {
                 TransactionError::Lost { .. } => Remedy::Reacquire,

@@ -5,8 +5,8 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use crate::Name;
 use crate::entry::{Entry, Kind};
-use crate::name::Name;
 use crate::payload::{Payload, PayloadError, check};
 use crate::znode::{Dir, Znode};
 

@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::Name;
 use crate::entry::{Entry, Kind};
-use crate::name::Name;
 use crate::payload::{Json, check};
 use crate::znode::Znode;
 

@@ -7,7 +7,7 @@
 //!   and bytes.
 //! - [`lookup`]: from a path back to its entry.
 //! - [`payload`]: what znodes hold, as bytes and back.
-//! - [`name`]: names that come from users, validated once; [`quote`]: how any text becomes one component of a path.
+//! - [`Name`]: a name that comes from a user, validated once; [`quote`]: how any text becomes one component of a path.
 //! - One file per owner: [`kernel`], [`components`], [`journals`], [`queues`], [`slots`].
 //!
 //! # Invariants
@@ -19,7 +19,6 @@ pub mod entry;
 pub mod journals;
 pub mod kernel;
 pub mod lookup;
-pub mod name;
 pub mod payload;
 pub mod queues;
 pub mod quote;
@@ -27,6 +26,6 @@ pub mod slots;
 pub mod znode;
 
 pub use entry::{Entry, Kind, map};
-pub use name::{Name, NameError};
+pub use menagerie_types::{Name, NameError};
 pub use payload::{Json, Payload, PayloadError, Raw, Text};
 pub use znode::{Dir, Znode};

@@ -2,6 +2,8 @@
 
 use std::fmt::{self, Write as _};
 
+use crate::Name;
+
 /// Something that can stand for a placeholder in a pattern. Whatever it is, it writes no `/`.
 pub trait Component {
     /// Appends itself.
@@ -27,6 +29,12 @@ pub struct Quoted<'a>(pub &'a str);
 impl Component for Quoted<'_> {
     fn write(&self, path: &mut String) {
         let _ = write!(path, "{self}");
+    }
+}
+
+impl Component for Name {
+    fn write(&self, path: &mut String) {
+        Quoted(self.as_str()).write(path);
     }
 }
 

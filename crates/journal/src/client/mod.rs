@@ -16,11 +16,11 @@ use tokio::time::timeout;
 pub use self::greeting::identify;
 
 use self::greeting::Greeted;
+use crate::Fence;
 use crate::codec::{Malformed, Sink as _, Source};
 use crate::commit::{Commit, Committed, Opened};
 use crate::core::{message, record};
 use crate::error::JournalError;
-use crate::fence::Fence;
 use crate::id::{MessageId, Ticks};
 use crate::identity::{Identity, RandomId};
 use crate::journal::{Journal, Reply};

@@ -13,11 +13,11 @@ use super::settings::GroupCheck;
 use super::state::{Spot, State, WAITING};
 use super::topic::ticks;
 use super::{edit, message};
+use crate::Fence;
 use crate::commit::{
     Append, Appended, Commit, Committed, KEY_BYTES_MAX, NewMessage, Opened, STATE_BYTES_MAX, check_parts,
 };
 use crate::error::JournalError;
-use crate::fence::Fence;
 use crate::id::{DelayedId, MessageId, TICKS_MAX, Ticks};
 use crate::read::Message;
 use crate::topic::{Consumer, Created, PartitionId, Topic, TopicConfig};

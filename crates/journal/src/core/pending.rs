@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use super::dedup::Use;
 use super::state::{Spot, State};
-use crate::fence::Fence;
+use crate::Fence;
 use crate::topic::Consumer;
 
 /// Decisions of the group that is being gathered.

@@ -4,8 +4,8 @@ use bytes::Bytes;
 
 use super::message;
 use super::state::Spot;
+use crate::Fence;
 use crate::codec::{Malformed, Sink, Source};
-use crate::fence::Fence;
 use crate::read::Message;
 use crate::topic::{Compression, Consumer, Group, Topic, TopicConfig};
 

@@ -8,10 +8,10 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use super::frame::{self, FrameError, Frames, time_of};
 use super::{handshake, values};
+use crate::Fence;
 use crate::codec::{Sink as _, Source};
 use crate::commit::{Append, COMMIT_EDITS_MAX, COMMIT_PARTS_MAX, Commit, Edit, Move, NewMessage, StateWrite};
 use crate::core::{message, record};
-use crate::fence::Fence;
 use crate::id::{DelayedId, MessageId, Ticks};
 use crate::topic::{Consumer, PartitionId, Topic};
 

@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
+use crate::Fence;
 use crate::codec::{Malformed, Sink as _, Source};
 use crate::commit::{
     Append, Appended, Commit, Committed, Edit, Edited, Move, NewMessage, Opened, StateWrite, check_parts,
 };
 use crate::core::record;
 use crate::error::JournalError;
-use crate::fence::Fence;
 use crate::id::{DelayedId, MessageId, Ticks};
 use crate::read::{Order, Read};
 use crate::topic::{Consumer, Created, PartitionId, Topic};

@@ -8,9 +8,9 @@ use tempfile::TempDir;
 use tokio::io::{AsyncWriteExt as _, DuplexStream, ReadHalf, WriteHalf, duplex, split};
 
 use super::connection::Service;
+use crate::Fence;
 use crate::codec::Sink as _;
 use crate::commit::{Commit, NewMessage, StateWrite};
-use crate::fence::Fence;
 use crate::id::MessageId;
 use crate::journal::Journal as _;
 use crate::protocol::frame::{self, Frames};

@@ -7,12 +7,12 @@ use bytes::Bytes;
 use super::error::StoreError;
 use super::folder::replace;
 use super::image::{Image, PartitionImage, TopicImage};
+use crate::Fence;
 use crate::codec::{Malformed, Sink as _, Source};
 use crate::core::block::{Location, Removed};
 use crate::core::partition::{EditPlace, Reader};
 use crate::core::record;
 use crate::core::topic::Segment;
-use crate::fence::Fence;
 
 /// Since 2, a snapshot says how old dedup ids are.
 pub(crate) const SNAPSHOT_VERSION: u32 = 2;

@@ -37,7 +37,7 @@ use tracing::info;
 
 use super::grant::Grant;
 use super::lock::{Contestant, Held, Lock, LockError};
-use crate::fence::Fence;
+use crate::Fence;
 use crate::session::Session;
 
 /// An election to stand in, or to look at. Cheap to clone.

@@ -4,9 +4,9 @@ use std::future::{Future, pending};
 
 use tokio::sync::watch;
 
+use crate::Fence;
 use crate::clock::Moment;
 use crate::error::CallError;
-use crate::fence::Fence;
 use crate::session::{State, Term};
 use crate::transaction::Transaction;
 

@@ -13,10 +13,10 @@ use zookeeper_client::{Acls, Client, Error, SessionState};
 use super::flight::{Background, Flight, Undo};
 use super::levels::Seen;
 use super::watch::{Budget, Share};
+use crate::Fence;
 use crate::backoff;
 use crate::clock::Moment;
 use crate::error::CallError;
-use crate::fence::Fence;
 
 /// How a term is doing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

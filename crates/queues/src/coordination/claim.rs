@@ -146,7 +146,7 @@ async fn open(
     let journal = journals
         .get(&home)
         .ok_or_else(|| QueueError::NoJournal { queue: queue.clone(), journal: home.journal.clone() })?;
-    let fence = Fence::new(held.fence().generation, held.fence().zxid);
+    let fence = held.fence();
     let consumer = Consumer::new(CONSUMER).expect("it is a name");
     let mut books = Books {
         journal,

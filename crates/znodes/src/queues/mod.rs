@@ -9,8 +9,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::Name;
 use crate::entry::{Entry, Kind};
-use crate::name::Name;
 use crate::payload::{Json, check};
 use crate::znode::{Dir, Znode};
 

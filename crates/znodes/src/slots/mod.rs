@@ -2,8 +2,8 @@
 
 mod payloads;
 
+use crate::Name;
 use crate::entry::{Entry, Kind};
-use crate::name::Name;
 use crate::payload::check;
 use crate::quote::Quoted;
 use crate::znode::{Dir, Znode};

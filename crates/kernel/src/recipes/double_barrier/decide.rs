@@ -3,7 +3,7 @@
 use std::fmt;
 use std::ops::RangeInclusive;
 
-use crate::fence::Fence;
+use crate::Fence;
 
 /// What a participant sees. Numbers are those of the transactions that created what is there.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -4,8 +4,8 @@ use menagerie_znodes::{Kind, Raw, Znode};
 
 use super::decide::{Entering, Opening, Sight, entering, let_in, let_in_before};
 use super::{DoubleBarrier, DoubleBarrierError, Inside, Presence, READY};
+use crate::Fence;
 use crate::error::CallError;
-use crate::fence::Fence;
 use crate::recipes::grant::Grant;
 use crate::retry;
 use crate::session::{Change, Stat, Term, Watch};

@@ -4,8 +4,8 @@ use menagerie_znodes::{Kind, Raw, Znode};
 
 use super::decide::{Leaving, Opening, is_of_my_round, leaving, round};
 use super::{DoubleBarrier, DoubleBarrierError, Inside, Presence, READY};
+use crate::Fence;
 use crate::error::CallError;
-use crate::fence::Fence;
 use crate::session::Term;
 use crate::transaction::{Transaction, TransactionError};
 

@@ -4,6 +4,7 @@ use clap::Args;
 use menagerie_journal::{
     Client, ConsumerStats, Fence, Journal as _, MessageId, PartitionStats, Topic, Usage,
 };
+use menagerie_types::fence::FenceNumbers;
 use serde::{Serialize, Serializer};
 
 use super::target::{TargetArgs, failed};
@@ -44,6 +45,7 @@ struct PartitionView {
 #[derive(Debug, Serialize)]
 struct ConsumerView {
     consumer: String,
+    #[serde(with = "FenceNumbers")]
     fence: Fence,
     position: Option<String>,
     lag: u64,

@@ -7,14 +7,31 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-/// A fence. Ordered: a later holder of the same thing has a greater one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+/// A fence. Ordered: a later holder of the same thing has a greater one. The default, `0-0`, is below all that anybody was
+/// given: generations count from the time of day.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub struct Fence {
     /// Rises when the namespace begins anew on another server, whose zxids may be lower.
     pub generation: u64,
     /// The transaction that created the ticket.
     pub zxid: i64,
+}
+
+impl Fence {
+    /// A fence of these two numbers.
+    pub const fn new(generation: u64, zxid: i64) -> Self {
+        Self { generation, zxid }
+    }
+}
+
+/// Both numbers by their names, as `{"generation": 2, "zxid": 3}`, where a text is not expected: on the journal's wire and
+/// in its statistics. For `#[serde(with = "FenceNumbers")]`.
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "Fence")]
+pub struct FenceNumbers {
+    generation: u64,
+    zxid: i64,
 }
 
 /// It is not a fence.
@@ -65,5 +82,19 @@ mod tests {
         assert!(old < new);
         assert_eq!(new.to_string().parse(), Ok(new));
         assert!("2".parse::<Fence>().is_err());
+    }
+
+    #[test]
+    fn a_fence_is_a_text_unless_its_numbers_are_asked_for() {
+        #[derive(Debug, PartialEq, Serialize, Deserialize)]
+        struct Both {
+            text: Fence,
+            #[serde(with = "FenceNumbers")]
+            numbers: Fence,
+        }
+        let both = Both { text: Fence::new(2, 3), numbers: Fence::new(2, 3) };
+        let json = r#"{"text":"2-3","numbers":{"generation":2,"zxid":3}}"#;
+        assert_eq!(serde_json::to_string(&both).unwrap(), json);
+        assert_eq!(serde_json::from_str::<Both>(json).unwrap(), both);
     }
 }

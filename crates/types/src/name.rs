@@ -6,9 +6,8 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use crate::quote::{Component, Quoted};
-
-/// Longer names make paths that nobody can read, and lists that do not fit a frame.
+/// Longer names make paths that nobody can read, lists that do not fit a frame, and large messages of protocols that
+/// carry them everywhere.
 pub const NAME_BYTES_MAX: usize = 200;
 
 /// A name that somebody gave to something of ours: a pool, a host, a kind of component. It is short, printable, and has
@@ -38,19 +37,11 @@ impl Name {
     /// Takes a text that may be one.
     pub fn new(text: impl Into<String>) -> Result<Self, NameError> {
         let text = text.into();
-        if text.is_empty() {
-            return Err(NameError::Empty);
-        }
-        if text.len() > NAME_BYTES_MAX {
-            return Err(NameError::Long(text.len()));
-        }
         if matches!(text.as_str(), "." | "..") {
             return Err(NameError::Dots);
         }
-        match text.chars().find(|c| *c == '/' || c.is_control() || c.is_whitespace()) {
-            Some(c) => Err(NameError::Character(c)),
-            None => Ok(Self(text)),
-        }
+        check(&text)?;
+        Ok(Self(text))
     }
 
     /// As it was given.
@@ -59,9 +50,18 @@ impl Name {
     }
 }
 
-impl Component for Name {
-    fn write(&self, path: &mut String) {
-        Quoted(&self.0).write(path);
+/// What all names have in common, also those that are no components of a path, and may be dots: they are not empty, not
+/// too long, and have no `/`, blank or control character.
+pub fn check(text: &str) -> Result<(), NameError> {
+    if text.is_empty() {
+        return Err(NameError::Empty);
+    }
+    if text.len() > NAME_BYTES_MAX {
+        return Err(NameError::Long(text.len()));
+    }
+    match text.chars().find(|c| *c == '/' || c.is_control() || c.is_whitespace()) {
+        Some(c) => Err(NameError::Character(c)),
+        None => Ok(()),
     }
 }
 
