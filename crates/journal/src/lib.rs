@@ -14,6 +14,7 @@ mod codec;
 pub mod commit;
 mod core;
 pub mod error;
+mod explain;
 pub mod id;
 pub mod identity;
 pub mod journal;

@@ -10,6 +10,7 @@
 
 pub mod config;
 pub mod core;
+mod explain;
 pub mod shell;
 pub mod store;
 

@@ -19,6 +19,7 @@
 mod backoff;
 pub mod clock;
 pub mod error;
+mod explain;
 pub mod guard;
 pub mod local_secret;
 pub mod recipes;

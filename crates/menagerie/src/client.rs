@@ -137,10 +137,12 @@ impl Client {
         if servers.chroot().is_empty() || !matches!(self.term().stat("/").await, Ok(None)) {
             return Ok(());
         }
-        Err(CliError::NoRoot {
-            chroot: servers.chroot().to_owned(),
-            hosts: servers.hosts().join(","),
-            origin: origin.clone(),
+        let (chroot, hosts) = (servers.chroot(), servers.hosts().join(","));
+        Err(CliError::Refused {
+            what: format!("{chroot}, the root given behind the servers, does not exist"),
+            help: format!(
+                "it comes from: {origin}. Correct it, or create it with `menagerie zk create -p {chroot} --zookeeper {hosts}`"
+            ),
         })
     }
 

@@ -1,244 +1,101 @@
 //! Errors that end the program, as its user sees them: what failed, why, what to try; and one exit code for each kind.
+//!
+//! Errors of engines say their own help and exit code ([`Explain`]): this file maps them, and lists none.
 
 use std::error::Error;
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
+use std::net::SocketAddr;
 use std::process::ExitCode;
 
-use menagerie_keeper::{Failure, StoreError};
 use menagerie_kernel::guard::GuardError;
-use menagerie_kernel::transfer::{ExportError, ImportError};
+use menagerie_kernel::transfer::ExportError;
 use menagerie_kernel::{CallError, ConnectError};
-use menagerie_queues::QueueError;
-use menagerie_slots::SlotsError;
+use menagerie_types::explain::io_help;
+use menagerie_types::{Explain, exit_code};
 use thiserror::Error;
 
 use crate::config::{ConfigError, Origin};
-use crate::exit_codes::{call_code, journal_code, queues_code, slots_code};
-use crate::help::{call_help, connect_help, export_help, import_help, io_help, queues_help, slots_help};
-
-/// What was in the way of somebody who wanted a slot.
-#[derive(Debug, Error)]
-#[error("{0}")]
-pub struct NotNow(pub String);
 
 /// Everything that can end a command.
 #[derive(Debug, Error)]
 pub enum CliError {
     /// The arguments are understood but make no sense together.
     #[error("{what}")]
-    Usage {
-        /// What is wrong.
-        what: String,
-        /// What to try.
-        help: String,
-    },
+    Usage { what: String, help: String },
     /// It was understood, and was not done.
     #[error("{what}")]
-    Refused {
-        /// What is in the way.
+    Refused { what: String, help: String },
+    /// A part of Menagerie did not do what the command needed.
+    #[error("{what}")]
+    Failed {
+        /// What the command could not do.
         what: String,
-        /// What to try.
+        source: Cause,
+    },
+    /// The command itself found something in its way.
+    #[error("{what}")]
+    Found {
+        what: String,
+        #[source]
+        because: Option<Box<dyn Error + Send + Sync>>,
         help: String,
+        code: u8,
     },
     /// There is nothing to create it in.
     #[error("cannot create {path}: its parent {parent} does not exist")]
-    Orphan {
-        /// What was to be created.
-        path: String,
-        /// What is missing.
-        parent: String,
-    },
-    /// The root that was given behind the servers is not there.
-    #[error("{chroot}, the root given behind the servers, does not exist")]
-    NoRoot {
-        /// The root.
-        chroot: String,
-        /// The servers without it.
-        hosts: String,
-        /// Who named it.
-        origin: Origin,
-    },
+    Orphan { path: String, parent: String },
     /// The configuration cannot be used.
     #[error("the configuration cannot be used")]
     Config(#[from] ConfigError),
     /// There is no session.
     #[error("cannot open a ZooKeeper session")]
     Connect {
-        /// Why not.
         source: ConnectError,
         /// Who named the servers.
         origin: Origin,
     },
-    /// ZooKeeper refused, or did not answer.
-    #[error("cannot {doing}")]
-    Call {
-        /// What was attempted.
-        doing: String,
-        /// Why not.
-        source: CallError,
-    },
-    /// What was held while the command ran is gone.
-    #[error("lost {what}")]
-    Lost {
-        /// What it was.
-        what: String,
-    },
-    /// Slots.
-    #[error("cannot {doing}")]
-    Slots {
-        /// What was attempted.
-        doing: String,
-        /// Why not.
-        source: SlotsError,
-    },
-    /// Queues.
-    #[error("cannot {doing}")]
-    Queue {
-        /// What was attempted.
-        doing: String,
-        /// Why not.
-        source: Box<QueueError>,
-    },
-    /// Nobody keeps messages.
-    #[error("no journal is registered, and queues keep their messages in one")]
-    NoJournalThere,
-    /// A slot was not to be had in time.
-    #[error("no slot of pool {pool} within {waited}")]
-    NotObtained {
-        /// The pool.
-        pool: String,
-        /// How long it was waited for.
-        waited: String,
-        /// Where it stood at last.
-        #[source]
-        standing: NotNow,
-    },
-    /// The command was not started.
-    #[error("the command was not started")]
-    NotStarted {
-        /// Why not.
-        source: GuardError,
-    },
-    /// The command has ended, and its slot could not be given back.
-    #[error("slot {slot} of pool {pool} is still held: ZooKeeper could not be told that it is free")]
-    StillHeld {
-        /// The pool.
-        pool: String,
-        /// The slot.
-        slot: u32,
-        /// Who holds it.
-        holder: String,
-    },
-    /// What ran for the user ended so, and that is all that there is to say.
-    #[error("it ended with {code}")]
-    Ended {
-        /// The exit code.
-        code: u8,
-    },
-    /// Nothing was exported.
-    #[error("cannot export the namespace")]
-    Export(#[from] ExportError),
-    /// Nothing was imported, or not all.
-    #[error("cannot import {file}")]
-    Import {
-        /// What was given.
-        file: String,
-        /// Why not.
-        source: ImportError,
-    },
-    /// The doctor found something.
-    #[error("{fails} of the checks failed")]
-    Unwell {
-        /// How many.
-        fails: usize,
-        /// Whether no server could be reached.
-        unreachable: bool,
-    },
-    /// Somebody stopped us.
-    #[error("stopped by signal {signal}")]
-    Interrupted {
-        /// With this signal.
-        signal: i32,
-    },
-    /// Whoever read our output has gone.
-    #[error("nobody reads the output")]
-    NobodyReads,
-    /// The keeper did not start, or had to stop.
-    #[error("the keeper cannot run")]
-    Keeper(#[from] Failure),
     /// An address is taken.
     #[error("cannot listen on {address}: it is used by {owner}")]
     Taken {
-        /// The address.
-        address: std::net::SocketAddr,
-        /// Who has it.
+        address: SocketAddr,
         owner: String,
         /// The flag that chooses another one.
         flag: &'static str,
     },
-    /// A backup or a restore failed.
-    #[error("cannot {doing}")]
-    Store {
-        /// What was attempted.
-        doing: String,
-        /// Why not.
-        source: Box<StoreError>,
-        /// What to try.
-        help: &'static str,
-    },
-    /// The journal did not start, or had to stop.
-    #[error("the journal cannot run")]
-    JournalServer(#[from] menagerie_journal::server::Failure),
-    /// The journal refused, or did not answer.
-    #[error("cannot {doing}")]
-    Journal {
-        /// What was attempted.
-        doing: String,
-        /// Why not.
-        source: menagerie_journal::JournalError,
-    },
-    /// The journal's data cannot be checked, backed up or restored.
-    #[error("cannot {doing}")]
-    JournalStore {
-        /// What was attempted.
-        doing: String,
-        /// Why not.
-        source: Box<menagerie_journal::StoreError>,
-        /// What to try.
-        help: &'static str,
-    },
-    /// No journal runs on a folder.
-    #[error("no journal runs on {path}")]
-    NoJournal {
-        /// The data folder.
-        path: String,
-        /// What looking for it said.
-        source: std::io::Error,
-    },
-    /// A journal could not take a backup, or not send all of it.
-    #[error("the journal on {path} gave no whole backup")]
-    NoWholeBackup {
-        /// The data folder.
-        path: String,
-        /// What happened.
-        source: std::io::Error,
-    },
-    /// Nothing answers on the administration socket.
-    #[error("no keeper runs on {path}")]
-    NotRunning {
-        /// The data folder.
-        path: String,
-        /// What connecting said.
-        source: std::io::Error,
-    },
     /// The operating system refused.
     #[error("cannot {doing}")]
-    Io {
-        /// What was attempted.
-        doing: String,
-        /// Why not.
-        source: std::io::Error,
-    },
+    Io { doing: String, source: std::io::Error },
+    /// What ran for the user ended so, and that is all that there is to say.
+    #[error("it ended with {code}")]
+    Ended { code: u8 },
+    /// Somebody stopped us.
+    #[error("stopped by signal {signal}")]
+    Interrupted { signal: i32 },
+    /// Whoever read our output has gone.
+    #[error("nobody reads the output")]
+    NobodyReads,
+}
+
+/// An error that says its own help and exit code.
+#[derive(Debug)]
+pub struct Cause(Box<dyn Explain>);
+
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl Error for Cause {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        self.0.source()
+    }
+}
+
+/// An error of an engine, with what was attempted: `.map_err(cannot("put messages"))`.
+pub fn cannot<E: Explain>(doing: impl AsRef<str>) -> impl FnOnce(E) -> CliError {
+    let what = format!("cannot {}", doing.as_ref());
+    move |source| CliError::Failed { what, source: Cause(Box::new(source)) }
 }
 
 impl CliError {
@@ -248,11 +105,56 @@ impl CliError {
         move |source| Self::Io { doing, source }
     }
 
+    /// An error of the disk or the data on it, with what to try in this case.
+    pub fn data<E: Error + Send + Sync + 'static>(
+        doing: impl AsRef<str>,
+        help: impl Into<String>,
+    ) -> impl FnOnce(E) -> Self {
+        let (what, help) = (format!("cannot {}", doing.as_ref()), help.into());
+        move |source| Self::Found { what, because: Some(Box::new(source)), help, code: exit_code::DATA }
+    }
+
+    /// A program that was to be run was not.
+    pub fn not_started(source: GuardError) -> Self {
+        Self::Failed { what: "the command was not started".to_owned(), source: Cause(Box::new(source)) }
+    }
+
+    /// What was held while the command ran is gone.
+    pub fn lost(what: impl AsRef<str>) -> Self {
+        Self::Found {
+            what: format!("lost {}", what.as_ref()),
+            because: None,
+            help: "see how ZooKeeper is with `menagerie doctor`, and try again".to_owned(),
+            code: exit_code::LOST,
+        }
+    }
+
+    /// Nothing answers on the administration socket of this folder's server.
+    pub fn not_running(kind: &str, folder: &std::path::Path, source: std::io::Error) -> Self {
+        Self::Found {
+            what: format!("no {kind} runs on {}", folder.display()),
+            because: Some(Box::new(source)),
+            help: format!(
+                "start it first, or name with --data the folder that it was given (the one above {kind}/)"
+            ),
+            code: exit_code::UNAVAILABLE,
+        }
+    }
+
     /// Whether something is missing that would be missing too if the root were.
     pub fn is_no_znode(&self) -> bool {
-        match self {
-            Self::Call { source, .. } | Self::Export(ExportError::Call(source)) => source.is_no_znode(),
-            Self::Export(ExportError::NoNamespace { .. }) | Self::Orphan { .. } => true,
+        let source = match self {
+            Self::Failed { source, .. } => source,
+            Self::Orphan { .. } => return true,
+            _ => return false,
+        };
+        let source: &(dyn Error + 'static) = &*source.0;
+        if let Some(error) = source.downcast_ref::<CallError>() {
+            return error.is_no_znode();
+        }
+        match source.downcast_ref::<ExportError>() {
+            Some(ExportError::Call(error)) => error.is_no_znode(),
+            Some(ExportError::NoNamespace { .. }) => true,
             _ => false,
         }
     }
@@ -260,51 +162,20 @@ impl CliError {
     /// What to try.
     pub fn help(&self) -> String {
         match self {
-            Self::Usage { help, .. } | Self::Refused { help, .. } => help.clone(),
-            Self::NoRoot { chroot, hosts, origin } => format!(
-                "it comes from: {origin}. Correct it, or create it with `menagerie zk create -p {chroot} --zookeeper {hosts}`"
-            ),
-            Self::Keeper(failure) => failure.help().to_owned(),
+            Self::Usage { help, .. } | Self::Refused { help, .. } | Self::Found { help, .. } => help.clone(),
+            Self::Failed { source, .. } => source.0.help().into_owned(),
+            Self::Orphan { .. } => "create it first, or say -p to create missing parents too".to_owned(),
+            Self::Config(error) => error.help(),
+            Self::Connect { source, origin } => match source {
+                ConnectError::Unreachable { .. } | ConnectError::Address { .. } => {
+                    format!("the servers come from: {origin}. {}", capitalized(&source.help()))
+                }
+                _ => source.help().into_owned(),
+            },
             Self::Taken { flag, .. } => {
                 format!("stop it, or choose another address with {flag} (port 0 picks one)")
             }
-            Self::Store { help, .. } | Self::JournalStore { help, .. } => (*help).to_owned(),
-            Self::JournalServer(failure) => failure.help().to_owned(),
-            Self::Journal { source, .. } => source.help().to_owned(),
-            Self::NoJournal { .. } => {
-                "start it first, or name with --data the folder that it was given (the one above journal/)"
-                    .to_owned()
-            }
-            Self::NoWholeBackup { .. } => "try again; its log says more".to_owned(),
-            Self::NotRunning { .. } => {
-                "start it first, or name with --data the folder that it was given (the one above keeper/)"
-                    .to_owned()
-            }
-            Self::Orphan { .. } => "create it first, or say -p to create missing parents too".to_owned(),
             Self::Io { source, .. } => io_help(source).to_owned(),
-            Self::Config(error) => error.help(),
-            Self::Connect { source, origin } => connect_help(source, origin),
-            Self::Call { source, .. } => call_help(source).to_owned(),
-            Self::Lost { .. } => "see how ZooKeeper is with `menagerie doctor`, and try again".to_owned(),
-            Self::Export(error) => export_help(error).to_owned(),
-            Self::Import { source, .. } => import_help(source).to_owned(),
-            Self::Unwell { .. } => "do what is said beside each of them".to_owned(),
-            Self::Slots { source, .. } => slots_help(source),
-            Self::Queue { source, .. } => queues_help(source),
-            Self::NoJournalThere => {
-                "start one with `menagerie journal`, or everything on this machine with `menagerie up`"
-                    .to_owned()
-            }
-            Self::NotObtained { pool, .. } => {
-                format!("look at it with `menagerie slots show {pool}`, or wait longer with --wait")
-            }
-            Self::NotStarted { source: GuardError::NoProgram { .. } } => {
-                "name a program that can be executed, behind `--`".to_owned()
-            }
-            Self::NotStarted { .. } => String::new(),
-            Self::StillHeld { pool, holder, .. } => {
-                format!("when ZooKeeper is back: `menagerie slots release {pool} {holder} --force`")
-            }
             Self::Interrupted { .. } | Self::NobodyReads | Self::Ended { .. } => String::new(),
         }
     }
@@ -314,48 +185,36 @@ impl CliError {
         matches!(self, Self::Interrupted { .. } | Self::NobodyReads | Self::Ended { .. })
     }
 
-    /// The exit code: 2 usage, 69 nothing there to talk to, 73 lost while running, 74 the disk or the data failed, 75 not
-    /// now, 128 and more for signals, 1 anything else.
-    fn code(&self) -> u8 {
+    /// One of [`exit_code`], or 128 and more for signals.
+    pub fn code(&self) -> u8 {
         match self {
-            Self::Usage { .. } | Self::Config(_) => 2,
-            Self::NotRunning { .. } | Self::NoJournal { .. } => 69,
-            Self::Journal { source, .. } => journal_code(source),
-            Self::Connect { source, .. } => match source {
-                ConnectError::Unreachable { .. } => 69,
-                ConnectError::Address { .. } | ConnectError::Namespace { .. } | ConnectError::Tls { .. } => 2,
-                ConnectError::Importing { .. } => 75,
-                ConnectError::Denied { .. }
-                | ConnectError::Generation { .. }
-                | ConnectError::Timer { .. } => 1,
-            },
-            Self::Call { source, .. }
-            | Self::Export(ExportError::Call(source))
-            | Self::Import { source: ImportError::Call(source), .. } => call_code(source),
-            Self::Unwell { unreachable: true, .. } | Self::StillHeld { .. } => 69,
-            Self::Slots { source, .. } => slots_code(source),
-            Self::Queue { source, .. } => queues_code(source),
-            Self::NoJournalThere => 69,
-            Self::NotObtained { .. } => 75,
-            Self::NotStarted { source } => source.exit_code(),
-            Self::Ended { code } => *code,
-            Self::Lost { .. } => 73,
-            Self::Keeper(Failure::Store(_)) | Self::Store { .. } | Self::JournalStore { .. } => 74,
-            Self::NoWholeBackup { .. } => 74,
-            Self::JournalServer(menagerie_journal::server::Failure::Store(_)) => 74,
-            Self::Interrupted { signal } => u8::try_from(128 + signal).unwrap_or(1),
+            Self::Usage { .. } | Self::Config(_) => exit_code::USAGE,
+            Self::Failed { source, .. } => source.0.exit_code(),
+            Self::Connect { source, .. } => source.exit_code(),
+            Self::Found { code, .. } | Self::Ended { code } => *code,
+            Self::Interrupted { signal } => u8::try_from(128 + signal).unwrap_or(exit_code::FAILED),
             Self::NobodyReads => 128 + 13,
-            Self::Keeper(_)
-            | Self::JournalServer(_)
-            | Self::Taken { .. }
-            | Self::Io { .. }
-            | Self::Export(_)
-            | Self::Import { .. }
-            | Self::Refused { .. }
-            | Self::Orphan { .. }
-            | Self::NoRoot { .. }
-            | Self::Unwell { unreachable: false, .. } => 1,
+            Self::Refused { .. } | Self::Orphan { .. } | Self::Taken { .. } | Self::Io { .. } => {
+                exit_code::FAILED
+            }
         }
+    }
+}
+
+fn capitalized(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or(String::new(), |first| first.to_uppercase().chain(letters).collect())
+}
+
+impl From<menagerie_keeper::Failure> for CliError {
+    fn from(failure: menagerie_keeper::Failure) -> Self {
+        Self::Failed { what: "the keeper cannot run".to_owned(), source: Cause(Box::new(failure)) }
+    }
+}
+
+impl From<menagerie_journal::server::Failure> for CliError {
+    fn from(failure: menagerie_journal::server::Failure) -> Self {
+        Self::Failed { what: "the journal cannot run".to_owned(), source: Cause(Box::new(failure)) }
     }
 }
 

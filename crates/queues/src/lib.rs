@@ -18,6 +18,7 @@ pub mod admin;
 pub mod coordination;
 pub mod core;
 pub mod error;
+mod explain;
 pub mod failed;
 pub mod journals;
 pub mod metrics;

@@ -19,6 +19,7 @@ pub mod core;
 pub mod disarm;
 mod enter;
 pub mod error;
+mod explain;
 pub mod history;
 pub mod hold;
 pub mod identity;

@@ -2,14 +2,17 @@
 //! Not here: anything that does IO, reads a clock, or belongs to one crate; and this crate depends on none of ours.
 //!
 //! # Layout
+//! - [`explain`]: errors that [`Explain`] themselves to whoever typed a command.
 //! - [`fence`]: a [`Fence`] rises with every new holder of something.
 //! - [`name`]: a [`Name`] that a user gave to something, validated once.
 //! - [`remedy`]: a [`Remedy`] says what a caller may do about an error.
 
+pub mod explain;
 pub mod fence;
 pub mod name;
 pub mod remedy;
 
+pub use explain::{Explain, exit_code};
 pub use fence::Fence;
 pub use name::{Name, NameError};
 pub use remedy::Remedy;

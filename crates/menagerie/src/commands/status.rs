@@ -8,7 +8,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::client::{self, Client, ClientArgs};
-use crate::exit::CliError;
+use crate::exit::{CliError, cannot};
 use crate::output::{OutputArgs, Show, Table};
 use crate::survey::{self, Server};
 use crate::{clock, durations};
@@ -62,7 +62,7 @@ impl Status {
 
 async fn look(client: &Client) -> Result<View, CliError> {
     let (term, namespace) = (client.term(), client.namespace());
-    let failed = |source| CliError::Call { doing: format!("read the namespace {namespace}"), source };
+    let failed = |source: CallError| cannot(format!("read the namespace {namespace}"))(source);
     let servers = survey::servers(&client.settings).await;
     let state = match *term.state().borrow() {
         State::Connected => "connected",

@@ -11,9 +11,8 @@ use super::report::{Perf, Report, State, Thresholds};
 use super::thresholds::{AgeArgs, WaitingArgs, count};
 use crate::client::Client;
 use crate::commands::queue::desk::{AccessArgs, Desk};
-use crate::commands::queue::failed;
 use crate::durations;
-use crate::exit::CliError;
+use crate::exit::{CliError, cannot};
 
 /// As it is called in the line.
 pub const SERVICE: &str = "LAG";
@@ -75,7 +74,7 @@ impl Lag {
         };
         let desk = Desk::at(client, &self.access).await?;
         let view = show::show(&desk.session, &desk.journals, queue).await;
-        let view = view.map_err(failed(format!("look at queue {queue}")))?;
+        let view = view.map_err(cannot(format!("look at queue {queue}")))?;
         Ok(judge(
             &view,
             Limits {

@@ -8,7 +8,7 @@ use super::report::{Perf, Report, State, Thresholds};
 use super::thresholds::AgeArgs;
 use crate::client::Client;
 use crate::commands::zk::path;
-use crate::exit::CliError;
+use crate::exit::{CliError, cannot};
 use crate::{clock, durations};
 
 /// As it is called in the line.
@@ -72,7 +72,7 @@ impl Node {
                 client.require_root().await?;
                 None
             }
-            Err(error) => return Err(path::failed("read", path)(error)),
+            Err(error) => return Err(cannot(format!("read {path}"))(error)),
         };
         let found = found.as_ref().map(|(data, stat)| (data.as_slice(), *stat));
         let (changed, must_exist, thresholds) = (self.changed, self.must_exist, self.age.thresholds());

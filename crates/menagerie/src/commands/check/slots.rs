@@ -11,7 +11,7 @@ use menagerie_znodes::{Name, Payload as _};
 use super::report::{Perf, Report, State, Thresholds};
 use super::thresholds::{AgeArgs, WaitingArgs};
 use crate::client::Client;
-use crate::exit::CliError;
+use crate::exit::{CliError, cannot};
 use crate::{clock, durations};
 
 /// As it is called in the line.
@@ -70,8 +70,7 @@ impl Slots {
             Ok(()) => view::show(&client.session, pool, now_ms).await,
             Err(error) => Err(error),
         };
-        let view =
-            seen.map_err(|source| CliError::Slots { doing: format!("look at pool {pool}"), source })?;
+        let view = seen.map_err(cannot(format!("look at pool {pool}")))?;
         let waiting = self.waiting.thresholds();
         Ok(judge(&view, Limits { age: self.age.thresholds(), waiting, gone: self.gone }))
     }

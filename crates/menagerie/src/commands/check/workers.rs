@@ -10,8 +10,7 @@ use super::range::Range;
 use super::report::{Perf, Report, State, Thresholds};
 use super::thresholds::count;
 use crate::client::Client;
-use crate::commands::queue::failed;
-use crate::exit::CliError;
+use crate::exit::{CliError, cannot};
 
 /// As it is called in the line.
 pub const SERVICE: &str = "WORKERS";
@@ -39,7 +38,7 @@ impl Workers {
         let Some(queue) = self.queue.queue() else {
             return Ok(Report::unknown(SERVICE, "no queue is named"));
         };
-        let doing = || failed(format!("look at queue {queue}"));
+        let doing = || cannot(format!("look at queue {queue}"));
         let settings =
             catalogue::settings(&client.term(), queue).await.map_err(|error| doing()(error.into()))?;
         let Some((settings, _)) = settings else {

@@ -12,6 +12,8 @@ mod tree;
 use clap::Args;
 
 use self::finding::{Findings, Health};
+use menagerie_types::exit_code;
+
 use crate::client::{self, Client, ClientArgs};
 use crate::config::Settings;
 use crate::exit::CliError;
@@ -36,7 +38,12 @@ impl Doctor {
         self.format.print(&findings)?;
         match findings.count(Health::Fail) {
             0 => Ok(()),
-            fails => Err(CliError::Unwell { fails, unreachable }),
+            fails => Err(CliError::Found {
+                what: format!("{fails} of the checks failed"),
+                because: None,
+                help: "do what is said beside each of them".to_owned(),
+                code: if unreachable { exit_code::UNAVAILABLE } else { exit_code::FAILED },
+            }),
         }
     }
 }

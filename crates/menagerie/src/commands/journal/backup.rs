@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use menagerie_journal::server::admin;
+use menagerie_types::exit_code;
 
 use crate::commands::backup_file;
 use crate::commands::data::DataArgs;
@@ -24,19 +25,24 @@ impl Backup {
     /// at its end, which `restore` looks at.
     pub fn run(self) -> Result<(), CliError> {
         let folder = self.data.journal()?;
-        let path = || folder.display().to_string();
+        let broken = |source: io::Error| CliError::Found {
+            what: format!("the journal on {} gave no whole backup", folder.display()),
+            because: Some(Box::new(source)),
+            help: "try again; its log says more".to_owned(),
+            code: exit_code::DATA,
+        };
         let (source, announced) = admin::request_backup(&folder).map_err(|source| match source.kind() {
             io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => {
-                CliError::NoJournal { path: path(), source }
+                CliError::not_running("journal", &folder, source)
             }
-            _ => CliError::NoWholeBackup { path: path(), source },
+            _ => broken(source),
         })?;
         let (bytes, ()) = backup_file::write(source, &self.file, |_, bytes| {
             if bytes == announced {
                 return Ok(());
             }
             let source = io::Error::other(format!("it broke off after {bytes} of {announced} bytes"));
-            Err(CliError::NoWholeBackup { path: path(), source })
+            Err(broken(source))
         })?;
         println!("{}: {bytes} bytes", self.file.display());
         Ok(())

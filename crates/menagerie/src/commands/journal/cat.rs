@@ -8,8 +8,8 @@ use clap::Args;
 use menagerie_journal::{Batch, Client, Journal as _, Message, MessageId, PartitionId, Read, Topic};
 use serde::Serialize;
 
-use super::target::{TargetArgs, failed};
-use crate::exit::CliError;
+use super::target::TargetArgs;
+use crate::exit::{CliError, cannot};
 use crate::output::{FormatArg, Show};
 
 /// One long poll of `tail -f`.
@@ -104,7 +104,7 @@ impl<'a> Reader<'a> {
 
     async fn read(&mut self, read: Read) -> Result<Batch, CliError> {
         let doing = format!("read {}", self.partition.topic);
-        let batch = self.journal.read(read).await.map_err(failed(doing))?;
+        let batch = self.journal.read(read).await.map_err(cannot(doing))?;
         if batch.gap > self.gap {
             self.gap = batch.gap;
             let through = batch.gap.unwrap_or_default();

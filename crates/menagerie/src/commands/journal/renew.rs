@@ -5,7 +5,7 @@ use menagerie_journal::RandomId;
 use menagerie_journal::store::identity;
 
 use crate::commands::data::DataArgs;
-use crate::exit::CliError;
+use crate::exit::{CliError, cannot};
 
 /// Give a data folder an identity of its own, after it was copied. Offline: the journal must not run. Queues whose messages
 /// are in the folder go on with it. Of several copies, renew the one that is to go on: the others do not start any more under
@@ -23,11 +23,8 @@ impl Renew {
     /// Draws it.
     pub fn run(self) -> Result<(), CliError> {
         let folder = self.data.journal()?;
-        let id = identity::renew(&folder, self.continues).map_err(|source| CliError::JournalStore {
-            doing: format!("renew {}", folder.display()),
-            help: source.help(),
-            source: Box::new(source),
-        })?;
+        let id = identity::renew(&folder, self.continues)
+            .map_err(cannot(format!("renew {}", folder.display())))?;
         println!("{}: folder {id}", folder.display());
         Ok(())
     }

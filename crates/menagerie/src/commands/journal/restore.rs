@@ -21,11 +21,10 @@ impl Restore {
     /// Reads the backup, writes the folder, and checks it.
     pub fn run(self) -> Result<(), CliError> {
         let folder = self.data.journal()?;
-        let segments = backup::restore(&self.file, &folder).map_err(|source| CliError::JournalStore {
-            doing: format!("restore {}", self.file.display()),
-            source: Box::new(source),
-            help: "name a whole file that `menagerie journal backup` wrote, and a --data folder without journal data",
-        })?;
+        let segments = backup::restore(&self.file, &folder).map_err(CliError::data(
+            format!("restore {}", self.file.display()),
+            "name a whole file that `menagerie journal backup` wrote, and a --data folder without journal data",
+        ))?;
         println!("{}: {segments} segments", folder.display());
         Ok(())
     }

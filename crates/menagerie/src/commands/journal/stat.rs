@@ -7,8 +7,8 @@ use menagerie_journal::{
 use menagerie_types::fence::FenceNumbers;
 use serde::{Serialize, Serializer};
 
-use super::target::{TargetArgs, failed};
-use crate::exit::CliError;
+use super::target::TargetArgs;
+use crate::exit::{CliError, cannot};
 use crate::output::{OutputArgs, Show, Table};
 
 /// Show how full the journal is, or the partitions and consumers of a topic.
@@ -135,9 +135,9 @@ impl Show for View {
 
 async fn look(journal: &Client, topic: Option<&Topic>) -> Result<View, CliError> {
     match topic {
-        None => journal.usage().await.map(View::Whole).map_err(failed("look at the journal")),
+        None => journal.usage().await.map(View::Whole).map_err(cannot("look at the journal")),
         Some(topic) => {
-            journal.stats(topic).await.map(View::Partitions).map_err(failed(format!("look at topic {topic}")))
+            journal.stats(topic).await.map(View::Partitions).map_err(cannot(format!("look at topic {topic}")))
         }
     }
 }

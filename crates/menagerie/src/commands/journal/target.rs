@@ -4,9 +4,9 @@ use std::fs;
 use std::path::PathBuf;
 
 use clap::Args;
+use menagerie_journal::Client;
 use menagerie_journal::client::Address;
 use menagerie_journal::token::{TOKEN_FILE, Token};
-use menagerie_journal::{Client, JournalError};
 
 use crate::client;
 use crate::commands::data::DataArgs;
@@ -41,7 +41,7 @@ impl TargetArgs {
             Some(address) => address,
             None => {
                 let text = fs::read_to_string(folder.join(ADDRESS_FILE))
-                    .map_err(|source| CliError::NoJournal { path: folder.display().to_string(), source })?;
+                    .map_err(|source| CliError::not_running("journal", &folder, source))?;
                 let (address, tls) = text.split_once('\n').unwrap_or((&text, ""));
                 if tls.trim() == TLS && self.tls_ca.is_none() {
                     return Err(CliError::Usage {
@@ -70,10 +70,4 @@ impl TargetArgs {
             }
         })
     }
-}
-
-/// What was attempted, for an error of the journal.
-pub fn failed(doing: impl Into<String>) -> impl FnOnce(JournalError) -> CliError {
-    let doing = doing.into();
-    move |source| CliError::Journal { doing, source }
 }

@@ -3,8 +3,8 @@
 use clap::Args;
 use menagerie_journal::{Journal as _, TopicView};
 
-use super::target::{TargetArgs, failed};
-use crate::exit::CliError;
+use super::target::TargetArgs;
+use crate::exit::{CliError, cannot};
 use crate::output::{OutputArgs, Row, Rows};
 
 /// List topics, with what they are like.
@@ -40,7 +40,7 @@ impl Topics {
     pub fn run(self) -> Result<(), CliError> {
         let output = self.output;
         self.target.run(async |journal| {
-            output.print(async || journal.topics().await.map(Rows).map_err(failed("list topics"))).await
+            output.print(async || journal.topics().await.map(Rows).map_err(cannot("list topics"))).await
         })
     }
 }

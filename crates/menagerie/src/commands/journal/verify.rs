@@ -4,7 +4,7 @@ use clap::Args;
 use menagerie_journal::store::verify;
 
 use crate::commands::data::DataArgs;
-use crate::exit::CliError;
+use crate::exit::{CliError, cannot};
 
 /// Read everything that a journal has on disk, and name every damaged place. Offline: the journal must not run.
 #[derive(Debug, Args)]
@@ -17,11 +17,7 @@ impl Verify {
     /// Reads all of it.
     pub fn run(self) -> Result<(), CliError> {
         let folder = self.data.journal()?;
-        let report = verify::verify(&folder).map_err(|source| CliError::JournalStore {
-            doing: format!("verify {}", folder.display()),
-            help: source.help(),
-            source: Box::new(source),
-        })?;
+        let report = verify::verify(&folder).map_err(cannot(format!("verify {}", folder.display())))?;
         let verify::Report { segments, blocks, bytes, records, mut damaged } = report;
         println!(
             "{}: {segments} segments, {blocks} blocks, {records} log records, {bytes} bytes",
@@ -32,11 +28,7 @@ impl Verify {
         }
         match damaged.pop() {
             None => Ok(()),
-            Some(source) => Err(CliError::JournalStore {
-                doing: format!("vouch for {} places", damaged.len() + 1),
-                help: source.help(),
-                source: Box::new(source),
-            }),
+            Some(source) => Err(cannot(format!("vouch for {} places", damaged.len() + 1))(source)),
         }
     }
 }

@@ -26,18 +26,17 @@ impl Backup {
         let folder = self.data.keeper()?;
         let source = admin::request_backup(&folder).map_err(|source| match source.kind() {
             io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => {
-                CliError::NotRunning { path: folder.display().to_string(), source }
+                CliError::not_running("keeper", &folder, source)
             }
             _ => {
                 CliError::Io { doing: format!("ask the keeper on {} for a backup", folder.display()), source }
             }
         })?;
         let (bytes, zxid) = backup_file::write(source, &self.file, |partial, _| {
-            let checked = snapshot::verify(partial).map_err(|source| CliError::Store {
-                doing: "verify the backup".to_owned(),
-                source: Box::new(source),
-                help: "try again; when the keeper was busy or stopping, its log says so",
-            })?;
+            let checked = snapshot::verify(partial).map_err(CliError::data(
+                "verify the backup",
+                "try again; when the keeper was busy or stopping, its log says so",
+            ))?;
             Ok(checked.zxid)
         })?;
         println!("{}: {bytes} bytes, up to zxid {zxid:#x}", self.file.display());

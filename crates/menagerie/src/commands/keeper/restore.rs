@@ -27,13 +27,10 @@ impl Restore {
         let folder = self.data.keeper()?;
         let now_ms = now_ms();
         let revise = |path: &str, data: &[u8]| transfer::revise(path, data, now_ms);
-        let restored = store::restore(&self.file, &folder, SystemTime::now(), &revise).map_err(|source| {
-            CliError::Store {
-                doing: format!("restore {}", self.file.display()),
-                source: Box::new(source),
-                help: "name a whole file that `menagerie keeper backup` wrote, and a --data folder without keeper data",
-            }
-        })?;
+        let restored = store::restore(&self.file, &folder, SystemTime::now(), &revise).map_err(CliError::data(
+            format!("restore {}", self.file.display()),
+            "name a whole file that `menagerie keeper backup` wrote, and a --data folder without keeper data",
+        ))?;
         println!("{}: {} znodes, zxid {:#x}", folder.display(), restored.znodes, restored.zxid);
         for path in restored.revised {
             println!("{path}: raised, so that fences keep rising");

@@ -7,8 +7,8 @@ use menagerie_znodes::queues::{Keep, QueueName};
 use serde_json::json;
 
 use super::desk::DeskArgs;
-use super::{failed, keep};
-use crate::exit::CliError;
+use super::keep;
+use crate::exit::{CliError, cannot};
 use crate::output::FormatArg;
 
 /// Change a queue that is there. Workers hear of it at once; what they have dropped does not come back.
@@ -34,7 +34,7 @@ impl Alter {
                 Ok(Changed::Missing) => Err(QueueError::NoQueue { queue: queue.clone() }),
                 changed => changed,
             };
-            changed.map_err(failed(format!("change queue {queue}")))?;
+            changed.map_err(cannot(format!("change queue {queue}")))?;
             let told = json!({ "queue": queue, "keep_ms": keep });
             self.format.tell(&format!("queue {queue} keeps handled messages {}", keep::kept(keep)), &told)
         })

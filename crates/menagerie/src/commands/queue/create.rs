@@ -2,12 +2,13 @@
 
 use clap::Args;
 use menagerie_queues::admin;
+use menagerie_types::exit_code;
 use menagerie_znodes::queues::{Keep, PARTITIONS_MAX, QueueName, Settings};
 use serde_json::json;
 
 use super::desk::{Desk, DeskArgs, PATIENCE};
-use super::{failed, keep};
-use crate::exit::CliError;
+use super::keep;
+use crate::exit::{CliError, cannot};
 use crate::output::{FormatArg, count};
 
 /// Make a queue. Making it again with the same number of partitions is fine; with another one, or another --keep, it is a
@@ -54,7 +55,7 @@ impl Create {
         }
         desk.change(async |desk| {
             let journal = self.journal.name(desk).await?;
-            let doing = || failed(format!("make queue {}", self.queue));
+            let doing = || cannot(format!("make queue {}", self.queue));
             let plain = admin::plain(self.partitions, &journal);
             let settings = Settings { keep: self.keep.unwrap_or_default(), ..plain };
             let created = admin::create_as(&desk.session, &desk.journals, &self.queue, &settings).await;
@@ -111,7 +112,13 @@ impl JournalArg {
         }
         match desk.journals.names(PATIENCE).await.as_slice() {
             [only] => Ok(only.clone()),
-            [] => Err(CliError::NoJournalThere),
+            [] => Err(CliError::Found {
+                what: "no journal is registered, and queues keep their messages in one".to_owned(),
+                because: None,
+                help: "start one with `menagerie journal`, or everything on this machine with `menagerie up`"
+                    .to_owned(),
+                code: exit_code::UNAVAILABLE,
+            }),
             several => Err(CliError::Usage {
                 what: format!("several journals are registered: {}", several.join(", ")),
                 help: "say with --journal which of them is to keep the messages".to_owned(),

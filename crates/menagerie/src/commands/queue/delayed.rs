@@ -11,7 +11,7 @@ use serde::Serialize;
 use super::desk::{Desk, DeskArgs};
 use super::message::{Body, shortened};
 use crate::clock;
-use crate::exit::CliError;
+use crate::exit::{CliError, cannot};
 use crate::output::{FormatArg, Row, Rows};
 
 /// Show the messages that are not due yet, the next one first.
@@ -102,5 +102,5 @@ pub async fn open(
 
 /// What was attempted.
 pub fn doing(queue: &QueueName) -> impl FnOnce(menagerie_queues::QueueError) -> CliError + use<> {
-    super::failed(format!("see to the delayed messages of queue {queue}"))
+    cannot(format!("see to the delayed messages of queue {queue}"))
 }

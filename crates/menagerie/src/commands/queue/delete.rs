@@ -6,8 +6,7 @@ use menagerie_znodes::queues::QueueName;
 use serde_json::json;
 
 use super::desk::DeskArgs;
-use super::failed;
-use crate::exit::CliError;
+use crate::exit::{CliError, cannot};
 use crate::output::{FormatArg, count};
 
 /// Delete a queue, with its handled messages.
@@ -30,7 +29,7 @@ impl Delete {
     pub fn run(self, desk: DeskArgs) -> Result<(), CliError> {
         let queue = &self.queue;
         desk.change(async |desk| {
-            let doing = || failed(format!("delete queue {queue}"));
+            let doing = || cannot(format!("delete queue {queue}"));
             if !self.force {
                 let view = show::show(&desk.session, &desk.journals, queue).await.map_err(doing())?;
                 let waiting = view.lag() + view.delayed();

@@ -9,11 +9,10 @@ use menagerie_kernel::Session;
 use menagerie_kernel::session::Role;
 use menagerie_queues::journals::{Access, Journals, TokenFiles};
 
-use super::failed;
 use crate::client::{self, Client, ClientArgs};
 use crate::commands::data::DataArgs;
 use crate::config::{Chosen, Settings};
-use crate::exit::CliError;
+use crate::exit::{CliError, cannot};
 
 /// A journal that was started a moment ago is waited for.
 pub const PATIENCE: Duration = Duration::from_secs(5);
@@ -73,7 +72,7 @@ impl Desk {
     /// In an open session.
     pub async fn at(client: &Client, access: &AccessArgs) -> Result<Self, CliError> {
         let journals = Journals::registered(&client.session, access.access(&client.settings)).await;
-        let journals = journals.map_err(|error| failed("look for journals")(error.into()))?;
+        let journals = journals.map_err(cannot("look for journals"))?;
         Ok(Self { session: client.session.clone(), journals })
     }
 }

@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::desk::{Desk, DeskArgs};
 use super::message::{Body, SHOWN, shortened};
-use crate::exit::CliError;
+use crate::exit::{CliError, cannot};
 use crate::output::{FormatArg, Row, Rows, told};
 
 /// Messages asked for at once.
@@ -100,7 +100,7 @@ pub async fn open(desk: &Desk, queue: &QueueName) -> Result<FailedMessages, CliE
 
 /// What was attempted.
 pub fn doing(queue: &QueueName) -> impl FnOnce(menagerie_queues::QueueError) -> CliError + use<> {
-    super::failed(format!("see to the failed messages of queue {queue}"))
+    cannot(format!("see to the failed messages of queue {queue}"))
 }
 
 #[cfg(test)]

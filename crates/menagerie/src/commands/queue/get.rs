@@ -6,8 +6,8 @@ use menagerie_queues::admin::browse::{Browser, Found};
 use menagerie_znodes::queues::QueueName;
 
 use super::desk::DeskArgs;
-use super::{failed, message};
-use crate::exit::CliError;
+use super::message;
+use crate::exit::{CliError, cannot};
 use crate::output::{self, Format, FormatArg};
 
 /// Print the body of one message, as it is; with -o json, all about it.
@@ -33,7 +33,7 @@ impl Get {
     /// Looks and prints.
     pub fn run(self, desk: DeskArgs) -> Result<(), CliError> {
         desk.look(async |desk| {
-            let doing = || failed(format!("look into queue {}", self.queue));
+            let doing = || cannot(format!("look into queue {}", self.queue));
             let browser =
                 Browser::open(&desk.session, &desk.journals, &self.queue).await.map_err(doing())?;
             let partitions = browser.partitions(self.partition).map_err(doing())?;

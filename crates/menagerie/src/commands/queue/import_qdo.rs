@@ -5,9 +5,8 @@ use menagerie_queues::admin::import::{self, Imported};
 
 use super::create::JournalArg;
 use super::desk::DeskArgs;
-use super::failed;
 use crate::client::{self, Client};
-use crate::exit::CliError;
+use crate::exit::{CliError, cannot};
 use crate::output::{FormatArg, Row, Rows};
 
 /// Take over how far qdo had come: its queues are made here, and their cursors stand where they stood, or a little before.
@@ -32,9 +31,7 @@ impl ImportQdo {
         let found = client::block_on(async {
             let client = client::until_stopped(Client::connect(settings)).await?;
             let found = client::until_stopped(async {
-                import::find(&client.term(), &self.from)
-                    .await
-                    .map_err(|source| CliError::Call { doing: format!("read {}", self.from), source })
+                import::find(&client.term(), &self.from).await.map_err(cannot(format!("read {}", self.from)))
             })
             .await;
             client::close(client.session).await;
@@ -49,13 +46,13 @@ impl ImportQdo {
         if self.dry_run {
             return desk.look(async |desk| {
                 let preview = import::preview(&desk.session, &found).await;
-                self.format.print(&Rows(preview.map_err(failed("look at cursors that are there"))?))
+                self.format.print(&Rows(preview.map_err(cannot("look at cursors that are there"))?))
             });
         }
         desk.change(async |desk| {
             let journal = self.journal.name(desk).await?;
             let imported = import::import(&desk.session, &desk.journals, &journal, &found).await;
-            let imported = imported.map_err(failed(format!("import {}", self.from)))?;
+            let imported = imported.map_err(cannot(format!("import {}", self.from)))?;
             self.format.print(&Rows(imported))
         })
     }

@@ -9,9 +9,8 @@ use menagerie_znodes::queues::{KeyId, QueueName, Scope};
 use serde::Serialize;
 
 use super::desk::DeskArgs;
-use super::failed;
 use crate::clock;
-use crate::exit::CliError;
+use crate::exit::{CliError, cannot};
 use crate::output::{FormatArg, OutputArgs, Row, Rows, Show};
 
 /// Add, list and revoke the keys by which applications are known over HTTP.
@@ -87,7 +86,7 @@ impl Add {
         let now = u64::try_from(clock::now_ms()).unwrap_or(0);
         let kept = keys::kept(&self.application, &hash, scopes, now, self.note);
         desk.change(async |desk| {
-            let added = stored::add(&desk.session, &kept).await.map_err(failed("add a key"))?;
+            let added = stored::add(&desk.session, &kept).await.map_err(cannot("add a key"))?;
             if !added {
                 return Err(CliError::Refused {
                     what: format!("this key is known already, as {}", hash.id()),
@@ -141,7 +140,7 @@ impl List {
         let output = self.output;
         desk.look(async |desk| {
             let look = async || {
-                let keys = stored::list(&desk.session).await.map_err(failed("list keys"))?;
+                let keys = stored::list(&desk.session).await.map_err(cannot("list keys"))?;
                 let row = |(id, key): (KeyId, menagerie_znodes::queues::ApplicationKey)| KeyRow {
                     id,
                     application: key.application,
@@ -178,7 +177,7 @@ struct Revoke {
 impl Revoke {
     fn run(self, desk: DeskArgs) -> Result<(), CliError> {
         desk.change(async |desk| {
-            let revoked = stored::revoke(&desk.session, &self.id).await.map_err(failed("revoke a key"))?;
+            let revoked = stored::revoke(&desk.session, &self.id).await.map_err(cannot("revoke a key"))?;
             if revoked {
                 eprintln!("key {} is revoked", self.id);
                 return Ok(());

@@ -9,9 +9,8 @@ use menagerie_znodes::queues::{Keep, QueueName};
 use serde::Serialize;
 
 use super::desk::DeskArgs;
-use super::failed;
 use super::show::{age, state};
-use crate::exit::CliError;
+use crate::exit::{CliError, cannot};
 use crate::output::{OutputArgs, Row, Rows};
 
 /// List all queues: how many messages wait, and for how long.
@@ -99,16 +98,16 @@ impl List {
             let look = async || {
                 let mut rows = Vec::new();
                 let all = show::all(&desk.session, &desk.journals).await;
-                for (queue, view) in all.map_err(failed("list queues"))? {
+                for (queue, view) in all.map_err(cannot("list queues"))? {
                     match view.map_err(|error| (trouble(&error), error)) {
                         Ok(view) => rows.push(QueueRow::of(&view)),
                         // Deleted a moment ago.
                         Err((_, QueueError::NoQueue { .. })) => {}
                         Err((Some(state), error)) => {
                             rows.push(QueueRow::unknown(&queue, state, &error));
-                            away.get_or_insert(failed(format!("look at queue {queue}"))(error));
+                            away.get_or_insert(cannot(format!("look at queue {queue}"))(error));
                         }
-                        Err((None, error)) => return Err(failed(format!("look at queue {queue}"))(error)),
+                        Err((None, error)) => return Err(cannot(format!("look at queue {queue}"))(error)),
                     }
                 }
                 Ok(Rows(rows))

@@ -33,7 +33,6 @@ mod time;
 mod workers;
 
 use clap::{Args, Subcommand};
-use menagerie_queues::QueueError;
 
 use self::desk::DeskArgs;
 use crate::exit::CliError;
@@ -102,10 +101,4 @@ impl Queue {
             Verb::Key(verb) => verb.run(desk),
         }
     }
-}
-
-/// An error of queues, with what was attempted.
-pub fn failed(doing: impl Into<String>) -> impl FnOnce(QueueError) -> CliError {
-    let doing = doing.into();
-    move |source| CliError::Queue { doing, source: Box::new(source) }
 }

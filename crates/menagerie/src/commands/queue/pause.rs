@@ -5,9 +5,8 @@ use menagerie_queues::admin;
 use menagerie_znodes::queues;
 
 use super::desk::DeskArgs;
-use super::failed;
 use super::scope::ScopeArgs;
-use crate::exit::CliError;
+use crate::exit::{CliError, cannot};
 use crate::output::FormatArg;
 use crate::who;
 
@@ -29,7 +28,7 @@ impl Pause {
         desk.change(async |desk| {
             let (Some(scope), name) = (self.scope.scope(), self.scope.name()) else { return Ok(()) };
             let pause = queues::Pause { by: who::operator(), reason: self.reason };
-            admin::pause(&desk.session, &scope, &pause).await.map_err(failed(format!("pause {name}")))?;
+            admin::pause(&desk.session, &scope, &pause).await.map_err(cannot(format!("pause {name}")))?;
             let text = format!("{name} is paused; `menagerie queue resume` lets it go on");
             self.format.tell(&text, &self.scope.told("paused", true))
         })

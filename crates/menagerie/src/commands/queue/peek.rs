@@ -5,8 +5,8 @@ use menagerie_queues::admin::browse::Browser;
 use menagerie_znodes::queues::QueueName;
 
 use super::desk::DeskArgs;
-use super::{failed, message};
-use crate::exit::CliError;
+use super::message;
+use crate::exit::{CliError, cannot};
 use crate::output::FormatArg;
 
 /// Show the next messages that wait, oldest first, without taking them.
@@ -28,7 +28,7 @@ impl Peek {
     /// Looks and prints.
     pub fn run(self, desk: DeskArgs) -> Result<(), CliError> {
         desk.look(async |desk| {
-            let doing = || failed(format!("look into queue {}", self.queue));
+            let doing = || cannot(format!("look into queue {}", self.queue));
             let browser = Browser::open(&desk.session, &desk.journals, &self.queue).await.map_err(doing())?;
             let partitions = browser.partitions(self.partition).map_err(doing())?;
             let found = browser.waiting(&desk.session, &partitions, self.limit).await.map_err(doing())?;

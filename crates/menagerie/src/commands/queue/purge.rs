@@ -5,9 +5,9 @@ use menagerie_queues::admin::{self, Purged};
 use menagerie_znodes::queues::QueueName;
 use serde_json::json;
 
+use super::delayed;
 use super::desk::DeskArgs;
-use super::{delayed, failed};
-use crate::exit::CliError;
+use crate::exit::{CliError, cannot};
 use crate::output::{FormatArg, count};
 use crate::progress::Meter;
 
@@ -31,7 +31,7 @@ impl Purge {
     /// Forgets them.
     pub fn run(self, desk: DeskArgs) -> Result<(), CliError> {
         desk.change(async |desk| {
-            let doing = failed(format!("purge queue {}", self.queue));
+            let doing = cannot(format!("purge queue {}", self.queue));
             if self.handled {
                 let purged = admin::purge_handled(&desk.session, &desk.journals, &self.queue).await;
                 return self.tell(purged.map_err(doing)?);

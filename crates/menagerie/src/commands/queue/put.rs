@@ -13,11 +13,10 @@ use menagerie_znodes::queues::{PartitionName, QueueName};
 use serde::Serialize;
 
 use super::desk::DeskArgs;
-use super::failed;
 use super::input::{self, Input, Item, Shape};
 use super::time::moment;
 use crate::durations;
-use crate::exit::CliError;
+use crate::exit::{CliError, cannot};
 use crate::output::{Format, FormatArg, Show, count};
 use crate::progress::Meter;
 
@@ -151,7 +150,7 @@ impl Put {
     pub fn run(self, desk: DeskArgs) -> Result<(), CliError> {
         self.check()?;
         desk.change(async |desk| {
-            let doing = failed(format!("put messages into queue {}", self.queue));
+            let doing = cannot(format!("put messages into queue {}", self.queue));
             // Spreads those who put one message each.
             let start = (Ticks::now().0 / 10) as u16;
             let putter = Putter::open(&desk.session, &desk.journals, &self.queue, start).await;
@@ -223,7 +222,7 @@ impl Put {
         let (place, message) = self.message(item);
         let number = input.number();
         let partition = putter.place(&place);
-        let partition = partition.map_err(failed(self.doing(&input.name(number))))?;
+        let partition = partition.map_err(cannot(self.doing(&input.name(number))))?;
         Ok(Some(Next { number, partition, message }))
     }
 
@@ -252,7 +251,7 @@ impl Put {
                     match put_all(putter, std::slice::from_ref(next)).await {
                         Ok(one) => done.extend(one),
                         Err(error) => {
-                            return (done, Err(failed(self.doing(&input.name(next.number)))(error)));
+                            return (done, Err(cannot(self.doing(&input.name(next.number)))(error)));
                         }
                     }
                 }
@@ -261,14 +260,14 @@ impl Put {
             (_, true) => input.name(first),
             (_, false) => format!("messages from {} on", input.name(first)),
         };
-        (Vec::new(), Err(failed(self.doing(&which))(error)))
+        (Vec::new(), Err(cannot(self.doing(&which))(error)))
     }
 
     async fn print(&self, putter: &Putter, put: Vec<Done>) -> Result<(), CliError> {
         for Done { mut partition, appended, body } in put {
             if let Appended::Duplicate(Some(id)) = appended {
                 let found = putter.holding(&partition, id, &body).await;
-                partition = found.map_err(failed(format!("find message {id}")))?;
+                partition = found.map_err(cannot(format!("find message {id}")))?;
             }
             self.format.print_line(&View::of((partition, appended)))?;
         }

@@ -4,9 +4,8 @@ use clap::Args;
 use menagerie_queues::admin;
 
 use super::desk::DeskArgs;
-use super::failed;
 use super::scope::ScopeArgs;
-use crate::exit::CliError;
+use crate::exit::{CliError, cannot};
 use crate::output::FormatArg;
 
 /// Let a queue or a worker that was paused go on.
@@ -24,7 +23,7 @@ impl Resume {
         desk.change(async |desk| {
             let (Some(scope), name) = (self.scope.scope(), self.scope.name()) else { return Ok(()) };
             let resumed = admin::resume(&desk.session, &scope).await;
-            let resumed = resumed.map_err(failed(format!("resume {name}")))?;
+            let resumed = resumed.map_err(cannot(format!("resume {name}")))?;
             let text = if resumed { format!("{name} goes on") } else { format!("{name} was not paused") };
             self.format.tell(&text, &self.scope.told("resumed", resumed))
         })

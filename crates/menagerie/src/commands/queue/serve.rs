@@ -20,11 +20,10 @@ use menagerie_queues::journals::Journals;
 use serde_json::Map;
 
 use super::desk::DeskArgs;
-use super::failed;
 use crate::allow::everybody;
 use crate::client::Connection;
 use crate::config::Settings;
-use crate::exit::CliError;
+use crate::exit::{CliError, cannot};
 use crate::files::{Port, Shares};
 use crate::listener::{Door, Limits, TlsArgs};
 use crate::ports;
@@ -106,7 +105,7 @@ impl Serve {
         let connection = Connection::within(&settings, Owner)?;
         let journals = async move |session: &Session| {
             let journals = Journals::registered(session, access).await;
-            journals.map_err(|error| failed("look for journals")(error.into()))
+            journals.map_err(cannot("look for journals"))
         };
         host.run(role(connection, parts, journals))
     }
@@ -130,7 +129,7 @@ pub fn role(
     Role::with_session(KIND, connection, Map::new(), async move |session, life| {
         let Parts { door, metrics, access_log, body_bytes_max, options } = parts;
         let service = Service::new(session, journals(session).await?, options).await;
-        let service = service.map_err(|error| failed("follow queues and keys")(QueueError::from(error)))?;
+        let service = service.map_err(|error| cannot("follow queues and keys")(QueueError::from(error)))?;
         let server = Server { service, metrics, access_log, body_bytes_max };
         let (listener, address) = door.open()?;
         life.ready(Ready::on(address)).await;

@@ -8,10 +8,9 @@ use menagerie_znodes::queues::{self, Keep, Pause, QueueName};
 use serde::Serialize;
 
 use super::desk::{Desk, DeskArgs};
-use super::failed;
 use super::keep::kept;
 use crate::durations;
-use crate::exit::CliError;
+use crate::exit::{CliError, cannot};
 use crate::output::{self, OutputArgs, Table, count, told};
 
 /// Between the two looks of which a rate is made. Workers tell how far they are once a second.
@@ -75,7 +74,7 @@ impl Show {
 
     async fn look(&self, desk: &Desk) -> Result<QueueView, CliError> {
         let view = show::show(&desk.session, &desk.journals, &self.queue).await;
-        view.map_err(failed(format!("look at queue {}", self.queue)))
+        view.map_err(cannot(format!("look at queue {}", self.queue)))
     }
 }
 

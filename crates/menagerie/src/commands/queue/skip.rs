@@ -7,8 +7,7 @@ use menagerie_znodes::queues::QueueName;
 use serde_json::json;
 
 use super::desk::DeskArgs;
-use super::failed;
-use crate::exit::CliError;
+use crate::exit::{CliError, cannot};
 use crate::output::FormatArg;
 
 /// Forget the messages of a partition up to this one, handled or not: for damaged ones that hold it. A worker's log names
@@ -33,7 +32,7 @@ impl Skip {
         desk.change(async |desk| {
             let partition = self.queue.partition(self.partition);
             let skipped = admin::skip(&desk.session, &desk.journals, &partition, self.through).await;
-            skipped.map_err(failed(format!("skip messages of {partition}")))?;
+            skipped.map_err(cannot(format!("skip messages of {partition}")))?;
             let text = format!("messages of {partition} up to {} forgotten", self.through);
             self.format.tell(&text, &json!({ "partition": partition, "through": self.through.to_string() }))
         })

@@ -12,8 +12,8 @@ use menagerie_znodes::queues::{PartitionName, QueueName};
 use tokio::task::JoinSet;
 
 use super::desk::DeskArgs;
-use super::{failed, message};
-use crate::exit::CliError;
+use super::message;
+use crate::exit::{CliError, cannot};
 use crate::output::{self, FormatArg};
 
 /// One long poll of `tail -f`.
@@ -43,7 +43,7 @@ impl Tail {
     /// Looks and prints, and goes on if that was asked for.
     pub fn run(self, desk: DeskArgs) -> Result<(), CliError> {
         desk.look(async |desk| {
-            let doing = || failed(format!("look into queue {}", self.queue));
+            let doing = || cannot(format!("look into queue {}", self.queue));
             let browser = Browser::open(&desk.session, &desk.journals, &self.queue).await.map_err(doing())?;
             let partitions = browser.partitions(self.partition).map_err(doing())?;
             // Looked at first, so that nothing falls between the two.
@@ -86,7 +86,7 @@ impl Tail {
             poll(&mut polls, partition, last);
         }
         while let Some(Ok((partition, after, found))) = polls.join_next().await {
-            let found = found.map_err(failed(format!("look into queue {}", self.queue)))?;
+            let found = found.map_err(cannot(format!("look into queue {}", self.queue)))?;
             message::print(&found, self.format)?;
             let after = found.last().map_or(after, |last| last.message.id);
             poll(&mut polls, partition, after);

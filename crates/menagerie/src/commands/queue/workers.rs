@@ -4,8 +4,7 @@ use clap::Args;
 use menagerie_queues::admin::show::{self, WorkerEntry};
 
 use super::desk::DeskArgs;
-use super::failed;
-use crate::exit::CliError;
+use crate::exit::{CliError, cannot};
 use crate::output::{OutputArgs, Row, Rows};
 
 /// List all workers: which queues they serve, and which partitions they have.
@@ -20,7 +19,7 @@ impl Workers {
     pub fn run(self, desk: DeskArgs) -> Result<(), CliError> {
         let output = self.output;
         desk.look(async |desk| {
-            let look = async || show::workers(&desk.session).await.map(Rows).map_err(failed("list workers"));
+            let look = async || show::workers(&desk.session).await.map(Rows).map_err(cannot("list workers"));
             output.print(look).await
         })
     }

@@ -11,12 +11,11 @@ use menagerie_znodes::Name;
 use menagerie_znodes::slots::Holder;
 use serde::Serialize;
 
-use super::failed;
 use super::waiting::Notice;
 use super::who::WhoArgs;
 use crate::client::{self, Client, ClientArgs};
 use crate::durations;
-use crate::exit::CliError;
+use crate::exit::{CliError, cannot};
 use crate::output::{FormatArg, Show};
 
 /// Take a slot for a script that cannot be run by `slots run`, and print its ticket. It is held until `slots release`,
@@ -83,7 +82,7 @@ impl Acquire {
     }
 
     async fn obtain(&self, session: &Session, request: &Request) -> Result<Held, CliError> {
-        let doing = || failed(format!("take a slot of pool {}", self.pool));
+        let doing = || cannot(format!("take a slot of pool {}", self.pool));
         if let Some(held) = self.find(session, request).await.map_err(doing())? {
             return Ok(held);
         }

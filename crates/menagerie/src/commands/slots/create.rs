@@ -4,9 +4,9 @@ use clap::Args;
 use menagerie_slots::admin;
 use menagerie_znodes::Name;
 
-use super::{change, failed};
+use super::change;
 use crate::client::ClientArgs;
-use crate::exit::CliError;
+use crate::exit::{CliError, cannot};
 use crate::who;
 
 /// Make a pool. Making it again with the same maximum is fine; with another one it is a conflict.
@@ -25,7 +25,7 @@ impl Create {
         change(client, async |session| {
             admin::create(session, &self.pool, self.max, &who::operator())
                 .await
-                .map_err(failed(format!("make pool {}", self.pool)))?;
+                .map_err(cannot(format!("make pool {}", self.pool)))?;
             eprintln!("pool {} lets {} in at a time", self.pool, self.max);
             Ok(())
         })

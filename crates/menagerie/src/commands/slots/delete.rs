@@ -4,9 +4,9 @@ use clap::Args;
 use menagerie_slots::admin;
 use menagerie_znodes::Name;
 
-use super::{change, failed};
+use super::change;
 use crate::client::ClientArgs;
-use crate::exit::CliError;
+use crate::exit::{CliError, cannot};
 use crate::output::told;
 
 /// Delete a pool that nobody uses, with its history. Says which watchdogs were out of service: that is forgotten, too.
@@ -21,7 +21,7 @@ impl Delete {
     pub fn run(self, client: ClientArgs) -> Result<(), CliError> {
         change(client, async |session| {
             let deleted = admin::delete(session, &self.pool).await;
-            let rearmed = deleted.map_err(failed(format!("delete pool {}", self.pool)))?;
+            let rearmed = deleted.map_err(cannot(format!("delete pool {}", self.pool)))?;
             eprintln!("pool {} is deleted", self.pool);
             if !rearmed.is_empty() {
                 let holders: Vec<String> = rearmed.iter().map(|holder| told(Some(holder))).collect();

@@ -6,9 +6,9 @@ use menagerie_slots::admin;
 use menagerie_znodes::Name;
 use menagerie_znodes::slots::Frozen;
 
-use super::{chosen, each, failed};
+use super::{chosen, each};
 use crate::client::{self, ClientArgs};
-use crate::exit::CliError;
+use crate::exit::{CliError, cannot};
 use crate::who;
 
 /// Emergency stop: nobody new gets in, until `slots thaw`. Who is in goes on, unless --tell.
@@ -37,7 +37,7 @@ impl Freeze {
             let frozen = Frozen { by: who::operator(), reason: self.reason.clone(), tell: self.tell };
             each(chosen(session, self.pool.as_ref()).await?, async |pool| {
                 let done = admin::freeze(session, pool, frozen.clone()).await;
-                done.map_err(failed(format!("freeze pool {pool}")))?;
+                done.map_err(cannot(format!("freeze pool {pool}")))?;
                 eprintln!("pool {pool} is frozen");
                 Ok(())
             })

@@ -4,10 +4,10 @@ use clap::Args;
 use menagerie_slots::view::{self, EventView};
 use menagerie_znodes::Name;
 
-use super::{failed, look};
+use super::look;
 use crate::client::ClientArgs;
 use crate::clock;
-use crate::exit::CliError;
+use crate::exit::{CliError, cannot};
 use crate::output::{OutputArgs, Row, Rows, told};
 
 /// Show what happened in a pool, oldest first: who got a slot, gave it back, was forced out; when, by whom. The newest
@@ -25,7 +25,7 @@ impl History {
     pub fn run(self, client: ClientArgs) -> Result<(), CliError> {
         look(client, self.output, async |session| {
             let events = view::history(session, &self.pool).await;
-            events.map(Rows).map_err(failed(format!("read the history of pool {}", self.pool)))
+            events.map(Rows).map_err(cannot(format!("read the history of pool {}", self.pool)))
         })
     }
 }

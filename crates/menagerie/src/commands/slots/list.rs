@@ -4,9 +4,9 @@ use clap::Args;
 use menagerie_slots::SlotsError;
 use menagerie_slots::view::{self, PoolView};
 
-use super::{failed, look};
+use super::look;
 use crate::client::ClientArgs;
-use crate::exit::CliError;
+use crate::exit::{CliError, cannot};
 use crate::output::{OutputArgs, Row, Rows, told};
 use crate::{clock, durations};
 
@@ -25,13 +25,13 @@ impl List {
         look(client, self.output, async |session| {
             let now_ms = u64::try_from(clock::now_ms()).unwrap_or(0);
             let mut rows = Vec::new();
-            for (pool, view) in view::all(session, now_ms).await.map_err(failed("list the pools"))? {
+            for (pool, view) in view::all(session, now_ms).await.map_err(cannot("list the pools"))? {
                 match view {
                     Ok(view) => rows.push(view),
                     Err(error @ (SlotsError::Damaged { .. } | SlotsError::Missing { .. })) => {
-                        damaged.get_or_insert(failed(format!("look at pool {pool}"))(error));
+                        damaged.get_or_insert(cannot(format!("look at pool {pool}"))(error));
                     }
-                    Err(error) => return Err(failed(format!("look at pool {pool}"))(error)),
+                    Err(error) => return Err(cannot(format!("look at pool {pool}"))(error)),
                 }
             }
             Ok(Rows(rows))

@@ -23,11 +23,10 @@ mod work;
 use clap::{Args, Subcommand};
 use menagerie_kernel::Session;
 use menagerie_kernel::session::Role;
-use menagerie_slots::SlotsError;
 use menagerie_znodes::Name;
 
 use crate::client::{self, ClientArgs};
-use crate::exit::CliError;
+use crate::exit::{CliError, cannot};
 use crate::logging::Talk;
 use crate::output::{OutputArgs, Show};
 
@@ -108,17 +107,11 @@ fn look<T: Show>(
     })
 }
 
-/// An error of slots, with what was attempted.
-fn failed(doing: impl Into<String>) -> impl FnOnce(SlotsError) -> CliError {
-    let doing = doing.into();
-    move |source| CliError::Slots { doing, source }
-}
-
 /// All pools, or the one that was named.
 async fn chosen(session: &Session, pool: Option<&Name>) -> Result<Vec<Name>, CliError> {
     match pool {
         Some(pool) => Ok(vec![pool.clone()]),
-        None => menagerie_slots::admin::list(session).await.map_err(failed("list the pools")),
+        None => menagerie_slots::admin::list(session).await.map_err(cannot("list the pools")),
     }
 }
 

@@ -4,9 +4,9 @@ use clap::Args;
 use menagerie_slots::disarm;
 use menagerie_znodes::Name;
 
-use super::{change, failed};
+use super::change;
 use crate::client::ClientArgs;
-use crate::exit::CliError;
+use crate::exit::{CliError, cannot};
 use crate::who;
 
 /// Put the watchdog of a host that was repaired back into service.
@@ -30,7 +30,7 @@ impl Rearm {
         };
         change(client, async |session| {
             let was_out = disarm::rearm(session, &self.pool, &holder).await;
-            if was_out.map_err(failed(format!("rearm {holder} in pool {}", self.pool)))? {
+            if was_out.map_err(cannot(format!("rearm {holder} in pool {}", self.pool)))? {
                 eprintln!("{holder} is armed again");
             } else {
                 eprintln!("{holder} was armed already");

@@ -4,9 +4,9 @@ use clap::Args;
 use menagerie_slots::{SlotsError, admin, poll};
 use menagerie_znodes::Name;
 
-use super::{change, failed};
+use super::change;
 use crate::client::ClientArgs;
-use crate::exit::CliError;
+use crate::exit::{CliError, cannot};
 use crate::who;
 
 /// Give a slot back that `slots acquire` took; or, with --force, anybody's.
@@ -35,16 +35,16 @@ impl Release {
         change(client, async |session| {
             if self.force {
                 let slot = admin::force_release(session, &self.pool, &holder, &who::operator()).await;
-                let slot = slot.map_err(failed(doing))?;
+                let slot = slot.map_err(cannot(doing))?;
                 eprintln!("slot {slot} of pool {} is free", self.pool);
                 return Ok(());
             }
             let had = poll::give_back(session, &self.pool, &holder, self.ticket.as_deref()).await;
-            if had.map_err(failed(doing.clone()))? {
+            if had.map_err(cannot(doing.clone()))? {
                 return Ok(());
             }
             let source = SlotsError::NotHeld { pool: self.pool.to_string(), holder };
-            Err(CliError::Slots { doing, source })
+            Err(cannot(doing)(source))
         })
     }
 }

@@ -7,10 +7,9 @@ use menagerie_kernel::Session;
 use menagerie_kernel::session::Role;
 use menagerie_slots::view;
 
-use super::failed;
 use super::work::{WorkArgs, work};
 use crate::client::{self, Client, ClientArgs};
-use crate::exit::CliError;
+use crate::exit::{CliError, cannot};
 use crate::output::told;
 use crate::{clock, durations, output, signals};
 
@@ -60,7 +59,7 @@ impl Run {
         let (pool, holder) = (&self.work.pool, self.work.who.holder()?);
         let now_ms = u64::try_from(clock::now_ms()).unwrap_or(0);
         let view = view::show(session, pool, now_ms).await;
-        let view = view.map_err(failed(format!("look at pool {pool}")))?;
+        let view = view.map_err(cannot(format!("look at pool {pool}")))?;
         let own = view.holders.iter().find(|other| other.holder.holder == holder.as_str());
         let held: Vec<String> = view.holders.iter().map(|other| told(Some(&other.holder.holder))).collect();
         let said = match own {

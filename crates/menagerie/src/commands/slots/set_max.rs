@@ -4,9 +4,9 @@ use clap::Args;
 use menagerie_slots::admin;
 use menagerie_znodes::Name;
 
-use super::{change, failed};
+use super::change;
 use crate::client::ClientArgs;
-use crate::exit::CliError;
+use crate::exit::{CliError, cannot};
 use crate::who;
 
 /// Change how many may hold a slot at a time. A lower maximum evicts nobody: nobody gets in until fewer are in.
@@ -28,7 +28,7 @@ impl SetMax {
         change(client, async |session| {
             admin::set_max(session, &self.pool, self.max, self.from, &who::operator())
                 .await
-                .map_err(failed(format!("change the maximum of pool {}", self.pool)))?;
+                .map_err(cannot(format!("change the maximum of pool {}", self.pool)))?;
             eprintln!("pool {} lets {} in at a time", self.pool, self.max);
             Ok(())
         })

@@ -8,10 +8,10 @@ use menagerie_slots::view::{self, HolderView, PoolView, WaiterView};
 use menagerie_znodes::Name;
 use serde::Serialize;
 
+use super::look;
 use super::waiting::frozen_by;
-use super::{failed, look};
 use crate::client::ClientArgs;
-use crate::exit::CliError;
+use crate::exit::{CliError, cannot};
 use crate::output::{self, OutputArgs, Table, told};
 use crate::{clock, durations};
 
@@ -41,7 +41,7 @@ impl Show {
     /// Looks and prints.
     pub fn run(self, client: ClientArgs) -> Result<(), CliError> {
         look(client, self.output, async |session| {
-            let doing = || failed(format!("look at pool {}", self.pool));
+            let doing = || cannot(format!("look at pool {}", self.pool));
             let now_ms = u64::try_from(clock::now_ms()).unwrap_or(0);
             let PoolView { pool, max, used, frozen, holders, waiters, missing } =
                 view::show(session, &self.pool, now_ms).await.map_err(doing())?;

@@ -4,9 +4,9 @@ use clap::Args;
 use menagerie_slots::admin;
 use menagerie_znodes::Name;
 
-use super::{change, chosen, each, failed};
+use super::{change, chosen, each};
 use crate::client::ClientArgs;
-use crate::exit::CliError;
+use crate::exit::{CliError, cannot};
 use crate::who;
 
 /// End an emergency stop.
@@ -26,7 +26,7 @@ impl Thaw {
         change(client, async |session| {
             each(chosen(session, self.pool.as_ref()).await?, async |pool| {
                 let done = admin::thaw(session, pool, &who::operator()).await;
-                done.map_err(failed(format!("thaw pool {pool}")))?;
+                done.map_err(cannot(format!("thaw pool {pool}")))?;
                 eprintln!("pool {pool} is open");
                 Ok(())
             })

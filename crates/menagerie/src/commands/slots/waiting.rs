@@ -7,12 +7,12 @@ use jiff::Zoned;
 use menagerie_kernel::Session;
 use menagerie_slots::view::{self, PoolView};
 use menagerie_slots::{Held, Request, Standing, acquire, try_acquire};
+use menagerie_types::exit_code;
 use menagerie_znodes::Name;
 use menagerie_znodes::slots::Frozen;
 
-use super::failed;
 use super::window::Window;
-use crate::exit::{CliError, NotNow};
+use crate::exit::{CliError, cannot};
 use crate::output::told;
 use crate::{clock, durations, output};
 
@@ -74,7 +74,12 @@ impl Notice {
             };
         }
         let (pool, waited) = (self.pool.to_string(), durations::show(waited));
-        CliError::NotObtained { pool, waited, standing: NotNow(standing) }
+        CliError::Found {
+            what: format!("no slot of pool {pool} within {waited}"),
+            because: Some(standing.into()),
+            help: format!("look at it with `menagerie slots show {pool}`, or wait longer with --wait"),
+            code: exit_code::NOT_NOW,
+        }
     }
 
     /// Makes room for what comes next.
@@ -157,7 +162,7 @@ pub async fn obtain(
     patience: Patience,
     notice: &mut Notice,
 ) -> Result<Held, CliError> {
-    let doing = || failed(format!("take a slot of pool {pool}"));
+    let doing = || cannot(format!("take a slot of pool {pool}"));
     let waited = patience.wait.unwrap_or_default();
     let holder = &request.holder;
     let began = Instant::now();

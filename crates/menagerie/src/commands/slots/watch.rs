@@ -13,10 +13,9 @@ use menagerie_znodes::Name;
 use rustix::process::Signal;
 use tokio::sync::{mpsc, watch};
 
-use super::failed;
 use super::work::{WorkArgs, work};
 use crate::client::{self, Client, ClientArgs};
-use crate::exit::CliError;
+use crate::exit::{CliError, cannot};
 use crate::{durations, signals};
 
 /// How long a check that takes too long may take to end.
@@ -102,7 +101,7 @@ impl Watch {
         menagerie_slots::Snapshot::read(&session.term(), pool)
             .await
             .map(drop)
-            .map_err(failed(format!("watch for pool {pool}")))
+            .map_err(cannot(format!("watch for pool {pool}")))
     }
 
     async fn armed(&self, session: &Session, holder: &Name) -> Result<(), CliError> {
@@ -111,7 +110,7 @@ impl Watch {
             eprintln!("{holder} is out of service until `menagerie slots rearm {pool} {holder}`");
         })
         .await;
-        armed.map_err(failed(format!("watch for pool {pool}")))
+        armed.map_err(cannot(format!("watch for pool {pool}")))
     }
 
     /// Checks until it has failed often enough.
@@ -128,7 +127,7 @@ impl Watch {
                 // It is asked to end so much before its deadline, and may take all of its time until then.
                 .deadline(Moment::after(self.every.saturating_add(CHECK_GRACE)));
             let started = guard::spawn(command, guard::this_program()).await;
-            let mut check = started.map_err(|source| CliError::NotStarted { source })?;
+            let mut check = started.map_err(CliError::not_started)?;
             let how = match check.wait().await {
                 Outcome::Exited(0) => {
                     failures = 0;

@@ -7,16 +7,16 @@ use clap::{Args, ValueEnum};
 use menagerie_kernel::Session;
 use menagerie_slots::run::{self as engine, Ended, OnFailure, Plan, RunError};
 use menagerie_slots::{Held, Request, identity};
+use menagerie_types::exit_code;
 use menagerie_znodes::Name;
 use rustix::process::Signal;
 use tokio::sync::mpsc;
 
-use super::failed;
 use super::waiting::{Notice, Patience, obtain};
 use super::who::WhoArgs;
 use super::window::{self, Window};
 use crate::durations;
-use crate::exit::CliError;
+use crate::exit::{CliError, cannot};
 
 /// Which command, and how.
 #[derive(Debug, Args)]
@@ -151,7 +151,7 @@ async fn run_under(
         "so {holder} keeps slot {slot} of pool {pool}; run it again to go on, or free it with `menagerie slots release \
          {pool} {holder} --force`"
     );
-    let lost = || CliError::Lost { what: format!("slot {slot} of pool {pool}; what ran under it has ended") };
+    let lost = || CliError::lost(format!("slot {slot} of pool {pool}; what ran under it has ended"));
     match engine::run(session, pool, held, plan, signals).await {
         Ok(Ended::Released(outcome)) => Ok(outcome.exit_code()),
         Ok(Ended::NotWanted(outcome)) => {
@@ -175,12 +175,17 @@ async fn run_under(
         Ok(Ended::Lost) => Err(lost()),
         Err(RunError::NotStarted(source)) => {
             eprintln!("{left}");
-            Err(CliError::NotStarted { source })
+            Err(CliError::not_started(source))
         }
-        Err(RunError::StillHeld { slot, .. }) => {
-            Err(CliError::StillHeld { pool: pool.to_string(), slot, holder })
-        }
+        Err(RunError::StillHeld { slot, .. }) => Err(CliError::Found {
+            what: format!(
+                "slot {slot} of pool {pool} is still held: ZooKeeper could not be told that it is free"
+            ),
+            because: None,
+            help: format!("when ZooKeeper is back: `menagerie slots release {pool} {holder} --force`"),
+            code: exit_code::UNAVAILABLE,
+        }),
         Err(RunError::Slots(menagerie_slots::SlotsError::Lost { .. })) => Err(lost()),
-        Err(RunError::Slots(source)) => Err(failed(format!("run under a slot of pool {pool}"))(source)),
+        Err(RunError::Slots(source)) => Err(cannot(format!("run under a slot of pool {pool}"))(source)),
     }
 }

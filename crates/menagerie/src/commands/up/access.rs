@@ -12,7 +12,7 @@ use super::Local;
 use super::secret::USER;
 use crate::client;
 use crate::config::Origin;
-use crate::exit::CliError;
+use crate::exit::{CliError, cannot};
 
 /// Access lists on their way at once, of each of as many parents.
 const AT_ONCE: usize = 16;
@@ -27,12 +27,12 @@ pub async fn establish(local: &Local, superuser: Auth, fresh: bool) -> Result<()
     config.auth = Some(superuser);
     let session = connect(config).await?;
     let term = session.term().patient();
-    let outcome = if term.stat(super::NAMESPACE).await.map_err(failed)?.is_none() {
+    let outcome = if term.stat(super::NAMESPACE).await.map_err(cannot_set)?.is_none() {
         make(&term, local).await
     } else if fresh {
         Err(taken())
     } else {
-        adjust(&term, local.digest()).await.map_err(failed)
+        adjust(&term, local.digest()).await.map_err(cannot_set)
     };
     client::close(session).await;
     outcome
@@ -45,7 +45,7 @@ async fn make(term: &Term, local: &Local) -> Result<(), CliError> {
     let wanted = [Wanted::new(local.digest()).entry()];
     for path in [super::NAMESPACE.to_owned(), format!("{}{}", super::NAMESPACE, kernel::generation().path())]
     {
-        let (list, _) = term.access(&path).await.map_err(failed)?;
+        let (list, _) = term.access(&path).await.map_err(cannot_set)?;
         if list != wanted {
             return Err(taken());
         }
@@ -60,8 +60,8 @@ fn taken() -> CliError {
     }
 }
 
-fn failed(source: CallError) -> CliError {
-    CliError::Call { doing: format!("set the access lists of {}", super::NAMESPACE), source }
+fn cannot_set(source: CallError) -> CliError {
+    cannot(format!("set the access lists of {}", super::NAMESPACE))(source)
 }
 
 async fn connect(config: Config) -> Result<Session, CliError> {

@@ -30,9 +30,8 @@ use self::options::OptionArgs;
 use self::signals::Told;
 use self::task::TaskArgs;
 use super::queue::desk::DeskArgs;
-use super::queue::failed;
 use crate::client::Connection;
-use crate::exit::CliError;
+use crate::exit::{CliError, cannot};
 use crate::role::host::Signals;
 use crate::role::{Host, Life, Ready, Role};
 use crate::{durations, ports};
@@ -75,7 +74,7 @@ impl Worker {
         self.require_each_once()?;
         // One that can never be made is not waited for.
         if let Some(queue) = self.queues.iter().find(|queue| queue.failures_of().is_some()) {
-            return Err(failed("work")(QueueError::Reserved { queue: queue.clone() }));
+            return Err(cannot("work")(QueueError::Reserved { queue: queue.clone() }));
         }
         let settings = self.desk.client.clone().settings()?;
         let options = self.options.options(&self.queues, &settings.worker)?;
@@ -101,7 +100,7 @@ impl Worker {
         let serve = async move |session: &Session, life: &Life| {
             let begin = async {
                 let journals = Journals::registered(session, access).await;
-                let journals = journals.map_err(|error| failed("look for journals")(error.into()))?;
+                let journals = journals.map_err(cannot("look for journals"))?;
                 self.warn_of_strangers(session).await?;
                 Ok::<_, CliError>((journals, self.task.start(&options, session).await?))
             };
@@ -113,7 +112,7 @@ impl Worker {
             let means = Means { session: session.clone(), journals, task, metrics };
             let name = options.name.clone();
             tokio::select! {
-                ended = worker::run(means, options, received) => outcome(ended.map_err(failed("work"))?),
+                ended = worker::run(means, options, received) => outcome(ended.map_err(cannot("work"))?),
                 never = announce(life, orders, name.as_str()) => match never {},
             }
         };
@@ -136,7 +135,7 @@ impl Worker {
 
     /// A queue may be made later; one that is only misspelt never is.
     async fn warn_of_strangers(&self, session: &Session) -> Result<(), CliError> {
-        let known = show::list(session).await.map_err(failed("list queues"))?;
+        let known = show::list(session).await.map_err(cannot("list queues"))?;
         for queue in self.queues.iter().filter(|queue| !known.contains(queue)) {
             warn!(%queue, "there is no such queue yet; it is handled as soon as it is made");
         }

@@ -13,8 +13,11 @@ use crate::exit::CliError;
 /// Looks for it where it will be looked for: at its path, or in the PATH if it has none.
 pub fn find(program: &OsStr) -> Result<(), CliError> {
     let path = std::env::var_os("PATH").unwrap_or_default();
-    look(program, &path).map_err(|source| CliError::NotStarted {
-        source: GuardError::NoProgram { program: program.to_string_lossy().into_owned(), source },
+    look(program, &path).map_err(|source| {
+        CliError::not_started(GuardError::NoProgram {
+            program: program.to_string_lossy().into_owned(),
+            source,
+        })
     })
 }
 

@@ -162,7 +162,7 @@ impl TaskArgs {
 
 fn not_ready(name: &str, error: ServeError) -> CliError {
     match error {
-        ServeError::Guard(source) => CliError::NotStarted { source },
+        ServeError::Guard(source) => CliError::not_started(source),
         ServeError::NotReady(why) => CliError::Refused {
             what: format!("{name} cannot handle messages: {why}"),
             help: "no message was touched; see to it, and start the worker again".to_owned(),

@@ -4,9 +4,9 @@ use clap::{Args, Subcommand};
 use menagerie_kernel::session::Access;
 use serde::Serialize;
 
-use super::path::{self, failed};
+use super::path::{self};
 use crate::client::{self, Client, ClientArgs};
-use crate::exit::CliError;
+use crate::exit::{CliError, cannot};
 use crate::output::{OutputArgs, Show, Table};
 
 /// Show or replace the access list of a znode.
@@ -78,7 +78,7 @@ impl Get {
 
     async fn look(&self, client: &Client) -> Result<List, CliError> {
         let found = client.term().access(&self.path).await;
-        let (access, stat) = found.map_err(failed("read the access list of", &self.path))?;
+        let (access, stat) = found.map_err(cannot(format!("read the access list of {}", self.path)))?;
         let line = |Access { scheme, id, permissions }| Line { scheme, id, permissions };
         let access = access.into_iter().map(line).collect();
         Ok(List { path: self.path.clone(), version: stat.aversion, access })
@@ -89,7 +89,7 @@ impl Set {
     fn run(self, client: ClientArgs) -> Result<(), CliError> {
         client::run(client, async |client| {
             let set = client.term().set_access(&self.path, &self.access, self.version).await;
-            set.map(drop).map_err(failed("write the access list of", &self.path))
+            set.map(drop).map_err(cannot(format!("write the access list of {}", self.path)))
         })
     }
 }

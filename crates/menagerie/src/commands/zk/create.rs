@@ -6,10 +6,10 @@ use menagerie_kernel::{Term, retry};
 use menagerie_znodes::Kind;
 use serde::Serialize;
 
-use super::path::{self, failed};
+use super::path::{self};
 use super::payload::PayloadArgs;
 use crate::client::{self, ClientArgs};
-use crate::exit::CliError;
+use crate::exit::{CliError, cannot};
 use crate::output::{FormatArg, Show};
 
 /// Create a znode, and print its path.
@@ -77,7 +77,7 @@ impl Create {
             let created = term.create(&path, &data, kind, IfLate::Report).await;
             let created = created.map_err(|error| match parent(&path) {
                 Some(parent) if error.is_no_znode() => orphan(&path, parent),
-                _ => failed("create", &path)(error),
+                _ => cannot(format!("create {}", path))(error),
             })?;
             self.format.print(&Created { path: created.path.clone(), stat: created.stat })?;
             if !hold {
@@ -85,7 +85,7 @@ impl Create {
             }
             eprintln!("{} lives until Ctrl-C", created.path);
             term.lost().await;
-            Err(CliError::Lost { what: created.path })
+            Err(CliError::lost(created.path))
         })
     }
 }
@@ -98,7 +98,7 @@ fn parent(path: &str) -> Option<&str> {
 async fn ensure_parent(term: &Term, path: &str) -> Result<(), CliError> {
     match parent(path) {
         None => Ok(()),
-        Some(parent) => retry::ensure(term, parent, b"").await.map_err(failed("create", parent)),
+        Some(parent) => retry::ensure(term, parent, b"").await.map_err(cannot(format!("create {}", parent))),
     }
 }
 

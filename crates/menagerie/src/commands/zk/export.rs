@@ -11,7 +11,7 @@ use menagerie_kernel::transfer::format::Line;
 use menagerie_kernel::transfer::{self, ExportError, Exported, Progress, WhenChanged};
 
 use crate::client::{self, ClientArgs};
-use crate::exit::CliError;
+use crate::exit::{CliError, cannot};
 use crate::output;
 use crate::progress::Meter;
 
@@ -47,7 +47,7 @@ impl Export {
         })
     }
 
-    async fn write(&self, term: &Term, namespace: &str, out: impl Write) -> Result<Exported, CliError> {
+    async fn write(&self, term: &Term, namespace: &str, out: impl Write) -> Result<Exported, ExportError> {
         let when_changed = if self.live { WhenChanged::Tell } else { WhenChanged::Fail };
         let mut out = BufWriter::new(out);
         let mut meter = Meter::new();
@@ -85,7 +85,7 @@ impl Export {
             Ok(exported) => keep(&file, &partial, &target)
                 .map(|()| exported)
                 .map_err(CliError::io(format!("write {}", self.file.display()))),
-            Err(error) => Err(error),
+            Err(error) => Err(cannot_export(error)),
         };
         if kept.is_err() {
             let _ = fs::remove_file(&partial);
@@ -119,11 +119,15 @@ impl Export {
     }
 }
 
-fn from_stdout(error: CliError) -> CliError {
+fn from_stdout(error: ExportError) -> CliError {
     match error {
-        CliError::Export(ExportError::Write(source)) => output::from_stdout(source),
-        error => error,
+        ExportError::Write(source) => output::from_stdout(source),
+        error => cannot_export(error),
     }
+}
+
+fn cannot_export(error: ExportError) -> CliError {
+    cannot("export the namespace")(error)
 }
 
 /// For its owner alone: it holds whatever the namespace holds. Made anew, so that nobody's file or link of that name is

@@ -8,9 +8,9 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 
 use super::body;
-use super::path::{self, failed};
+use super::path::{self};
 use crate::client::{self, Client, ClientArgs};
-use crate::exit::CliError;
+use crate::exit::{CliError, cannot};
 use crate::output::{self, OutputArgs, Show};
 
 /// Print the data of a znode: JSON with line breaks, text as it is, anything else as a dump.
@@ -50,7 +50,7 @@ impl Get {
     }
 
     async fn read(&self, client: &Client) -> Result<(Vec<u8>, Stat), CliError> {
-        client.term().get(&self.path).await.map_err(failed("read", &self.path))
+        client.term().get(&self.path).await.map_err(cannot(format!("read {}", self.path)))
     }
 
     async fn look(&self, client: &Client) -> Result<Content, CliError> {

@@ -8,7 +8,7 @@ use menagerie_kernel::transfer::{self, Imported, Options, Progress};
 use tempfile::NamedTempFile;
 
 use crate::client::{self, ClientArgs};
-use crate::exit::CliError;
+use crate::exit::{CliError, cannot};
 use crate::output;
 use crate::progress::Meter;
 
@@ -45,7 +45,7 @@ impl Import {
             let mut meter = Meter::new();
             let mut progress = |at: Progress| meter.show(at.step, at.done, at.total);
             let imported = transfer::import(&term, namespace, file, options, &mut progress).await;
-            let imported = imported.map_err(|source| CliError::Import { file: self.shown(), source })?;
+            let imported = imported.map_err(cannot(format!("import {}", self.shown())))?;
             let Imported { znodes, generation, resumed } = imported;
             drop(meter);
             let how = if resumed { ", continuing an earlier attempt" } else { "" };

@@ -6,9 +6,9 @@ use menagerie_kernel::subtree::{self, Seen};
 use serde::Serialize;
 
 use super::marks::Marks;
-use super::path::{self, failed};
+use super::path::{self};
 use crate::client::{self, Client, ClientArgs};
-use crate::exit::CliError;
+use crate::exit::{CliError, cannot};
 use crate::output::{OutputArgs, Show, Table};
 use crate::{clock, durations};
 
@@ -53,7 +53,7 @@ impl Ls {
     async fn look(&self, client: &Client) -> Result<Listing, CliError> {
         let depth = if self.recursive { usize::MAX } else { 1 };
         let levels = subtree::levels(&client.term(), &self.path, depth).await;
-        let levels = levels.map_err(failed("list", &self.path))?;
+        let levels = levels.map_err(cannot(format!("list {}", self.path)))?;
         let mut children: Vec<Child> =
             levels.into_iter().skip(1).flatten().map(|seen| self.child(seen)).collect();
         children.sort_by(|a, b| a.name.cmp(&b.name));

@@ -5,9 +5,9 @@ use std::io::{self, BufRead as _, IsTerminal as _};
 use clap::Args;
 use menagerie_kernel::{Term, subtree};
 
-use super::path::{self, failed};
+use super::path::{self};
 use crate::client::{self, ClientArgs};
-use crate::exit::CliError;
+use crate::exit::{CliError, cannot};
 use crate::output;
 use crate::progress::Meter;
 
@@ -37,7 +37,7 @@ impl Rm {
             if self.recursive {
                 return self.remove_all(&term).await;
             }
-            term.delete(&self.path, self.version).await.map_err(failed("delete", &self.path))
+            term.delete(&self.path, self.version).await.map_err(cannot(format!("delete {}", self.path)))
         })
     }
 
@@ -56,7 +56,7 @@ impl Rm {
     }
 
     async fn remove_all(&self, term: &Term) -> Result<(), CliError> {
-        let doing = || failed("delete", &self.path);
+        let doing = || cannot(format!("delete {}", self.path));
         let levels = subtree::levels(term, &self.path, usize::MAX).await.map_err(doing())?;
         let count = levels.iter().flatten().count() as u64;
         let ephemerals = levels.iter().flatten().filter(|seen| seen.stat.ephemeral_owner != 0).count();

@@ -3,10 +3,10 @@
 use clap::Args;
 use serde::Serialize;
 
-use super::path::{self, failed};
+use super::path::{self};
 use super::payload::PayloadArgs;
 use crate::client::{self, ClientArgs};
-use crate::exit::CliError;
+use crate::exit::{CliError, cannot};
 use crate::output::{FormatArg, Show};
 
 /// Write the data of a znode, and print its new version.
@@ -42,7 +42,8 @@ impl Set {
         };
         let (path, version) = (self.path, self.version);
         client::run(client, async |client| {
-            let stat = client.term().set(&path, &data, version).await.map_err(failed("write", &path))?;
+            let stat =
+                client.term().set(&path, &data, version).await.map_err(cannot(format!("write {}", path)))?;
             self.format.print(&Written { path, version: stat.version })
         })
     }

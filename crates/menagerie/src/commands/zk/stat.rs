@@ -4,10 +4,10 @@ use clap::Args;
 use menagerie_kernel::{CallError, session};
 use serde::Serialize;
 
-use super::path::{self, failed};
+use super::path::{self};
 use crate::client::{self, Client, ClientArgs};
 use crate::clock;
-use crate::exit::CliError;
+use crate::exit::{CliError, cannot};
 use crate::output::{OutputArgs, Show, Table};
 
 /// Show the facts of a znode: versions, times, transactions, owner.
@@ -35,7 +35,7 @@ impl Stat {
     async fn look(&self, client: &Client) -> Result<Facts, CliError> {
         let found = client.term().stat(&self.path).await;
         let found = found.and_then(|stat| stat.ok_or_else(|| CallError::NoZnode { path: self.path.clone() }));
-        Ok(Facts { path: self.path.clone(), stat: found.map_err(failed("look at", &self.path))? })
+        Ok(Facts { path: self.path.clone(), stat: found.map_err(cannot(format!("look at {}", self.path)))? })
     }
 }
 

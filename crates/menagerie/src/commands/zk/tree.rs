@@ -9,9 +9,9 @@ use menagerie_znodes::lookup;
 use serde::Serialize;
 
 use super::marks::Marks;
-use super::path::{self, failed};
+use super::path::{self};
 use crate::client::{self, Client, ClientArgs};
-use crate::exit::CliError;
+use crate::exit::{CliError, cannot};
 use crate::output::{OutputArgs, Show};
 
 /// Show a znode and everything below it. What is on Menagerie's map is explained.
@@ -60,7 +60,7 @@ impl Tree {
         let grown = levels.and_then(|levels| {
             grow(levels, client.namespace()).ok_or_else(|| CallError::NoZnode { path: self.path.clone() })
         });
-        grown.map_err(failed("show", &self.path))
+        grown.map_err(cannot(format!("show {}", self.path)))
     }
 }
 

@@ -4,10 +4,10 @@ use clap::Args;
 use menagerie_kernel::session::{Change, TreeEvent, TreeWatch};
 use serde::Serialize;
 
-use super::path::{self, failed};
+use super::path::{self};
 use crate::client::{self, Client, ClientArgs};
 use crate::clock;
-use crate::exit::CliError;
+use crate::exit::{CliError, cannot};
 use crate::output::{FormatArg, Show};
 
 /// Print changes as they happen, one line each, until Ctrl-C.
@@ -42,7 +42,7 @@ impl Watch {
                 let event = watch.next().await;
                 match event {
                     TreeEvent::Ended => {
-                        return Err(CliError::Lost { what: format!("the watch on {}", self.path) });
+                        return Err(CliError::lost(format!("the watch on {}", self.path)));
                     }
                     // The client does not restore it.
                     TreeEvent::Resumed => watch = self.watch(client).await?,
@@ -59,7 +59,7 @@ impl Watch {
             true => term.watch_tree(&self.path).await,
             false => term.watch_znode(&self.path).await,
         };
-        watch.map_err(failed("watch", &self.path))
+        watch.map_err(cannot(format!("watch {}", self.path)))
     }
 }
 
