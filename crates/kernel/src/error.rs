@@ -4,6 +4,7 @@ use std::error::Error as StdError;
 use std::fmt;
 
 pub use menagerie_types::Remedy;
+use menagerie_znodes::Znode;
 use thiserror::Error;
 
 /// An error with all its reasons, on one line: for logs, where nobody asks on. To be shown as it is: `error = %whole(&error)`.
@@ -107,6 +108,11 @@ impl CallError {
             }
             Self::Closed => Remedy::Bug,
         }
+    }
+
+    /// That this znode does not exist.
+    pub fn no_znode<T>(znode: &Znode<T>) -> Self {
+        Self::NoZnode { path: znode.path().to_owned() }
     }
 
     /// Whether there is no such znode.

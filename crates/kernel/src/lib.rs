@@ -34,5 +34,5 @@ pub mod words;
 pub use clock::Moment;
 pub use error::{CallError, Remedy, whole};
 pub use menagerie_types::Fence;
-pub use session::{Config, ConnectError, Session, State, Term};
+pub use session::{Config, ConnectError, Session, State, Term, TermError, Versioned};
 pub use transaction::{Committed, Transaction, TransactionError};

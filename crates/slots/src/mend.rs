@@ -66,7 +66,7 @@ pub(crate) async fn mend(term: &Term, name: &Name) -> Result<(), SlotsError> {
     let pool = Read::Data(slots::pool(name).path().to_owned());
     let reads = folders.iter().map(|folder| Read::Data(folder.path().to_owned()));
     let reads: Vec<Read> = std::iter::once(pool).chain(reads).collect();
-    let mut found = term.read_many(&reads).await?.into_iter();
+    let mut found = term.read_together(&reads).await?.into_iter();
     let no_pool = || SlotsError::NoPool { pool: name.to_string() };
     if found.next().is_none_or(|pool| pool == Found::Nothing) {
         return Err(no_pool());

@@ -75,7 +75,7 @@ impl Snapshot {
             Read::Children(slots::alive_dir(name).path().to_owned()),
         ];
         reads.extend((1..=AT_ONCE).map(|number| slot(name, number)));
-        let found = term.read_many(&reads).await?;
+        let found = term.read_together(&reads).await?;
         let [Found::Data(data, stat), Found::Children(children), queue, tickets, alive, first @ ..] =
             found.as_slice()
         else {
@@ -149,7 +149,7 @@ async fn read_slots(
     let listed: BTreeSet<u32> = children.iter().filter_map(|child| slots::slot_number(child)).collect();
     let others: Vec<u32> = listed.iter().copied().filter(|number| *number > AT_ONCE).collect();
     let reads: Vec<Read> = others.iter().map(|number| slot(name, *number)).collect();
-    let read_later = others.into_iter().zip(term.read_many(&reads).await?);
+    let read_later = others.into_iter().zip(term.read_together(&reads).await?);
     let mut found = (BTreeMap::new(), BTreeMap::new());
     for (number, read) in (1..=AT_ONCE).zip(first.iter().cloned()).chain(read_later) {
         let (holder, stat) = match read {

@@ -27,5 +27,5 @@ pub mod znode;
 
 pub use entry::{Entry, Kind, map};
 pub use menagerie_types::{Name, NameError};
-pub use payload::{Json, Payload, PayloadError, Raw, Text};
+pub use payload::{Json, MaybeDamaged, Payload, PayloadError, Raw, Text};
 pub use znode::{Dir, Znode};

@@ -49,6 +49,47 @@ impl<T: Json> Payload for T {
     }
 }
 
+/// What a znode holds for those who go on even if it is damaged: one damaged znode must not hide the others. Reading it never
+/// fails.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum MaybeDamaged<T> {
+    /// What it should hold.
+    Sound(T),
+    /// Something else.
+    Damaged {
+        /// As it is stored.
+        data: Vec<u8>,
+        /// What is wrong with it.
+        why: String,
+    },
+}
+
+impl<T> MaybeDamaged<T> {
+    /// What it should hold; `None` if it is damaged.
+    pub fn sound(self) -> Option<T> {
+        match self {
+            Self::Sound(value) => Some(value),
+            Self::Damaged { .. } => None,
+        }
+    }
+}
+
+impl<T: Payload> Payload for MaybeDamaged<T> {
+    fn encode(&self) -> Vec<u8> {
+        match self {
+            Self::Sound(value) => value.encode(),
+            Self::Damaged { data, .. } => data.clone(),
+        }
+    }
+
+    fn decode(data: &[u8]) -> Result<Self, PayloadError> {
+        Ok(match T::decode(data) {
+            Ok(value) => Self::Sound(value),
+            Err(error) => Self::Damaged { data: data.to_vec(), why: error.source.to_string() },
+        })
+    }
+}
+
 /// Bytes that mean nothing to us.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Raw(pub Vec<u8>);
@@ -109,3 +150,17 @@ macro_rules! decimal {
     )*};
 }
 decimal!(u64, i64);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn damaged_payload_is_kept_as_it_is_stored() {
+        let sound = MaybeDamaged::<u64>::decode(b"7").unwrap();
+        assert_eq!(sound, MaybeDamaged::Sound(7));
+        let damaged = MaybeDamaged::<u64>::decode(b"seven").unwrap();
+        assert_eq!(damaged.encode(), b"seven");
+        assert_eq!((sound.sound(), damaged.sound()), (Some(7), None));
+    }
+}

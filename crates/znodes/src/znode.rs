@@ -4,6 +4,7 @@ use std::fmt;
 use std::marker::PhantomData;
 
 use crate::entry::Kind;
+use crate::payload::MaybeDamaged;
 
 /// A place of ours. `T` is what its data means.
 pub struct Znode<T> {
@@ -26,6 +27,11 @@ impl<T> Znode<T> {
     /// The same place, for another life: some znodes end with their session only when that was asked for.
     pub fn with_kind(self, kind: Kind) -> Self {
         Self { kind, ..self }
+    }
+
+    /// The same place, for those who read it even if it is damaged.
+    pub fn maybe_damaged(&self) -> Znode<MaybeDamaged<T>> {
+        Znode::new(self.path.clone(), self.kind)
     }
 
     /// A place below this one: what a recipe keeps in the directory that it was given. `name` is one component.

@@ -103,7 +103,7 @@ impl From<Access> for String {
 impl Term {
     /// The access list of a znode, and its facts.
     pub async fn access(&self, path: &str) -> Result<(Vec<Access>, Stat), CallError> {
-        let (acls, stat) = self.read(path, |client, path| async move { client.get_acl(&path).await }).await?;
+        let (acls, stat) = self.ask(path, |client, path| async move { client.get_acl(&path).await }).await?;
         Ok((acls.iter().map(Access::from_client).collect(), stat.into()))
     }
 

@@ -62,8 +62,7 @@ pub enum IfLate {
 impl Term {
     /// Data and facts of a znode.
     pub async fn get(&self, path: &str) -> Result<(Vec<u8>, Stat), CallError> {
-        let (data, stat) =
-            self.read(path, |client, path| async move { client.get_data(&path).await }).await?;
+        let (data, stat) = self.ask(path, |client, path| async move { client.get_data(&path).await }).await?;
         Ok((data, stat.into()))
     }
 
@@ -71,13 +70,13 @@ impl Term {
     pub async fn get_watched(&self, path: &str) -> Result<(Vec<u8>, Stat, Watch), CallError> {
         let share = self.watching(path)?;
         let (data, stat, watcher) =
-            self.read(path, |client, path| async move { client.get_and_watch_data(&path).await }).await?;
+            self.ask(path, |client, path| async move { client.get_and_watch_data(&path).await }).await?;
         Ok((data, stat.into(), Watch { watcher, share }))
     }
 
     /// The facts of a znode, if it exists.
     pub async fn stat(&self, path: &str) -> Result<Option<Stat>, CallError> {
-        let stat = self.read(path, |client, path| async move { client.check_stat(&path).await }).await?;
+        let stat = self.ask(path, |client, path| async move { client.check_stat(&path).await }).await?;
         Ok(stat.map(Stat::from))
     }
 
@@ -85,19 +84,19 @@ impl Term {
     pub async fn stat_watched(&self, path: &str) -> Result<(Option<Stat>, Watch), CallError> {
         let share = self.watching(path)?;
         let (stat, watcher) =
-            self.read(path, |client, path| async move { client.check_and_watch_stat(&path).await }).await?;
+            self.ask(path, |client, path| async move { client.check_and_watch_stat(&path).await }).await?;
         Ok((stat.map(Stat::from), Watch { watcher, share }))
     }
 
     /// The names of a znode's children, in no order.
     pub async fn children(&self, path: &str) -> Result<Vec<String>, CallError> {
-        self.read(path, |client, path| async move { client.list_children(&path).await }).await
+        self.ask(path, |client, path| async move { client.list_children(&path).await }).await
     }
 
     /// The same with the parent's facts.
     pub async fn children_and_stat(&self, path: &str) -> Result<(Vec<String>, Stat), CallError> {
         let (children, stat) =
-            self.read(path, |client, path| async move { client.get_children(&path).await }).await?;
+            self.ask(path, |client, path| async move { client.get_children(&path).await }).await?;
         Ok((children, stat.into()))
     }
 
@@ -105,7 +104,7 @@ impl Term {
     pub async fn children_watched(&self, path: &str) -> Result<(Vec<String>, Stat, Watch), CallError> {
         let share = self.watching(path)?;
         let (children, stat, watcher) =
-            self.read(path, |client, path| async move { client.get_and_watch_children(&path).await }).await?;
+            self.ask(path, |client, path| async move { client.get_and_watch_children(&path).await }).await?;
         Ok((children, stat.into(), Watch { watcher, share }))
     }
 
@@ -121,7 +120,7 @@ impl Term {
     async fn get_chunk(&self, paths: &[String]) -> Result<Vec<Option<(Vec<u8>, Stat)>>, CallError> {
         let Some(first) = paths.first() else { return Ok(Vec::new()) };
         let results = self
-            .read(first, |client, _| {
+            .ask(first, |client, _| {
                 let paths = paths.to_vec();
                 async move {
                     let mut reader = client.new_multi_reader();
@@ -146,7 +145,7 @@ impl Term {
 
     /// Waits until the server that we talk to has seen everything that was acknowledged to anybody before.
     pub async fn sync(&self, path: &str) -> Result<(), CallError> {
-        self.read(path, |client, path| async move { client.sync(&path).await }).await
+        self.ask(path, |client, path| async move { client.sync(&path).await }).await
     }
 
     /// A watch on a path and all below it.
@@ -161,7 +160,7 @@ impl Term {
 
     async fn watch(&self, path: &str, mode: zookeeper_client::AddWatchMode) -> Result<TreeWatch, CallError> {
         let share = self.watching(path)?;
-        let watcher = self.read(path, |client, path| async move { client.watch(&path, mode).await }).await?;
+        let watcher = self.ask(path, |client, path| async move { client.watch(&path, mode).await }).await?;
         Ok(TreeWatch { watcher, ended: false, _share: share })
     }
 }
@@ -247,10 +246,10 @@ pub enum Found {
 /// Many reads at once. All of them see the same state.
 impl Term {
     /// Reads in one round trip, in the order given.
-    pub async fn read_many(&self, reads: &[Read]) -> Result<Vec<Found>, CallError> {
+    pub async fn read_together(&self, reads: &[Read]) -> Result<Vec<Found>, CallError> {
         let Some(Read::Data(first) | Read::Children(first)) = reads.first() else { return Ok(Vec::new()) };
         let results = self
-            .read(first, |client, _| {
+            .ask(first, |client, _| {
                 let reads = reads.to_vec();
                 async move {
                     let mut reader = client.new_multi_reader();

@@ -2,6 +2,7 @@
 //! server has given it up.
 
 mod access;
+mod across;
 mod calls;
 mod config;
 mod connect;
@@ -14,6 +15,7 @@ mod probe;
 mod stat;
 mod supervisor;
 mod term;
+mod typed;
 mod watch;
 
 use std::sync::Arc;
@@ -23,6 +25,7 @@ use tokio::sync::{broadcast, watch as level};
 use tracing::info;
 
 pub use access::{Access, AccessError};
+pub use across::{TermByTerm, TermError};
 pub use calls::{Created, Found, IfLate, Read};
 pub use config::{Auth, Config, Role, TIMEOUT, Tls};
 pub use flight::LateOutcome;
@@ -30,6 +33,7 @@ pub use lease::{Granted, LeaseClock};
 pub use namespace::{next_generation, now_ms};
 pub use stat::Stat;
 pub use term::{State, Term};
+pub use typed::Versioned;
 pub use watch::{Change, TreeEvent, TreeWatch, Watch};
 
 pub(crate) use access::to_client as client_acls;
@@ -160,7 +164,7 @@ impl Session {
         self.terms.clone()
     }
 
-    /// Waits for a term that comes after `old`.
+    /// Waits for a term that comes after `old`. Whoever only wants to go on there uses [`across_terms`](Self::across_terms).
     pub async fn term_after(&self, old: &Term) -> Result<Term, crate::CallError> {
         let mut terms = self.terms();
         let number = old.number();

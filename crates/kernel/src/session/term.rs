@@ -227,7 +227,7 @@ impl Term {
     }
 
     /// A call that changes nothing: given up on, it is forgotten; and it may be made as often as it takes.
-    pub(super) async fn read<T, F>(
+    pub(super) async fn ask<T, F>(
         &self,
         path: &str,
         call: impl Fn(Arc<Client>, String) -> F,

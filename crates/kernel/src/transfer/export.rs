@@ -3,7 +3,7 @@
 use std::io;
 
 use futures_util::{StreamExt as _, stream};
-use menagerie_znodes::{Payload as _, kernel};
+use menagerie_znodes::kernel;
 use thiserror::Error;
 
 use super::counters::created;
@@ -127,16 +127,12 @@ pub async fn export(
 
 /// None for a namespace in which no engine has ever lived: only they and imports make one.
 async fn generation(term: &Term, namespace: &str) -> Result<Option<u64>, ExportError> {
-    let place = place(namespace, &kernel::generation());
-    match term.get(place.path()).await {
-        Ok((data, _)) => u64::decode(&data).map(Some).map_err(|error| {
-            CallError::Payload { path: place.path().to_owned(), why: error.to_string() }.into()
-        }),
-        Err(CallError::NoZnode { .. }) => match term.stat(namespace).await? {
+    match term.read(&place(namespace, &kernel::generation())).await? {
+        Some(generation) => Ok(Some(generation.value)),
+        None => match term.stat(namespace).await? {
             Some(_) => Ok(None),
             None => Err(ExportError::NoNamespace { namespace: namespace.to_owned() }),
         },
-        Err(error) => Err(error.into()),
     }
 }
 

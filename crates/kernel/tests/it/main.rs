@@ -1,6 +1,7 @@
 //! Tests over real processes and real servers: whichever `MENAGERIE_TEST_ENSEMBLE` names.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says where")]
 
+mod across;
 mod barrier;
 mod blob;
 mod calls;
@@ -36,5 +37,6 @@ mod suspended;
 mod transfer;
 mod tree_cache;
 mod trust;
+mod typed;
 mod watches;
 mod world;

@@ -43,14 +43,14 @@ mod tests;
 
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
-use menagerie_znodes::Znode;
+use menagerie_znodes::{Payload, Znode};
 use thiserror::Error;
 use tokio::sync::{broadcast, watch};
 use tokio::task::JoinHandle;
 
 use self::mirror::Mirror;
 use crate::error::{CallError, Remedy};
-use crate::session::{Session, Stat};
+use crate::session::{Session, Stat, Versioned};
 
 /// Changes that a listener may be behind before it is told to read everything.
 const CHANGES_MAX: usize = 1_024;
@@ -165,19 +165,32 @@ impl TreeCache {
         }
     }
 
+    /// What a znode holds; `None` if it does not exist, as far as the cache knows.
+    ///
+    /// # Errors
+    /// [`CallError::Payload`]: it holds something else.
+    pub fn read<T: Payload>(&self, znode: &Znode<T>) -> Result<Option<Versioned<T>>, CallError> {
+        self.get(znode.path()).map(|(data, stat)| Versioned::decode(znode, &data, stat)).transpose()
+    }
+
+    /// Whether a znode exists, whatever it holds.
+    pub fn contains<T>(&self, znode: &Znode<T>) -> bool {
+        self.get(znode.path()).is_some()
+    }
+
     /// Data and facts of a znode.
     pub fn get(&self, path: &str) -> Option<(Arc<[u8]>, Stat)> {
-        self.read().get(path)
+        self.mirror().get(path)
     }
 
     /// The names of a znode's children, sorted.
     pub fn children(&self, path: &str) -> Vec<String> {
-        self.read().children(path)
+        self.mirror().children(path)
     }
 
     /// How many znodes there are.
     pub fn len(&self) -> usize {
-        self.read().len()
+        self.mirror().len()
     }
 
     /// Whether there are none.
@@ -204,7 +217,7 @@ impl TreeCache {
         self.freshness.clone()
     }
 
-    fn read(&self) -> RwLockReadGuard<'_, Mirror> {
+    fn mirror(&self) -> RwLockReadGuard<'_, Mirror> {
         self.mirror.read().unwrap_or_else(PoisonError::into_inner)
     }
 }

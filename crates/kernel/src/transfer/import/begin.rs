@@ -1,7 +1,7 @@
 //! Making a namespace ours to fill, and opening it to everybody at the end.
 
 use menagerie_znodes::kernel::{self, Importing};
-use menagerie_znodes::{Kind, Payload as _, Znode};
+use menagerie_znodes::{Kind, Znode};
 
 use super::{ImportError, Target, UNKNOWN_MAX};
 use crate::error::CallError;
@@ -54,16 +54,10 @@ impl Target<'_> {
             Err(CallError::NoZnode { .. }) => return Ok(Before::default()),
             children => children?,
         };
-        let note = match term.get(place(self.namespace, &kernel::importing()).path()).await {
-            Ok((data, _)) => Some(Importing::decode(&data).unwrap_or_else(|_| Importing::unreadable())),
-            Err(CallError::NoZnode { .. }) => None,
-            Err(error) => return Err(error),
-        };
-        let generation = match term.get(place(self.namespace, &kernel::generation()).path()).await {
-            Ok((data, _)) => u64::decode(&data).ok(),
-            Err(CallError::NoZnode { .. }) => None,
-            Err(error) => return Err(error),
-        };
+        let note = term.read(&place(self.namespace, &kernel::importing()).maybe_damaged()).await?;
+        let note = note.map(|note| note.value.sound().unwrap_or_else(Importing::unreadable));
+        let generation = term.read(&place(self.namespace, &kernel::generation()).maybe_damaged()).await?;
+        let generation = generation.and_then(|generation| generation.value.sound());
         let ours = kernel::importing();
         let children = children.into_iter().filter(|name| name != ours.path().trim_start_matches('/'));
         Ok(Before { exists: true, children: children.collect(), note, generation })

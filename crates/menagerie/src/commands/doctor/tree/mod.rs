@@ -57,7 +57,7 @@ async fn read(term: &Term, namespace: &str) -> Result<Tree, CallError> {
         for parents in parents.chunks(AT_ONCE) {
             let reads: Vec<Read> =
                 parents.iter().map(|parent| Read::Children(full(namespace, parent))).collect();
-            for (parent, found) in parents.iter().zip(term.read_many(&reads).await?) {
+            for (parent, found) in parents.iter().zip(term.read_together(&reads).await?) {
                 let Found::Children(names) = found else { continue };
                 below.extend(names.into_iter().map(|name| format!("{parent}/{name}")));
             }
@@ -68,7 +68,7 @@ async fn read(term: &Term, namespace: &str) -> Result<Tree, CallError> {
         below.truncate(room);
         for paths in below.chunks(AT_ONCE) {
             let reads: Vec<Read> = paths.iter().map(|path| Read::Data(full(namespace, path))).collect();
-            for (path, found) in paths.iter().zip(term.read_many(&reads).await?) {
+            for (path, found) in paths.iter().zip(term.read_together(&reads).await?) {
                 // What is gone by now, or not for us to read, is not judged.
                 let Found::Data(data, stat) = found else { continue };
                 if stat.children > 0 {

@@ -1,0 +1,86 @@
+//! Znodes read as what they mean. Data that does not mean what it should is [`CallError::Payload`], which names the path;
+//! whoever goes on without it reads [`MaybeDamaged`](menagerie_znodes::MaybeDamaged) instead.
+
+use menagerie_znodes::{Payload, Znode};
+
+use super::calls::Found;
+use super::stat::Stat;
+use super::term::Term;
+use super::watch::Watch;
+use crate::error::CallError;
+
+/// What a znode holds, and in which version: a write that names the version is refused if somebody else was faster.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Versioned<T> {
+    /// What it holds.
+    pub value: T,
+    /// What ZooKeeper knows about it.
+    pub stat: Stat,
+}
+
+impl<T> Versioned<T> {
+    /// How often its data was changed; [`Transaction::set`](crate::Transaction::set) and the like take it.
+    pub fn version(&self) -> i32 {
+        self.stat.version
+    }
+}
+
+impl<T: Payload> Versioned<T> {
+    /// The one place that decodes what was read.
+    pub(crate) fn decode(znode: &Znode<T>, data: &[u8], stat: Stat) -> Result<Self, CallError> {
+        match T::decode(data) {
+            Ok(value) => Ok(Self { value, stat }),
+            Err(error) => {
+                Err(CallError::Payload { path: znode.path().to_owned(), why: error.source.to_string() })
+            }
+        }
+    }
+}
+
+/// Typed reads.
+impl Term {
+    /// What a znode holds; `None` if it does not exist.
+    pub async fn read<T: Payload>(&self, znode: &Znode<T>) -> Result<Option<Versioned<T>>, CallError> {
+        match self.get(znode.path()).await {
+            Ok((data, stat)) => Versioned::decode(znode, &data, stat).map(Some),
+            Err(CallError::NoZnode { .. }) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The same, and a watch for its next change. A znode that does not exist is not watched, because such a watch would stay
+    /// with the server until somebody creates it: whoever waits for that uses [`stat_watched`](Self::stat_watched).
+    pub async fn read_watched<T: Payload>(
+        &self,
+        znode: &Znode<T>,
+    ) -> Result<Option<(Versioned<T>, Watch)>, CallError> {
+        match self.get_watched(znode.path()).await {
+            Ok((data, stat, watch)) => Ok(Some((Versioned::decode(znode, &data, stat)?, watch))),
+            Err(CallError::NoZnode { .. }) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// What many znodes hold, in the order given and in few round trips; `None` where there is none. One that cannot be read
+    /// fails them all.
+    pub async fn read_many<T: Payload>(
+        &self,
+        znodes: &[Znode<T>],
+    ) -> Result<Vec<Option<Versioned<T>>>, CallError> {
+        let paths: Vec<String> = znodes.iter().map(|znode| znode.path().to_owned()).collect();
+        let found = znodes.iter().zip(self.get_many(&paths).await?);
+        found
+            .map(|(znode, found)| found.map(|(data, stat)| Versioned::decode(znode, &data, stat)).transpose())
+            .collect()
+    }
+}
+
+impl Found {
+    /// What the znode at whose path this was found holds; `None` if there is no data.
+    pub fn read<T: Payload>(&self, znode: &Znode<T>) -> Result<Option<Versioned<T>>, CallError> {
+        match self {
+            Self::Data(data, stat) => Versioned::decode(znode, data, *stat).map(Some),
+            Self::Children(_) | Self::Nothing => Ok(None),
+        }
+    }
+}
