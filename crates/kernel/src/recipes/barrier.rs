@@ -97,15 +97,7 @@ impl Barrier {
     where
         F: Future<Output = Result<T, CallError>>,
     {
-        let mut term = self.session.term();
-        let failed = |source| BarrierError { path: self.path.clone(), source };
-        loop {
-            match call(term.patient(), self.path.clone()).await {
-                Err(error) if error.ends_term() => {
-                    term = self.session.term_after(&term).await.map_err(failed)?;
-                }
-                outcome => return outcome.map_err(failed),
-            }
-        }
+        let outcome = self.session.across_terms(|term| call(term.patient(), self.path.clone())).await;
+        outcome.map_err(|source| BarrierError { path: self.path.clone(), source })
     }
 }

@@ -26,7 +26,7 @@ use thiserror::Error;
 
 use crate::error::{CallError, Remedy};
 use crate::retry;
-use crate::session::{Session, Term};
+use crate::session::{Session, Term, TermError};
 
 /// Why the number is not known, or was not changed.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -77,6 +77,15 @@ impl CounterError {
     }
 }
 
+impl TermError for CounterError {
+    fn call(&mut self) -> Option<&mut CallError> {
+        match self {
+            Self::Call { source, .. } => Some(source),
+            Self::Unknown { .. } | Self::NotWhole { .. } | Self::Overflow { .. } => None,
+        }
+    }
+}
+
 /// An addition that was done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Change {
@@ -111,16 +120,8 @@ impl Counter {
 
     /// Adds, as soon as nobody else comes in between.
     pub async fn add(&self, amount: i64) -> Result<Change, CounterError> {
-        let mut term = self.session.term();
-        loop {
-            match self.add_in(&term.patient(), amount).await {
-                // It ends so only before anything was written: otherwise it is unknown.
-                Err(CounterError::Call { source, .. }) if source.ends_term() => {
-                    term = self.session.term_after(&term).await.map_err(|error| self.failed(error))?;
-                }
-                outcome => return outcome,
-            }
-        }
+        // The term ends it only before anything was written: otherwise it is unknown.
+        self.session.across_terms(|term| async move { self.add_in(&term.patient(), amount).await }).await
     }
 
     /// Takes away, likewise.

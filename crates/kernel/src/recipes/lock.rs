@@ -38,7 +38,7 @@ use super::bid::{Bid, Contest, FirstLook, Place, Seen};
 use super::contest::{self, Contender, Dialect, Mode};
 use super::grant::Grant;
 use crate::error::{CallError, Remedy};
-use crate::session::{Session, Term};
+use crate::session::{Session, Term, TermError};
 
 /// Why there is no lock, or no more. Elections fail in the same ways.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -72,6 +72,15 @@ impl LockError {
             Self::Lost { .. } => Remedy::Reacquire,
             Self::Exhausted { .. } => Remedy::TellUser,
             Self::Call { source, .. } => source.remedy(),
+        }
+    }
+}
+
+impl TermError for LockError {
+    fn call(&mut self) -> Option<&mut CallError> {
+        match self {
+            Self::Call { source, .. } => Some(source),
+            Self::Lost { .. } | Self::Exhausted { .. } => None,
         }
     }
 }
@@ -137,17 +146,7 @@ impl Lock {
     /// Waits for our turn, as long as it takes: through lost connections and expired sessions. To give up, drop the
     /// future: nothing is left behind.
     pub async fn acquire(&self) -> Result<Held, LockError> {
-        let mut term = self.session.term();
-        loop {
-            match self.acquire_in(&term).await {
-                // If it was not only this term that is closed, there will be no other.
-                Err(LockError::Call { source: CallError::Expired | CallError::Closed, .. }) => {
-                    debug!(path = self.contest.dir, term = term.number(), "session over while contending");
-                    term = self.session.term_after(&term).await.map_err(|error| self.failed(error))?;
-                }
-                outcome => return outcome,
-            }
-        }
+        self.session.across_terms(|term| async move { self.acquire_in(&term).await }).await
     }
 
     async fn acquire_in(&self, term: &Term) -> Result<Held, LockError> {

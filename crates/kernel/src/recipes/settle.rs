@@ -147,15 +147,12 @@ impl Settling {
     /// Waits until it is settled; after the first time, until it has changed and is settled again. A future that is dropped
     /// loses nothing.
     pub async fn next(&mut self) -> Result<Settled, SettleError> {
-        let mut term = self.session.term();
+        let mut terms = self.session.term_by_term();
         loop {
-            match self.next_in(&term.patient()).await {
-                // Whoever is registered in a session that was lost is registered anew: that shows in the next look.
-                Err(error) if error.ends_term() => {
-                    let next = self.session.term_after(&term).await;
-                    term = next.map_err(|source| SettleError { path: self.dir.clone(), source })?;
-                }
-                outcome => return outcome.map_err(|source| SettleError { path: self.dir.clone(), source }),
+            // Whoever is registered in a session that was lost is registered anew: that shows in the next look.
+            let settled = self.next_in(&terms.term().patient()).await;
+            if let Some(settled) = terms.finished(settled).await {
+                return settled.map_err(|source| SettleError { path: self.dir.clone(), source });
             }
         }
     }

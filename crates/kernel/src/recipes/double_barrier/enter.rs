@@ -40,14 +40,12 @@ impl DoubleBarrier {
     /// Waits until all are there, through lost connections and lost ZooKeeper sessions. Dropping the future gives up, and
     /// leaves nothing behind.
     pub async fn enter(&self) -> Result<Inside, DoubleBarrierError> {
-        let mut term = self.session.term();
         let mut been: Option<Been> = None;
+        let mut terms = self.session.term_by_term();
         loop {
-            match self.enter_in(&term.patient(), &mut been).await {
-                Err(DoubleBarrierError::Call { source, .. }) if source.ends_term() => {
-                    term = self.session.term_after(&term).await.map_err(|error| self.failed(error))?;
-                }
-                outcome => return outcome,
+            let entered = self.enter_in(&terms.term().patient(), &mut been).await;
+            if let Some(entered) = terms.finished(entered).await {
+                return entered;
             }
         }
     }

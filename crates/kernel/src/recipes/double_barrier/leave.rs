@@ -14,17 +14,15 @@ impl Inside {
     /// and go on waiting for the others.
     pub async fn leave(self) -> Result<(), DoubleBarrierError> {
         let Self { grant, mut presence, barrier } = self;
-        let mut term = presence.term.clone();
         let mut round: Option<Vec<String>> = None;
+        let mut terms = barrier.session.term_by_term();
         loop {
-            match barrier.leave_in(&term.patient(), grant.fence(), &mut presence, &mut round).await {
-                Err(error) if error.ends_term() => {
-                    let next = barrier.session.term_after(&term).await;
-                    term = next.map_err(|error| barrier.failed(error))?;
-                    // The server may learn later than we that our session is over, and the others would wait for that.
-                    presence.term = term.patient();
-                }
-                outcome => return outcome.map_err(|error| barrier.failed(error)),
+            let term = terms.term().patient();
+            // The server may learn later than we that our session is over, and the others would wait for that.
+            presence.term = term.clone();
+            let left = barrier.leave_in(&term, grant.fence(), &mut presence, &mut round).await;
+            if let Some(left) = terms.finished(left).await {
+                return left.map_err(|error| barrier.failed(error));
             }
         }
     }

@@ -39,7 +39,7 @@ pub use decide::{Entering, Leaving, Opening, Sight, entering, leaving};
 use super::grant::Grant;
 use crate::error::{CallError, Remedy};
 use crate::retry;
-use crate::session::{Session, Term};
+use crate::session::{Session, Term, TermError};
 
 /// What says that all are there.
 const READY: &str = "ready";
@@ -69,6 +69,15 @@ impl DoubleBarrierError {
         match self {
             Self::Lost { .. } => Remedy::Reacquire,
             Self::Call { source, .. } => source.remedy(),
+        }
+    }
+}
+
+impl TermError for DoubleBarrierError {
+    fn call(&mut self) -> Option<&mut CallError> {
+        match self {
+            Self::Call { source, .. } => Some(source),
+            Self::Lost { .. } => None,
         }
     }
 }

@@ -95,23 +95,23 @@ async fn follow(
     members: &watch::Sender<Vec<Registered>>,
     first: &mut First,
 ) -> Result<(), CallError> {
-    let mut term = session.term();
+    let mut terms = session.term_by_term();
     loop {
-        match follow_in(&term.patient(), kind, members, first).await {
-            Ok(Followed::Resumed) => {}
-            Err(error) if !error.ends_term() => return Err(error),
-            Ok(Followed::Ended) | Err(_) => term = session.term_after(&term).await?,
+        let followed = follow_in(&terms.term().patient(), kind, members, first).await;
+        // A watch that was lost with its connection is set again.
+        if let Some(Err(error)) = terms.finished(followed).await {
+            return Err(error);
         }
     }
 }
 
-/// Follows as long as the watch lasts: until the connection is lost and back, or the ZooKeeper session over.
+/// Follows as long as the watch lasts: until the connection is lost and back.
 async fn follow_in(
     term: &Term,
     kind: &Name,
     members: &watch::Sender<Vec<Registered>>,
     first: &mut First,
-) -> Result<Followed, CallError> {
+) -> Result<(), CallError> {
     let dir = components::kind(kind);
     let mut events = term.watch_tree(dir.path()).await?;
     let mut known: BTreeMap<String, Registered> = BTreeMap::new();
@@ -133,9 +133,9 @@ async fn follow_in(
         let mut event = events.next().await;
         loop {
             match event {
-                TreeEvent::Ended => return Ok(Followed::Ended),
+                TreeEvent::Ended => return Err(CallError::Expired),
                 // The client does not restore this kind of watch.
-                TreeEvent::Resumed => return Ok(Followed::Resumed),
+                TreeEvent::Resumed => return Ok(()),
                 TreeEvent::At(..) | TreeEvent::Suspended => doubt.add(dir.path(), &event),
             }
             // One look for all that has happened by now.
@@ -145,13 +145,6 @@ async fn follow_in(
             }
         }
     }
-}
-
-/// Why a watch is over.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Followed {
-    Resumed,
-    Ended,
 }
 
 fn publish(known: &BTreeMap<String, Registered>, members: &watch::Sender<Vec<Registered>>) {

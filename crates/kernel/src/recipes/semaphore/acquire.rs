@@ -85,15 +85,9 @@ impl Semaphore {
         ticket: Option<&Name>,
         patience: Patience,
     ) -> Result<TryAcquire<Held>, SemaphoreError> {
-        let mut term = self.session.term();
-        loop {
-            match self.enter_in(&term.patient(), ticket, patience).await {
-                Err(SemaphoreError::Call { source, .. }) if source.ends_term() => {
-                    term = self.session.term_after(&term).await.map_err(|error| self.failed(error))?;
-                }
-                outcome => return outcome,
-            }
-        }
+        self.session
+            .across_terms(|term| async move { self.enter_in(&term.patient(), ticket, patience).await })
+            .await
     }
 
     async fn enter_in(

@@ -3,6 +3,7 @@
 use thiserror::Error;
 
 use crate::error::{CallError, Remedy};
+use crate::session::TermError;
 
 /// Why a semaphore did not do what was asked.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -70,6 +71,20 @@ impl SemaphoreError {
             Self::LimitMoved { .. } => Remedy::Conflict,
             Self::Lost { .. } => Remedy::Reacquire,
             Self::Call { source, .. } => source.remedy(),
+        }
+    }
+}
+
+impl TermError for SemaphoreError {
+    fn call(&mut self) -> Option<&mut CallError> {
+        match self {
+            Self::Call { source, .. } => Some(source),
+            Self::LimitDisagrees { .. }
+            | Self::NoLimit { .. }
+            | Self::LimitUnreadable { .. }
+            | Self::Exhausted { .. }
+            | Self::LimitMoved { .. }
+            | Self::Lost { .. } => None,
         }
     }
 }

@@ -114,13 +114,7 @@ impl Own {
 
 /// Deletes what does not go with its session, and spares what somebody else has put in its place.
 async fn delete_in_any_term(session: &Session, path: &str, own: &Own) -> Result<(), CallError> {
-    let mut term = session.term();
-    loop {
-        match delete_own(&term.patient(), path, own).await {
-            Err(error) if error.ends_term() => term = session.term_after(&term).await?,
-            outcome => return outcome,
-        }
-    }
+    session.across_terms(|term| async move { delete_own(&term.patient(), path, own).await }).await
 }
 
 async fn delete_own(term: &Term, path: &str, own: &Own) -> Result<(), CallError> {
@@ -228,16 +222,16 @@ impl Ticket {
 
     /// Waits until somebody has released it; through as many sessions as it takes, because it outlives them.
     pub async fn lost(&self) -> Result<(), SemaphoreError> {
-        let mut term = self.session.term();
+        let lost = self.session.across_terms(|term| async move { self.lost_in(&term.patient()).await });
+        lost.await.map_err(|error| self.semaphore.failed(error))
+    }
+
+    async fn lost_in(&self, term: &Term) -> Result<(), CallError> {
         loop {
-            match term.patient().get_watched(&self.path).await {
+            match term.get_watched(&self.path).await {
                 Ok((_, stat, watch)) if stat.czxid == self.fence.zxid => drop(watch.changed().await),
                 Ok(_) | Err(CallError::NoZnode { .. }) => return Ok(()),
-                Err(error) if error.ends_term() => {
-                    let next = self.session.term_after(&term).await;
-                    term = next.map_err(|error| self.semaphore.failed(error))?;
-                }
-                Err(error) => return Err(self.semaphore.failed(error)),
+                Err(error) => return Err(error),
             }
         }
     }

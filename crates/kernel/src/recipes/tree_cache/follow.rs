@@ -71,19 +71,15 @@ impl Follower {
 
     /// Follows one term after the other, until the session is closed.
     pub async fn run(mut self, session: Session) {
-        let mut term = session.term();
-        let error = loop {
-            let Err(error) = self.follow(&term.patient()).await;
-            if error != CallError::Expired {
+        let mut terms = session.term_by_term();
+        let source = loop {
+            let followed = self.follow(&terms.term().patient()).await;
+            self.stale();
+            if let Some(Err(error)) = terms.finished(followed).await {
                 break error;
             }
-            self.stale();
-            term = match session.term_after(&term).await {
-                Ok(term) => term,
-                Err(error) => break error,
-            };
         };
-        let error = TreeCacheError { root: self.root.to_string(), source: error };
+        let error = TreeCacheError { root: self.root.to_string(), source };
         self.freshness.send_replace(Freshness::Stopped(error));
     }
 
