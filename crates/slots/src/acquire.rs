@@ -67,13 +67,13 @@ pub async fn acquire(
     mut tell: impl FnMut(Standing),
 ) -> Result<Held, SlotsError> {
     let tried = Tried::default();
+    let mut terms = session.term_by_term();
     loop {
-        let term = session.term();
-        let contest = Contest { session, term: term.patient(), name, request, tried: &tried };
-        match contest.run(&mut tell).await {
-            // The place in the queue went with the session: at the back again, in the next one.
-            Err(SlotsError::Call(CallError::Expired)) => drop(session.term_after(&term).await?),
-            outcome => return outcome,
+        // A place in the queue goes with its session: at the back again, in the next one.
+        let contest = Contest { session, term: terms.term().patient(), name, request, tried: &tried };
+        let acquired = contest.run(&mut tell).await;
+        if let Some(acquired) = terms.finished(acquired).await {
+            return acquired;
         }
     }
 }

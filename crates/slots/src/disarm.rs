@@ -3,7 +3,7 @@
 
 use menagerie_kernel::{CallError, Session, Term, retry};
 use menagerie_znodes::slots::{self, Disarmed};
-use menagerie_znodes::{Name, Payload};
+use menagerie_znodes::{Kind, MaybeDamaged, Name, Payload, Znode};
 use serde::Serialize;
 use tracing::warn;
 
@@ -22,25 +22,20 @@ pub struct DisarmedView {
 
 /// Takes a watchdog out of service, durably. Doing it twice is fine.
 pub async fn disarm(session: &Session, pool: &Name, holder: &Name, reason: &str) -> Result<(), SlotsError> {
-    let data = Disarmed { reason: reason.to_owned() }.encode();
-    loop {
-        let term = session.term();
-        let disarmed = async {
-            match retry::create_named(&term, slots::disarmed(pool, holder).path(), &data).await {
-                Err(CallError::NoZnode { .. }) => {
-                    // This host must not do it again, whoever else is forgotten.
-                    make_folder(&term, pool).await?;
-                    retry::create_named(&term, slots::disarmed(pool, holder).path(), &data).await
-                }
-                created => created,
+    let data = &Disarmed { reason: reason.to_owned() }.encode();
+    let disarm = |term: Term| async move {
+        match retry::create_named(&term, slots::disarmed(pool, holder).path(), data).await {
+            Err(CallError::NoZnode { .. }) => {
+                // This host must not do it again, whoever else is forgotten.
+                make_folder(&term, pool).await?;
+                retry::create_named(&term, slots::disarmed(pool, holder).path(), data).await
             }
-        };
-        match disarmed.await {
-            Ok(()) => return Ok(()),
-            Err(CallError::Expired) => drop(session.term_after(&term).await?),
-            Err(CallError::NoZnode { .. }) => return Err(SlotsError::NoPool { pool: pool.to_string() }),
-            Err(error) => return Err(error.into()),
+            created => created,
         }
+    };
+    match session.across_terms(disarm).await {
+        Err(CallError::NoZnode { .. }) => Err(SlotsError::NoPool { pool: pool.to_string() }),
+        disarmed => Ok(disarmed?),
     }
 }
 
@@ -76,21 +71,16 @@ pub async fn rearm(session: &Session, pool: &Name, holder: &Name) -> Result<bool
 
 /// Whether it is out of service now.
 pub(crate) async fn is_disarmed(session: &Session, pool: &Name, holder: &Name) -> Result<bool, SlotsError> {
-    loop {
-        let term = session.term().patient();
-        let looked = async {
-            term.sync("/").await?;
-            let found = term.stat(slots::disarmed(pool, holder).path()).await?;
-            if found.is_none() {
-                require_folder(&term, pool).await?;
-            }
-            Ok(found.is_some())
-        };
-        match looked.await {
-            Err(SlotsError::Call(CallError::Expired)) => drop(session.term_after(&term).await?),
-            looked => return looked,
+    let look = |term: Term| async move {
+        let term = term.patient();
+        term.sync("/").await?;
+        let found = term.stat(slots::disarmed(pool, holder).path()).await?;
+        if found.is_none() {
+            require_folder(&term, pool).await?;
         }
-    }
+        Ok(found.is_some())
+    };
+    session.across_terms(look).await
 }
 
 /// Waits until it is not out of service.
@@ -100,11 +90,11 @@ pub async fn armed(
     holder: &Name,
     mut tell: impl FnMut(&str),
 ) -> Result<(), SlotsError> {
+    let mut terms = session.term_by_term();
     loop {
-        let term = session.term().patient();
-        match armed_in(&term, pool, holder, &mut tell).await {
-            Err(SlotsError::Call(CallError::Expired)) => drop(session.term_after(&term).await?),
-            armed => return armed,
+        let armed = armed_in(&terms.term().patient(), pool, holder, &mut tell).await;
+        if let Some(armed) = terms.finished(armed).await {
+            return armed;
         }
     }
 }
@@ -115,20 +105,19 @@ async fn armed_in(
     holder: &Name,
     tell: &mut impl FnMut(&str),
 ) -> Result<(), SlotsError> {
-    let path = slots::disarmed(pool, holder);
+    let znode = slots::disarmed(pool, holder).maybe_damaged();
     // What was written a moment ago by another session counts.
     term.sync("/").await?;
-    loop {
-        match term.get_watched(path.path()).await {
-            Ok((data, _, changed)) => {
-                let reason = Disarmed::decode(&data).map(|disarmed| disarmed.reason).unwrap_or_default();
-                tell(&reason);
-                changed.changed().await;
-            }
-            Err(CallError::NoZnode { .. }) => return require_folder(term, pool).await,
-            Err(error) => return Err(error.into()),
-        }
+    while let Some((disarmed, changed)) = term.read_watched(&znode).await? {
+        tell(&reason(disarmed.value));
+        changed.changed().await;
     }
+    require_folder(term, pool).await
+}
+
+/// Whatever somebody wrote there, it is out of service.
+fn reason(disarmed: MaybeDamaged<Disarmed>) -> String {
+    disarmed.sound().map(|disarmed| disarmed.reason).unwrap_or_default()
 }
 
 /// All that are out of service.
@@ -140,17 +129,18 @@ pub async fn list(session: &Session, pool: &Name) -> Result<Vec<DisarmedView>, S
         names => names?,
     };
     names.sort();
-    let paths: Vec<String> = names.iter().map(|name| format!("{}/{name}", dir.path())).collect();
-    let found = term.get_many(&paths).await?;
+    let znodes: Vec<Znode<MaybeDamaged<Disarmed>>> =
+        names.iter().map(|name| dir.child(name, Kind::Persistent)).collect();
+    let found = term.read_many(&znodes).await?;
     Ok(names
         .iter()
         .zip(found)
         .filter_map(|(name, found)| {
-            let (data, stat) = found?;
+            let found = found?;
             Some(DisarmedView {
                 holder: menagerie_znodes::quote::unquote(name)?,
-                since_ms: stat.ctime_ms,
-                reason: Disarmed::decode(&data).map(|disarmed| disarmed.reason).unwrap_or_default(),
+                since_ms: found.stat.ctime_ms,
+                reason: reason(found.value),
             })
         })
         .collect())

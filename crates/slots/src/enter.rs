@@ -205,18 +205,12 @@ impl Contest<'_> {
 /// Whether a ticket exists, asked until somebody answers, in this session or the next: a persistent slot may have been
 /// given although the session that asked for it is over.
 async fn ticket_stat(session: &Session, path: &str) -> Result<Option<(Term, Stat)>, CallError> {
-    loop {
-        let term = session.term().patient();
-        let looked = async {
-            term.sync("/").await?;
-            term.stat(path).await
-        };
-        match looked.await {
-            Err(CallError::Expired) => drop(session.term_after(&term).await?),
-            Ok(stat) => return Ok(stat.map(|stat| (term, stat))),
-            Err(error) => return Err(error),
-        }
-    }
+    let look = |term: Term| async move {
+        let term = term.patient();
+        term.sync("/").await?;
+        Ok(term.stat(path).await?.map(|stat| (term, stat)))
+    };
+    session.across_terms(look).await
 }
 
 /// An admission whose outcome is not known yet, or that nobody can rely upon yet. Dropped then, what was admitted after all is

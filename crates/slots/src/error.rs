@@ -1,6 +1,6 @@
 //! Why a slot was not given, or not given back.
 
-use menagerie_kernel::{CallError, Remedy, TransactionError};
+use menagerie_kernel::{CallError, Remedy, TermError, TransactionError};
 use menagerie_znodes::{Name, slots};
 use thiserror::Error;
 
@@ -145,6 +145,27 @@ impl SlotsError {
     pub fn is_of_watchdogs(&self) -> bool {
         matches!(self, Self::Missing { pool, path }
             if Name::new(pool.as_str()).is_ok_and(|pool| slots::disarmed_dir(&pool).path() == path))
+    }
+}
+
+impl TermError for SlotsError {
+    fn call(&mut self) -> Option<&mut CallError> {
+        match self {
+            Self::Call(error) => Some(error),
+            Self::NoPool { .. }
+            | Self::OtherMaximum { .. }
+            | Self::NoRoomAtAll
+            | Self::Conflict { .. }
+            | Self::InUse { .. }
+            | Self::NotHeld { .. }
+            | Self::Running { .. }
+            | Self::NotAsExpected { .. }
+            | Self::Lost { .. }
+            | Self::Damaged { .. }
+            | Self::Missing { .. }
+            | Self::TicketGone { .. }
+            | Self::Stuck { .. } => None,
+        }
     }
 }
 

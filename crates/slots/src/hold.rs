@@ -43,6 +43,13 @@ enum Sign {
     In(u64),
 }
 
+/// A release that goes on until it is known.
+struct Releasing {
+    may_have_happened: bool,
+    sign: Sign,
+    attempts: Attempts,
+}
+
 impl Held {
     /// One that may be ours: whoever gives it back must look first.
     pub(crate) fn unsure(session: Session, pool: Name, number: u32, ticket: String, holder: Holder) -> Self {
@@ -143,26 +150,33 @@ impl Held {
     pub(crate) async fn set_guard(&mut self, guard: Process) -> Result<(), SlotsError> {
         self.holder.guard = Some(guard);
         let mut version = self.version.take();
+        let mut terms = self.session.term_by_term();
         loop {
-            let term = self.session.term().patient();
-            let ticket = slots::ticket(&self.pool, &self.ticket);
-            let slot = slots::slot(&self.pool, self.number);
-            let written =
-                Transaction::fenced(&term, ticket.path()).set(&slot, &self.holder, None).commit().await;
-            match committed(written) {
-                Ok(Commit::Done) => {
+            let written = self.write_holder(&terms.term().patient(), &mut version).await;
+            if self.holder.ephemeral {
+                return written;
+            }
+            if let Some(written) = terms.finished(written).await {
+                return written;
+            }
+        }
+    }
+
+    async fn write_holder(&mut self, term: &Term, version: &mut Option<i32>) -> Result<(), SlotsError> {
+        let ticket = slots::ticket(&self.pool, &self.ticket);
+        let slot = slots::slot(&self.pool, self.number);
+        loop {
+            let written = Transaction::fenced(term, ticket.path()).set(&slot, &self.holder, None);
+            match committed(written.commit().await)? {
+                Commit::Done => {
                     self.version = version.map(|version| version + 1);
                     return Ok(());
                 }
-                Ok(Commit::Stale(_)) => {
+                Commit::Stale(_) => {
                     return Err(SlotsError::Lost { pool: self.pool.to_string(), slot: self.number });
                 }
                 // Writing it twice does no harm.
-                Ok(Commit::Unknown) => version = None,
-                Err(CallError::Expired) if !self.holder.ephemeral => {
-                    drop(self.session.term_after(&term).await?)
-                }
-                Err(error) => return Err(error.into()),
+                Commit::Unknown => *version = None,
             }
         }
     }
@@ -177,26 +191,34 @@ impl Held {
 
     /// Gives it back if the ticket is still there; tells whether it was.
     pub(crate) async fn release_if_held(&self) -> Result<bool, SlotsError> {
-        let mut may_have_happened = false;
-        let mut sign = self.sign;
-        let mut attempts = Attempts::default();
+        let mut tried =
+            Releasing { may_have_happened: false, sign: self.sign, attempts: Attempts::default() };
+        let mut terms = self.session.term_by_term();
         loop {
-            let term = self.session.term().patient();
-            match self.release_once(&term, sign).await {
+            let released = self.release_in(&terms.term().patient(), &mut tried).await;
+            if let Some(released) = terms.finished(released).await {
+                return released;
+            }
+        }
+    }
+
+    async fn release_in(&self, term: &Term, tried: &mut Releasing) -> Result<bool, SlotsError> {
+        loop {
+            // If it is tried again, something is not as we thought.
+            let sign = std::mem::replace(&mut tried.sign, Sign::Unknown);
+            match self.release_once(term, sign).await {
                 Ok(Commit::Done) => return Ok(true),
-                Ok(Commit::Stale(why)) => match mend::refused(&term, &self.pool, &mut attempts, why).await {
-                    // Then the slot is gone, too, and another look says so.
-                    Ok(()) | Err(SlotsError::NoPool { .. }) => {}
-                    Err(SlotsError::Call(CallError::Expired)) => drop(self.session.term_after(&term).await?),
-                    Err(error) => return Err(error),
-                },
-                Ok(Commit::Unknown) => may_have_happened = true,
-                Err(SlotsError::Lost { .. }) => return Ok(may_have_happened),
-                Err(SlotsError::Call(CallError::Expired)) => drop(self.session.term_after(&term).await?),
+                Ok(Commit::Stale(why)) => {
+                    match mend::refused(term, &self.pool, &mut tried.attempts, why).await {
+                        // Then the slot is gone, too, and another look says so.
+                        Ok(()) | Err(SlotsError::NoPool { .. }) => {}
+                        Err(error) => return Err(error),
+                    }
+                }
+                Ok(Commit::Unknown) => tried.may_have_happened = true,
+                Err(SlotsError::Lost { .. }) => return Ok(tried.may_have_happened),
                 Err(error) => return Err(error),
             }
-            // Something is not as we thought.
-            sign = Sign::Unknown;
         }
     }
 
@@ -280,21 +302,19 @@ impl Held {
     /// Waits until the slot is not ours any more: an operator released it by force, or its session has ended. Meanwhile it
     /// keeps the sign of life up in every session.
     pub async fn lost(&self) {
-        loop {
-            let term = self.session.term().patient();
-            match self.watch_once(&term).await {
-                Ok(()) => return self.lost_in(&term),
-                Err(CallError::Expired) if self.holder.ephemeral => return,
-                Err(CallError::Expired) => {
-                    if self.session.term_after(&term).await.is_err() {
-                        return;
-                    }
-                }
-                Err(error) => {
-                    warn!(%error, pool = %self.pool, slot = self.number, "cannot watch the slot");
-                    return;
-                }
-            }
+        let watch = |term: Term| async move {
+            let term = term.patient();
+            self.watch_once(&term).await.map(|()| term)
+        };
+        let lost = match self.holder.ephemeral {
+            true => watch(self.session.term()).await,
+            false => self.session.across_terms(watch).await,
+        };
+        match lost {
+            Ok(term) => self.lost_in(&term),
+            // It went with its session, or there is none any more to watch it in.
+            Err(error) if error.ends_term() => {}
+            Err(error) => warn!(%error, pool = %self.pool, slot = self.number, "cannot watch the slot"),
         }
     }
 
@@ -352,17 +372,12 @@ impl Held {
     async fn watch_slot(&self, term: &Term) -> Result<(bool, Watch), CallError> {
         let slot = slots::slot(&self.pool, self.number);
         loop {
-            match term.get_watched(slot.path()).await {
-                Ok((data, _, watch)) => {
-                    let ticket = Holder::decode(&data).ok().and_then(|holder| holder.ticket);
-                    return Ok((ticket.as_ref() == Some(&self.ticket), watch));
-                }
-                Err(CallError::NoZnode { .. }) => {
-                    if let (None, watch) = term.stat_watched(slot.path()).await? {
-                        return Ok((false, watch));
-                    }
-                }
-                Err(error) => return Err(error),
+            if let Some((found, watch)) = term.read_watched(&slot.maybe_damaged()).await? {
+                let ticket = found.value.sound().and_then(|holder| holder.ticket);
+                return Ok((ticket.as_ref() == Some(&self.ticket), watch));
+            }
+            if let (None, watch) = term.stat_watched(slot.path()).await? {
+                return Ok((false, watch));
             }
         }
     }

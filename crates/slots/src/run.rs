@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use menagerie_kernel::guard::{Command, Control, GuardError, Guarded, Outcome, prepare, this_program};
 use menagerie_kernel::{CallError, Session, Term};
-use menagerie_znodes::slots::{self, Pool, Process};
-use menagerie_znodes::{Name, Payload};
+use menagerie_znodes::Name;
+use menagerie_znodes::slots::{self, Process};
 use rustix::process::Signal;
 use thiserror::Error;
 use tokio::sync::mpsc;
@@ -312,28 +312,21 @@ async fn watch(session: &Session, pool: &Name, held: &Held, control: &Control) {
 
 /// Waits for an emergency stop that is to be told to what runs, and tells it.
 async fn tell(session: &Session, pool: &Name, control: &Control) {
-    loop {
-        let term = session.term().patient();
-        match frozen_and_told(&term, pool).await {
-            Ok(()) => return control.signal(Signal::TERM),
-            Err(CallError::Expired) => {
-                if session.term_after(&term).await.is_err() {
-                    return;
-                }
-            }
-            Err(error) => {
-                warn!(%error, %pool, "cannot watch the pool for an emergency stop");
-                return;
-            }
-        }
+    match session.across_terms(|term| async move { frozen_and_told(&term.patient(), pool).await }).await {
+        Ok(()) => control.signal(Signal::TERM),
+        Err(CallError::Closed) => {}
+        Err(error) => warn!(%error, %pool, "cannot watch the pool for an emergency stop"),
     }
 }
 
 async fn frozen_and_told(term: &Term, pool: &Name) -> Result<(), CallError> {
     let znode = slots::pool(pool);
     loop {
-        let (data, _, watch) = term.get_watched(znode.path()).await?;
-        let frozen = Pool::decode(&data).ok().and_then(|pool| pool.frozen);
+        // A damaged pool may be mended.
+        let Some((pool, watch)) = term.read_watched(&znode.maybe_damaged()).await? else {
+            return Err(CallError::no_znode(&znode));
+        };
+        let frozen = pool.value.sound().and_then(|pool| pool.frozen);
         if frozen.is_some_and(|frozen| frozen.tell) {
             return Ok(());
         }

@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
-use menagerie_kernel::Term;
 use menagerie_kernel::session::{Found, Read, Stat};
+use menagerie_kernel::{Term, Versioned};
 use menagerie_znodes::slots::{self, Holder, Pool};
-use menagerie_znodes::{Name, Payload};
+use menagerie_znodes::{MaybeDamaged, Name};
 
 use crate::core::{Facts, Place};
 use crate::error::SlotsError;
@@ -44,27 +44,26 @@ pub struct Snapshot {
 impl Snapshot {
     /// Reads it: one round trip for a small pool, two otherwise.
     pub async fn read(term: &Term, name: &Name) -> Result<Self, SlotsError> {
-        let path = || slots::pool(name).path().to_owned();
-        Self::read_with(term, name, |data| {
-            Pool::decode(data).map_err(|error| SlotsError::Damaged {
-                pool: name.to_string(),
-                path: path(),
-                why: error.source.to_string(),
-            })
-        })
-        .await
+        let sound = |pool| match pool {
+            MaybeDamaged::Sound(pool) => Ok(pool),
+            MaybeDamaged::Damaged { why, .. } => {
+                let path = slots::pool(name).path().to_owned();
+                Err(SlotsError::Damaged { pool: name.to_string(), path, why })
+            }
+        };
+        Self::read_with(term, name, sound).await
     }
 
     /// The same for those who want to leave, or to take the pool away: what the pool itself says does not matter to them.
     pub async fn read_damaged(term: &Term, name: &Name) -> Result<Self, SlotsError> {
         let closed = Pool { max: 0, count: 0, frozen: None };
-        Self::read_with(term, name, |data| Ok(Pool::decode(data).unwrap_or(closed))).await
+        Self::read_with(term, name, |pool| Ok(pool.sound().unwrap_or(closed))).await
     }
 
     async fn read_with(
         term: &Term,
         name: &Name,
-        decode: impl FnOnce(&[u8]) -> Result<Pool, SlotsError>,
+        sound: impl FnOnce(MaybeDamaged<Pool>) -> Result<Pool, SlotsError>,
     ) -> Result<Self, SlotsError> {
         let pool = slots::pool(name);
         let mut reads = vec![
@@ -76,11 +75,11 @@ impl Snapshot {
         ];
         reads.extend((1..=AT_ONCE).map(|number| slot(name, number)));
         let found = term.read_together(&reads).await?;
-        let [Found::Data(data, stat), Found::Children(children), queue, tickets, alive, first @ ..] =
-            found.as_slice()
-        else {
-            return Err(SlotsError::NoPool { pool: name.to_string() });
+        let no_pool = || SlotsError::NoPool { pool: name.to_string() };
+        let [data, Found::Children(children), queue, tickets, alive, first @ ..] = found.as_slice() else {
+            return Err(no_pool());
         };
+        let Versioned { value, stat } = data.read(&pool.maybe_damaged())?.ok_or_else(no_pool)?;
         let mut missing = Vec::new();
         let [queue, tickets, alive] =
             [(queue, &reads[2]), (tickets, &reads[3]), (alive, &reads[4])].map(|(found, read)| {
@@ -92,7 +91,7 @@ impl Snapshot {
                     }
                 }
             });
-        let pool = decode(data)?;
+        let pool = sound(value)?;
         let (slots, stats) = read_slots(term, name, children, first).await?;
         let held: HashSet<&str> = tickets.iter().filter_map(|ticket| slots::ticket_unique(ticket)).collect();
         let stays = |place: &Place| held.contains(place.unique());
@@ -152,15 +151,16 @@ async fn read_slots(
     let read_later = others.into_iter().zip(term.read_together(&reads).await?);
     let mut found = (BTreeMap::new(), BTreeMap::new());
     for (number, read) in (1..=AT_ONCE).zip(first.iter().cloned()).chain(read_later) {
-        let (holder, stat) = match read {
-            Found::Data(data, stat) => (holder(&data), stat),
+        let slot = slots::slot(name, number);
+        let (holder, stat) = match read.read(&slot.maybe_damaged())? {
+            Some(found) => (holder(found.value), found.stat),
             // One that we may not read is taken all the same.
-            _ if listed.contains(&number) => match term.stat(slots::slot(name, number).path()).await? {
+            None if listed.contains(&number) => match term.stat(slot.path()).await? {
                 Some(stat) => (Holder::default(), stat),
                 // Gone by now, so it was released; the version of the pool will tell if that matters.
                 None => continue,
             },
-            _ => continue,
+            None => continue,
         };
         found.0.insert(number, holder);
         found.1.insert(number, stat);
@@ -169,9 +169,11 @@ async fn read_slots(
 }
 
 /// Whatever somebody wrote there, the slot is taken.
-fn holder(data: &[u8]) -> Holder {
-    Holder::decode(data).unwrap_or_else(|_| Holder {
-        holder: String::from_utf8_lossy(data).into_owned(),
-        ..Holder::default()
-    })
+fn holder(stored: MaybeDamaged<Holder>) -> Holder {
+    match stored {
+        MaybeDamaged::Sound(holder) => holder,
+        MaybeDamaged::Damaged { data, .. } => {
+            Holder { holder: String::from_utf8_lossy(&data).into_owned(), ..Holder::default() }
+        }
+    }
 }

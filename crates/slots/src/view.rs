@@ -1,8 +1,8 @@
 //! A pool as people and programs look at it: one type for tables, JSON and checks.
 
-use menagerie_kernel::{Session, Term};
+use menagerie_kernel::{Session, Term, Versioned};
 use menagerie_znodes::slots::{self, Event, Frozen, Holder, Waiter, What};
-use menagerie_znodes::{Name, Payload};
+use menagerie_znodes::{Kind, MaybeDamaged, Name, Znode};
 use serde::Serialize;
 
 use crate::admin;
@@ -153,12 +153,11 @@ async fn waiters(
     snapshot: &Snapshot,
     now_ms: u64,
 ) -> Result<Vec<WaiterView>, SlotsError> {
-    let path = |place: &crate::core::Place| slots::waiter(name, place.name()).path().to_owned();
-    let paths: Vec<String> = snapshot.queue.iter().map(path).collect();
-    let found = term.get_many(&paths).await?;
+    let places = snapshot.queue.iter().map(|place| slots::waiter(name, place.name()).maybe_damaged());
+    let found = term.read_many(&Vec::from_iter(places)).await?;
     let waiting = snapshot.queue.iter().zip(found).filter_map(|(place, found)| {
-        let (data, stat) = found?;
-        Some((place.priority(), stat.ctime_ms, Waiter::decode(&data).ok()?))
+        let found = found?;
+        Some((place.priority(), found.stat.ctime_ms, found.value.sound()?))
     });
     Ok(waiting
         .enumerate()
@@ -185,15 +184,13 @@ pub async fn history(session: &Session, name: &Name) -> Result<Vec<EventView>, S
         found => found?,
     };
     // There are a few more until somebody tidies up.
-    let newest = &paths[paths.len().saturating_sub(history::KEPT)..];
-    let found = term.get_many(newest).await?;
-    Ok(found
-        .into_iter()
-        .flatten()
-        .filter_map(|(data, stat)| {
-            Some(EventView { at_ms: stat.ctime_ms, zxid: stat.czxid, event: Event::decode(&data).ok()? })
-        })
-        .collect())
+    let newest = paths.into_iter().rev().take(history::KEPT).rev();
+    let events = newest.map(|path| Znode::<MaybeDamaged<Event>>::foreign(path, Kind::PersistentSequence));
+    let found = term.read_many(&Vec::from_iter(events)).await?;
+    let shown = found.into_iter().flatten().filter_map(|Versioned { value, stat }| {
+        Some(EventView { at_ms: stat.ctime_ms, zxid: stat.czxid, event: value.sound()? })
+    });
+    Ok(shown.collect())
 }
 
 /// What a kind of event is called.
