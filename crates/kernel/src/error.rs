@@ -115,6 +115,11 @@ impl CallError {
         Self::NoZnode { path: znode.path().to_owned() }
     }
 
+    /// That this znode holds something else than it should.
+    pub fn payload<T>(znode: &Znode<T>, why: impl Into<String>) -> Self {
+        Self::Payload { path: znode.path().to_owned(), why: why.into() }
+    }
+
     /// Whether there is no such znode.
     pub fn is_no_znode(&self) -> bool {
         matches!(self, Self::NoZnode { .. })

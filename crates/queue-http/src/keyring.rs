@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use menagerie_kernel::recipes::tree_cache::{TreeCache, TreeCacheError};
 use menagerie_kernel::{CallError, Session};
-use menagerie_znodes::Payload as _;
 use menagerie_znodes::queues::{self, ApplicationKey, KeyId, Scope};
 use tokio::sync::Semaphore;
 
@@ -71,24 +70,21 @@ impl Keyring {
         }
         let id = hash.id();
         let live = is_live(&self.session, &self.cache);
-        match live.then(|| self.cache.get(queues::key(&id).path())).flatten() {
-            Some((data, _)) => stored(hash, id, &data).map_or(Remembered::Wrong, Remembered::Known),
-            None => Remembered::Nothing { live },
+        match live.then(|| self.cache.read(&queues::key(&id))) {
+            Some(Ok(Some(key))) => holder(hash, id, key.value).map_or(Remembered::Wrong, Remembered::Known),
+            Some(Err(_)) => Remembered::Wrong,
+            Some(Ok(None)) | None => Remembered::Nothing { live },
         }
     }
 
     /// Whose key it is. It may have been added a moment ago; and while nobody tells us of revoked ones, each is looked at.
     pub async fn look_up(&self, hash: &Hash) -> Result<Option<Holder>, CallError> {
         let id = hash.id();
-        let path = queues::key(&id).path().to_owned();
         let _turn = self.lookups.acquire().await.map_err(|_| CallError::Closed)?;
         let term = self.session.term();
         term.sync("/").await?;
-        match term.get(&path).await {
-            Ok((data, _)) => Ok(stored(hash, id, &data)),
-            Err(CallError::NoZnode { .. }) => Ok(None),
-            Err(error) => Err(error),
-        }
+        let found = term.read(&queues::key(&id).maybe_damaged()).await?;
+        Ok(found.and_then(|found| holder(hash, id, found.value.sound()?)))
     }
 
     /// All of them are compared, so that the time tells nothing.
@@ -114,8 +110,7 @@ impl Keyring {
     pub fn knows(&self, application: &str) -> bool {
         let named = |name: String| {
             let id: KeyId = name.parse().ok()?;
-            let (data, _) = self.cache.get(queues::key(&id).path())?;
-            Some(ApplicationKey::decode(&data).ok()?.application)
+            Some(self.cache.read(&queues::key(&id)).ok()??.value.application)
         };
         application == DEFAULT_APPLICATION
             || self.configured.contains_key(application)
@@ -128,7 +123,6 @@ impl Keyring {
     }
 }
 
-fn stored(hash: &Hash, key: KeyId, data: &[u8]) -> Option<Holder> {
-    let stored = ApplicationKey::decode(data).ok()?;
+fn holder(hash: &Hash, key: KeyId, stored: ApplicationKey) -> Option<Holder> {
     hash.is(&stored.sha256).then_some(Holder { application: stored.application, key, scopes: stored.scopes })
 }

@@ -2,11 +2,8 @@
 
 use menagerie_kernel::recipes::tree_cache::{Freshness, TreeCache, TreeCacheError};
 use menagerie_kernel::{CallError, Session};
-use menagerie_znodes::Payload as _;
 use menagerie_znodes::queues::{self, QueueName, Settings};
 use menagerie_znodes::quote::unquote;
-
-use menagerie_queues::coordination::catalogue;
 
 /// All queues.
 #[derive(Debug, Clone)]
@@ -26,17 +23,17 @@ impl Shelf {
     /// What a queue is. A watch tells us of every change a moment after it; but a queue that we have not heard of may have
     /// been made on another server by who asks now, and when nobody tells us anything, we know nothing.
     pub fn known(&self, queue: &QueueName) -> Option<Settings> {
-        let known = is_live(&self.session, &self.cache)
-            .then(|| self.cache.get(queues::settings(queue).path()))
-            .flatten();
-        known.and_then(|(data, _)| Settings::decode(&data).ok())
+        if !is_live(&self.session, &self.cache) {
+            return None;
+        }
+        Some(self.cache.read(&queues::settings(queue)).ok()??.value)
     }
 
     /// What a queue is at this moment: for decisions that must not be made on what was.
     pub async fn fresh(&self, queue: &QueueName) -> Result<Option<Settings>, CallError> {
         let term = self.session.term();
         term.sync(queues::settings(queue).path()).await?;
-        Ok(catalogue::settings(&term, queue).await?.map(|(settings, _)| settings))
+        Ok(term.read(&queues::settings(queue)).await?.map(|found| found.value))
     }
 
     /// All queues of an application at this moment, by name.
@@ -50,12 +47,9 @@ impl Shelf {
         let mut names: Vec<QueueName> = names.iter().filter_map(|name| parse(name)).collect();
         names.retain(|queue| queue.application() == application);
         names.sort_by(|one, other| one.name().cmp(other.name()));
-        let paths: Vec<String> = names.iter().map(|name| queues::settings(name).path().to_owned()).collect();
-        let found = term.get_many(&paths).await?;
-        let settings = |(name, found): (QueueName, Option<(Vec<u8>, _)>)| {
-            Some((name, Settings::decode(&found?.0).ok()?))
-        };
-        Ok(names.into_iter().zip(found).filter_map(settings).collect())
+        let znodes: Vec<_> = names.iter().map(|name| queues::settings(name).maybe_damaged()).collect();
+        let found = names.into_iter().zip(term.read_many(&znodes).await?);
+        Ok(found.filter_map(|(name, found)| Some((name, found?.value.sound()?))).collect())
     }
 
     /// Whether some queue is of this application.

@@ -30,9 +30,7 @@ impl<T: Payload> Versioned<T> {
     pub(crate) fn decode(znode: &Znode<T>, data: &[u8], stat: Stat) -> Result<Self, CallError> {
         match T::decode(data) {
             Ok(value) => Ok(Self { value, stat }),
-            Err(error) => {
-                Err(CallError::Payload { path: znode.path().to_owned(), why: error.source.to_string() })
-            }
+            Err(error) => Err(CallError::payload(znode, error.source.to_string())),
         }
     }
 }

@@ -6,7 +6,6 @@ use menagerie_znodes::queues::{self, Consistency, Keep, QueueName, Settings, Vis
 
 use super::create::{create_cursors, create_topic};
 use super::home;
-use crate::coordination::catalogue;
 use crate::error::QueueError;
 use crate::journals::Journals;
 
@@ -65,9 +64,8 @@ pub async fn change(
     loop {
         attempts += 1;
         term.sync(znode.path()).await?;
-        let Some((settings, version)) = catalogue::settings(&term, queue).await? else {
-            return Ok(Changed::Missing);
-        };
+        let Some(found) = term.read(&znode).await? else { return Ok(Changed::Missing) };
+        let (settings, version) = (found.value, found.stat.version);
         let next = change.apply(&settings);
         if next.partitions < settings.partitions {
             return Ok(Changed::Fewer(settings));

@@ -11,7 +11,6 @@ use menagerie_znodes::queues::{
 use menagerie_znodes::{Kind, Payload as _};
 
 use super::home;
-use crate::coordination::catalogue;
 use crate::coordination::claim::topic;
 use crate::coordination::cursor::{CursorAt, ahead};
 use crate::error::QueueError;
@@ -70,7 +69,7 @@ pub async fn create_as(
         return Err(QueueError::Reserved { queue: queue.clone() });
     }
     let term = session.term();
-    let before = catalogue::settings(&term, queue).await?.map(|(settings, _)| settings);
+    let before = term.read(&queues::settings(queue)).await?.map(|found| found.value);
     let store = home(journals, queue, before.as_ref().unwrap_or(settings))?;
     if let Some(found) = &before
         && (found.partitions, found.journal.as_str()) != (partitions, journal)
@@ -163,14 +162,12 @@ async fn write_settings(term: &Term, queue: &QueueName, settings: &Settings) -> 
     }
     // Whether it is ours or another's of the same moment: what counts is what it says.
     term.sync(znode.path()).await?;
-    match catalogue::settings(term, queue).await? {
-        Some((found, _)) if found == *settings => Ok(Created::Fresh),
-        Some((found, _))
-            if (found.partitions, &found.journal) == (settings.partitions, &settings.journal) =>
-        {
+    match term.read(&znode).await?.map(|found| found.value) {
+        Some(found) if found == *settings => Ok(Created::Fresh),
+        Some(found) if (found.partitions, &found.journal) == (settings.partitions, &settings.journal) => {
             Ok(Created::Existed)
         }
-        Some((found, _)) => Err(QueueError::Exists { queue: queue.clone(), partitions: found.partitions }),
+        Some(found) => Err(QueueError::Exists { queue: queue.clone(), partitions: found.partitions }),
         None => Err(CallError::Unknown { path: znode.path().to_owned() }.into()),
     }
 }

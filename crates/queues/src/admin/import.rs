@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use menagerie_journal::{MessageId, Ticks};
-use menagerie_kernel::{CallError, Session, Term, retry};
+use menagerie_kernel::{CallError, Session, Term, Versioned, retry};
 use menagerie_znodes::Payload as _;
 use menagerie_znodes::queues::{self, Cursor, PARTITIONS_MAX, PartitionName, QueueName};
 use serde::Serialize;
@@ -131,11 +131,8 @@ fn found(there: Option<Cursor>, cursor: Cursor) -> Found {
 
 /// What stands there now, and in which version.
 async fn there(term: &Term, partition: &PartitionName) -> Result<Option<(Cursor, i32)>, CallError> {
-    match term.get(queues::cursor(partition).path()).await {
-        Ok((data, stat)) => Ok(Some((Cursor::decode(&data).unwrap_or_default(), stat.version))),
-        Err(CallError::NoZnode { .. }) => Ok(None),
-        Err(error) => Err(error),
-    }
+    let found = term.read(&queues::cursor(partition).maybe_damaged()).await?;
+    Ok(found.map(|Versioned { value, stat }| (value.sound().unwrap_or_default(), stat.version)))
 }
 
 fn now() -> MessageId {

@@ -12,8 +12,8 @@ pub async fn add(session: &Session, key: &ApplicationKey) -> Result<bool, QueueE
     let (term, znode) = (session.term(), queues::key(&id));
     retry::ensure(&term, znode.path(), &key.encode()).await?;
     term.sync(znode.path()).await?;
-    let (stored, _) = term.get(znode.path()).await?;
-    Ok(ApplicationKey::decode(&stored).is_ok_and(|stored| stored == *key))
+    let stored = term.read(&znode.maybe_damaged()).await?.ok_or_else(|| CallError::no_znode(&znode))?;
+    Ok(stored.value.sound().as_ref() == Some(key))
 }
 
 /// All of them, by name.
@@ -27,11 +27,9 @@ pub async fn list(session: &Session) -> Result<Vec<(KeyId, ApplicationKey)>, Que
     };
     let mut ids: Vec<KeyId> = names.iter().filter_map(|name| name.parse().ok()).collect();
     ids.sort();
-    let paths: Vec<String> = ids.iter().map(|id| queues::key(id).path().to_owned()).collect();
-    let found = term.get_many(&paths).await?;
-    let key =
-        |(id, found): (KeyId, Option<(Vec<u8>, _)>)| Some((id, ApplicationKey::decode(&found?.0).ok()?));
-    Ok(ids.into_iter().zip(found).filter_map(key).collect())
+    let znodes: Vec<_> = ids.iter().map(|id| queues::key(id).maybe_damaged()).collect();
+    let found = ids.into_iter().zip(term.read_many(&znodes).await?);
+    Ok(found.filter_map(|(id, found)| Some((id, found?.value.sound()?))).collect())
 }
 
 /// Takes a key away: from now on nobody is let in by it. False if there is none of that name.

@@ -20,9 +20,8 @@ use std::sync::Arc;
 
 use menagerie_journal::Journal;
 use menagerie_kernel::{Session, Term};
-use menagerie_znodes::queues::{Keep, QueueName, Settings};
+use menagerie_znodes::queues::{self, Keep, QueueName, Settings};
 
-use crate::coordination::catalogue;
 use crate::error::QueueError;
 use crate::journals::{Home, Journals};
 
@@ -42,8 +41,8 @@ pub async fn settings(session: &Session, queue: &QueueName) -> Result<Settings, 
 
 /// What a queue is that has to be there.
 pub(crate) async fn found(term: &Term, queue: &QueueName) -> Result<Settings, QueueError> {
-    let settings = catalogue::settings(term, queue).await?;
-    settings.map(|(settings, _)| settings).ok_or_else(|| QueueError::NoQueue { queue: queue.clone() })
+    let settings = term.read(&queues::settings(queue)).await?;
+    settings.map(|found| found.value).ok_or_else(|| QueueError::NoQueue { queue: queue.clone() })
 }
 
 /// The same for who only looks: failed messages are in one partition, beside their queue, until somebody decides about them.

@@ -29,20 +29,20 @@ impl Scope {
 pub async fn pause(session: &Session, scope: &Scope, pause: &Pause) -> Result<(), QueueError> {
     let term = session.term();
     require(&term, scope).await?;
-    let (znode, said) = (scope.znode(), pause.encode());
-    retry::ensure(&term, znode.path(), &said).await?;
+    let (znode, data) = (scope.znode(), pause.encode());
+    retry::ensure(&term, znode.path(), &data).await?;
     if pause.reason.is_none() {
         return Ok(());
     }
-    let (before, stat) = match term.get(znode.path()).await {
+    let Some(before) = term.read(&znode.maybe_damaged()).await? else {
         // Resumed meanwhile.
-        Err(CallError::NoZnode { .. }) => return Ok(()),
-        found => found?,
+        return Ok(());
     };
-    if before == said {
+    let version = before.version();
+    if before.value.sound().as_ref() == Some(pause) {
         return Ok(());
     }
-    match retry::set(&term, znode.path(), &said, stat.version).await {
+    match retry::set(&term, znode.path(), &data, version).await {
         // Somebody else had something to say, or has resumed it.
         Err(CallError::NoZnode { .. } | CallError::BadVersion { .. }) => Ok(()),
         outcome => Ok(outcome.map(|_| ())?),

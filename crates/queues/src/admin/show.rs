@@ -6,9 +6,9 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use menagerie_journal::{JournalError, MessageId, Read, Ticks};
 use menagerie_kernel::{CallError, Session, Term};
+use menagerie_znodes::Name;
 use menagerie_znodes::queues::{self, Keep, PartitionName, Pause, QueueName, Worker};
 use menagerie_znodes::quote::unquote;
-use menagerie_znodes::{Name, Payload as _};
 use serde::Serialize;
 
 use super::{home, readable};
@@ -176,13 +176,13 @@ pub async fn workers(session: &Session) -> Result<Vec<WorkerEntry>, QueueError> 
     let names = children(&term, queues::workers().path()).await?;
     let mut names: Vec<Name> = names.iter().filter_map(|name| Name::new(unquote(name)?).ok()).collect();
     names.sort();
-    let paths: Vec<String> = names.iter().map(|name| queues::worker(name).path().to_owned()).collect();
-    let found = term.get_many(&paths).await?;
-    let entry = |(worker, found): (Name, Option<(Vec<u8>, _)>)| {
-        let told = Worker::decode(&found?.0).ok()?;
-        Some(WorkerEntry { worker, partitions: told.queues, serves: told.serves, paused: told.paused })
-    };
-    Ok(names.into_iter().zip(found).filter_map(entry).collect())
+    let znodes: Vec<_> = names.iter().map(|name| queues::worker(name).maybe_damaged()).collect();
+    let found = names.into_iter().zip(term.read_many(&znodes).await?);
+    let entries = found.filter_map(|(worker, found)| {
+        let Worker { queues, serves, paused } = found?.value.sound()?;
+        Some(WorkerEntry { worker, partitions: queues, serves, paused })
+    });
+    Ok(entries.collect())
 }
 
 /// One queue, with all its partitions; or its failed messages, for which nobody waits.
@@ -250,15 +250,10 @@ fn ms(time: Duration) -> u64 {
 }
 
 async fn paused(term: &Term, queue: &QueueName) -> Result<Option<Pause>, CallError> {
-    match term.get(queues::pause_of_queue(queue).path()).await {
-        // Whoever made it by hand has said less.
-        Ok((data, _)) => {
-            let unsaid = || Pause { by: "somebody".to_owned(), reason: None };
-            Ok(Some(Pause::decode(&data).unwrap_or_else(|_| unsaid())))
-        }
-        Err(CallError::NoZnode { .. }) => Ok(None),
-        Err(error) => Err(error),
-    }
+    // Whoever made it by hand has said less.
+    let unsaid = || Pause { by: "somebody".to_owned(), reason: None };
+    let found = term.read(&queues::pause_of_queue(queue).maybe_damaged()).await?;
+    Ok(found.map(|found| found.value.sound().unwrap_or_else(unsaid)))
 }
 
 async fn children(term: &Term, path: &str) -> Result<Vec<String>, CallError> {

@@ -9,7 +9,7 @@ use menagerie_kernel::recipes::settle::{Rule, Settling};
 use menagerie_kernel::recipes::tree_cache::TreeCache;
 use menagerie_kernel::{CallError, Session, Term, TransactionError, retry, whole};
 use menagerie_znodes::queues::{self, Assignment};
-use menagerie_znodes::{Dir, Kind, Name, Payload as _, Znode};
+use menagerie_znodes::{Dir, Kind, MaybeDamaged, Name, Znode};
 use tracing::{error, info, warn};
 
 use super::catalogue;
@@ -86,8 +86,8 @@ impl Assigner {
                 settled = workers.next() => listed = Some(settled?.names),
                 settled = cursors.next() => partitions = Some(settled?.names),
                 Ok(()) = changed.changed() => {
-                    let data = seen.get(queues::assignment().path());
-                    if data.and_then(|(data, _)| Assignment::decode(&data).ok()) == written {
+                    let found = seen.read(&queues::assignment().maybe_damaged())?;
+                    if found.and_then(|found| found.value.sound()) == written {
                         continue;
                     }
                 }
@@ -150,21 +150,18 @@ async fn write(
 async fn read(term: &Term) -> Result<(Option<Assignment>, Option<i32>), CallError> {
     let znode = queues::assignment();
     term.sync(znode.path()).await?;
-    match term.get(znode.path()).await {
-        Ok((data, stat)) => match Assignment::decode(&data) {
-            Ok(assignment) => Ok((Some(assignment), Some(stat.version))),
-            Err(_) if is_newer(&data) => Err(CallError::Payload {
-                path: znode.path().to_owned(),
-                why: "a newer version of menagerie has written it, and has to be elected; it is left alone"
-                    .to_owned(),
-            }),
-            Err(error) => {
-                warn!(path = znode.path(), error = %error.source, "the assignment cannot be read, and is written again");
-                Ok((None, Some(stat.version)))
-            }
-        },
-        Err(CallError::NoZnode { .. }) => Ok((None, None)),
-        Err(error) => Err(error),
+    let Some(found) = term.read(&znode.maybe_damaged()).await? else { return Ok((None, None)) };
+    let version = Some(found.version());
+    match found.value {
+        MaybeDamaged::Sound(assignment) => Ok((Some(assignment), version)),
+        MaybeDamaged::Damaged { data, .. } if is_newer(&data) => Err(CallError::payload(
+            &znode,
+            "a newer version of menagerie has written it, and has to be elected; it is left alone",
+        )),
+        MaybeDamaged::Damaged { why, .. } => {
+            warn!(path = znode.path(), error = why, "the assignment cannot be read, and is written again");
+            Ok((None, version))
+        }
     }
 }
 

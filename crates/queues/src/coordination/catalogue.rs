@@ -3,27 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use menagerie_kernel::{CallError, Term};
-use menagerie_znodes::queues::{self, PartitionName, QueueName, Settings, Worker};
+use menagerie_znodes::queues::{self, PartitionName, QueueName, Worker};
 use menagerie_znodes::quote::unquote;
-use menagerie_znodes::{Name, Payload as _};
+use menagerie_znodes::{MaybeDamaged, Name};
 use tracing::warn;
 
 use crate::core::assignment::Facts;
-
-/// What a queue is; `None` if there is none.
-pub async fn settings(term: &Term, queue: &QueueName) -> Result<Option<(Settings, i32)>, CallError> {
-    let znode = queues::settings(queue);
-    match term.get(znode.path()).await {
-        Ok((data, stat)) => match Settings::decode(&data) {
-            Ok(settings) => Ok(Some((settings, stat.version))),
-            Err(error) => {
-                Err(CallError::Payload { path: znode.path().to_owned(), why: error.source.to_string() })
-            }
-        },
-        Err(CallError::NoZnode { .. }) => Ok(None),
-        Err(error) => Err(error),
-    }
-}
 
 /// The journal of each queue. A queue without settings is one of qdo, whose messages are in the journal without a name.
 pub async fn journals(
@@ -31,13 +16,13 @@ pub async fn journals(
     names: impl IntoIterator<Item = &QueueName>,
 ) -> Result<BTreeMap<QueueName, String>, CallError> {
     let names: BTreeSet<&QueueName> = names.into_iter().collect();
-    let paths: Vec<String> = names.iter().map(|name| queues::settings(name).path().to_owned()).collect();
-    let found = term.get_many(&paths).await?;
-    let journal = |(name, found): (&QueueName, Option<(Vec<u8>, _)>)| {
-        let settings = found.and_then(|(data, _)| Settings::decode(&data).ok());
+    let znodes: Vec<_> = names.iter().map(|name| queues::settings(name).maybe_damaged()).collect();
+    let found = names.into_iter().zip(term.read_many(&znodes).await?);
+    let journals = found.map(|(name, found)| {
+        let settings = found.and_then(|found| found.value.sound());
         (name.clone(), settings.map(|settings| settings.journal).unwrap_or_default())
-    };
-    Ok(names.into_iter().zip(found).map(journal).collect())
+    });
+    Ok(journals.collect())
 }
 
 /// What there is to assign among those who were listed when it had settled.
@@ -51,22 +36,21 @@ pub async fn facts(term: &Term, workers: &[String], cursors: &[String]) -> Resul
     };
     let partitions = partitions.into_iter().map(with_journal).collect();
     let names: Vec<Name> = workers.iter().filter_map(|name| Name::new(unquote(name)?).ok()).collect();
-    let paths: Vec<String> = names.iter().map(|name| queues::worker(name).path().to_owned()).collect();
-    let found = term.get_many(&paths).await?;
-    let worker = |(name, found): (Name, Option<(Vec<u8>, _)>)| {
-        // Who is gone meanwhile makes another change, which settles later.
-        let (data, _) = found?;
-        match Worker::decode(&data) {
-            Ok(Worker { serves: Some(serves), .. }) => Some((name, Some(serves.into_iter().collect()))),
-            Ok(Worker { serves: None, .. }) => {
-                warn!(worker = %name, "a worker that does not say what it serves is none of ours, and gets nothing");
-                None
-            }
-            Err(error) => {
-                warn!(worker = %name, error = %error.source, "a worker that cannot be read gets nothing");
-                None
-            }
+    let znodes: Vec<_> = names.iter().map(|name| queues::worker(name).maybe_damaged()).collect();
+    let found = names.into_iter().zip(term.read_many(&znodes).await?);
+    // Who is gone meanwhile makes another change, which settles later.
+    let workers = found.filter_map(|(name, found)| match found?.value {
+        MaybeDamaged::Sound(Worker { serves: Some(serves), .. }) => {
+            Some((name, Some(serves.into_iter().collect())))
         }
-    };
-    Ok(Facts { partitions, workers: names.into_iter().zip(found).filter_map(worker).collect() })
+        MaybeDamaged::Sound(Worker { serves: None, .. }) => {
+            warn!(worker = %name, "a worker that does not say what it serves is none of ours, and gets nothing");
+            None
+        }
+        MaybeDamaged::Damaged { why, .. } => {
+            warn!(worker = %name, error = why, "a worker that cannot be read gets nothing");
+            None
+        }
+    });
+    Ok(Facts { partitions, workers: workers.collect() })
 }

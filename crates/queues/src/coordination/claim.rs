@@ -17,7 +17,6 @@ use menagerie_znodes::queues::{self, PartitionName, QueueName};
 use serde::{Deserialize, Serialize};
 use tracing::{debug, warn};
 
-use super::catalogue;
 use super::cursor::CursorAt;
 use crate::core::failure::Attempts;
 use crate::error::QueueError;
@@ -139,8 +138,8 @@ async fn open(
         return Ok(Claim::Gone);
     };
     let queue = partition.queue();
-    let home = match catalogue::settings(&term, queue).await? {
-        Some((settings, _)) => Home::from(&settings),
+    let home = match term.read(&queues::settings(queue)).await? {
+        Some(settings) => Home::from(&settings.value),
         None => Home::named(""),
     };
     let journal = journals
@@ -343,10 +342,10 @@ pub async fn removed(grant: Grant) {
 
 /// Waits until what is held in a term may be another's, and tells which term that is. `None`: there is no session any more.
 pub async fn lapsed(session: &Session) -> Option<u64> {
-    let mut term = session.term();
-    while term.trusted().await.is_err() {
-        term = session.term_after(&term).await.ok()?;
-    }
-    term.lapsed().await;
-    Some(term.number())
+    let lapsed = session.across_terms(|term| async move {
+        term.trusted().await?;
+        term.lapsed().await;
+        Ok::<_, CallError>(term.number())
+    });
+    lapsed.await.ok()
 }

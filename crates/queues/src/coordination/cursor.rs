@@ -5,8 +5,8 @@ use std::time::{Duration, SystemTime};
 use futures_util::future::{join_all, try_join_all};
 use menagerie_journal::{MessageId, Ticks};
 use menagerie_kernel::recipes::grant::Grant;
-use menagerie_kernel::{CallError, Term, Transaction, TransactionError, retry};
-use menagerie_znodes::Payload as _;
+use menagerie_kernel::{CallError, Term, Transaction, TransactionError, Versioned, retry};
+use menagerie_znodes::MaybeDamaged;
 use menagerie_znodes::queues::{self, Cursor, PartitionName};
 
 use crate::core::ledger::Recorded;
@@ -24,11 +24,8 @@ impl CursorAt {
     pub async fn read(term: &Term, partition: &PartitionName) -> Result<Option<Self>, CallError> {
         let znode = queues::cursor(partition);
         term.sync(znode.path()).await?;
-        match look(term, partition).await {
-            Ok((position, version)) => Ok(Some(Self { partition: partition.clone(), version, position })),
-            Err(CallError::NoZnode { .. }) => Ok(None),
-            Err(error) => Err(error),
-        }
+        let found = look(term, partition).await?;
+        Ok(found.map(|(position, version)| Self { partition: partition.clone(), version, position }))
     }
 
     /// Where it stands.
@@ -86,11 +83,8 @@ impl Record {
     /// reason to doubt the other records of its request.
     async fn is_stored(&self) -> Result<bool, CallError> {
         let next = self.cursor.moved(self.position);
-        match look(&self.grant.term().patient(), &self.cursor.partition).await {
-            Ok(stored) => Ok(stored == (next.position, next.version)),
-            Err(CallError::NoZnode { .. }) => Ok(false),
-            Err(error) => Err(error),
-        }
+        let stored = look(&self.grant.term().patient(), &self.cursor.partition).await?;
+        Ok(stored == Some((next.position, next.version)))
     }
 
     async fn make_unless_stored(&self) -> Recorded {
@@ -131,16 +125,17 @@ fn judged(outcome: Result<(), TransactionError>) -> Recorded {
     }
 }
 
-async fn look(term: &Term, partition: &PartitionName) -> Result<(MessageId, i32), CallError> {
+/// Where a cursor stands, and in which version.
+async fn look(term: &Term, partition: &PartitionName) -> Result<Option<(MessageId, i32)>, CallError> {
     let znode = queues::cursor(partition);
-    let (data, stat) = term.get(znode.path()).await?;
-    // qdo made some without a word in them.
-    let cursor = if data.is_empty() { Ok(Cursor::default()) } else { Cursor::decode(&data) };
-    let cursor = cursor.map_err(|error| CallError::Payload {
-        path: znode.path().to_owned(),
-        why: error.source.to_string(),
-    })?;
-    Ok((to_message(cursor), stat.version))
+    let Some(Versioned { value, stat }) = term.read(&znode.maybe_damaged()).await? else { return Ok(None) };
+    let cursor = match value {
+        MaybeDamaged::Sound(cursor) => cursor,
+        // qdo made some without a word in them.
+        MaybeDamaged::Damaged { data, .. } if data.is_empty() => Cursor::default(),
+        MaybeDamaged::Damaged { why, .. } => return Err(CallError::payload(&znode, why)),
+    };
+    Ok(Some((to_message(cursor), stat.version)))
 }
 
 /// The cursor behind this message.

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use menagerie_kernel::Session;
 use menagerie_kernel::recipes::tree_cache::{TreeCache, TreeCacheError};
-use menagerie_znodes::queues::{self, Assignment, Keep, PartitionName, QueueName, Settings};
-use menagerie_znodes::{Name, Payload as _, PayloadError};
+use menagerie_kernel::{CallError, Session};
+use menagerie_znodes::Name;
+use menagerie_znodes::queues::{self, Keep, PartitionName, QueueName};
 use tokio::sync::watch;
 
 /// What is true now for one worker. It may be a little old: the locks guard.
@@ -42,27 +42,26 @@ impl Orders {
     ///
     /// # Errors
     /// What is said cannot be read.
-    pub fn ordered(&self) -> Result<Option<Ordered>, PayloadError> {
-        let Some((data, _)) = self.assignment.get(queues::assignment().path()) else { return Ok(None) };
-        let assignment = Assignment::decode(&data)?;
+    pub fn ordered(&self) -> Result<Option<Ordered>, CallError> {
+        let Some(found) = self.assignment.read(&queues::assignment())? else { return Ok(None) };
+        let assignment = found.value;
         let partitions = assignment.workers.get(&self.worker).into_iter().flatten().cloned().collect();
         Ok(Some(Ordered { epoch: assignment.epoch, partitions }))
     }
 
     /// Whether nobody is to take messages of this queue.
     pub fn queue_paused(&self, queue: &QueueName) -> bool {
-        self.pauses.get(queues::pause_of_queue(queue).path()).is_some()
+        self.pauses.contains(&queues::pause_of_queue(queue))
     }
 
     /// Whether this worker is to take none at all.
     pub fn worker_paused(&self) -> bool {
-        self.pauses.get(queues::pause_of_worker(&self.worker).path()).is_some()
+        self.pauses.contains(&queues::pause_of_worker(&self.worker))
     }
 
     /// For how long a queue keeps what was handled; nothing, if nobody says or it cannot be read.
     pub fn keep(&self, queue: &QueueName) -> Option<Keep> {
-        let (data, _) = self.settings.get(queues::settings(queue).path())?;
-        Settings::decode(&data).ok().map(|settings| settings.keep)
+        Some(self.settings.read(&queues::settings(queue)).ok()??.value.keep)
     }
 
     /// Rises whenever the assignment changes.

@@ -6,7 +6,6 @@ use std::time::Duration;
 use menagerie_journal::Identity;
 use menagerie_kernel::Session;
 use menagerie_kernel::recipes::tree_cache::{TreeCache, TreeCacheError};
-use menagerie_znodes::Payload as _;
 use menagerie_znodes::journals::{self, Folder, Server};
 
 use super::Access;
@@ -44,8 +43,8 @@ impl Directory {
             self.cache.children(&path).into_iter().map(move |start| (folder.clone(), start))
         };
         let read = |(folder, start): (String, String)| {
-            let (data, stat) = self.cache.get(journals::server(&folder, &start).path())?;
-            entry(&folder, Server::decode(&data).ok()?, stat.czxid)
+            let found = self.cache.read(&journals::server(&folder, &start)).ok()??;
+            entry(&folder, found.value, found.stat.czxid)
         };
         // What is left of those that have served copies of a folder ends in a moment.
         let folders = self.folders().into_iter().filter(|folder| self.contest(folder).is_none());
@@ -66,8 +65,7 @@ impl Directory {
     }
 
     fn contest(&self, folder: &str) -> Option<(Server, Server)> {
-        let (data, _) = self.cache.get(journals::folder(folder).path())?;
-        let Folder { last, contested_by } = Folder::decode(&data).ok()?;
+        let Folder { last, contested_by } = self.cache.read(&journals::folder(folder)).ok()??.value;
         last.zip(contested_by)
     }
 

@@ -30,7 +30,7 @@ impl Loop {
             Ok(None) if epoch == 0 => {}
             Ok(None) => error!(epoch, "the assignment is gone; what it said before is kept"),
             Err(error) => {
-                error!(epoch, error = %error.source, "the assignment cannot be read; what it said before is kept");
+                error!(epoch, %error, "the assignment cannot be read; what it said before is kept");
             }
         }
         if self.course != Course::Work {

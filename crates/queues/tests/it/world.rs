@@ -144,9 +144,9 @@ impl World {
 
 pub async fn cursor_of(session: &Session, partition: &PartitionName) -> Cursor {
     let term = session.term();
-    let path = queues::cursor(partition);
-    term.sync(path.path()).await.unwrap();
-    Cursor::decode(&term.get(path.path()).await.unwrap().0).unwrap()
+    let znode = queues::cursor(partition);
+    term.sync(znode.path()).await.unwrap();
+    term.read(&znode).await.unwrap().unwrap().value
 }
 
 pub async fn assignment(session: &Session) -> Assignment {

@@ -2,8 +2,7 @@
 
 use clap::Args;
 use menagerie_queues::admin::show::{self, WorkerEntry};
-use menagerie_queues::coordination::catalogue;
-use menagerie_znodes::queues::{PartitionName, QueueName};
+use menagerie_znodes::queues::{self, PartitionName, QueueName};
 
 use super::lag::QueueArgs;
 use super::range::Range;
@@ -40,14 +39,14 @@ impl Workers {
         };
         let doing = || cannot(format!("look at queue {queue}"));
         let settings =
-            catalogue::settings(&client.term(), queue).await.map_err(|error| doing()(error.into()))?;
-        let Some((settings, _)) = settings else {
+            client.term().read(&queues::settings(queue)).await.map_err(|error| doing()(error.into()))?;
+        let Some(settings) = settings else {
             return Err(doing()(menagerie_queues::QueueError::NoQueue { queue: queue.clone() }));
         };
         let workers = show::workers(&client.session).await.map_err(doing())?;
         let critical = self.critical.or_else(|| count("1:").ok());
         let limits = Thresholds { warning: self.warning, critical };
-        Ok(judge(queue, settings.partitions, &workers, limits, self.unowned))
+        Ok(judge(queue, settings.value.partitions, &workers, limits, self.unowned))
     }
 }
 
