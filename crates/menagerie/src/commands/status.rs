@@ -3,7 +3,7 @@
 use clap::Args;
 use menagerie_kernel::session::State;
 use menagerie_kernel::{CallError, Term, subtree};
-use menagerie_znodes::{Payload as _, components, kernel};
+use menagerie_znodes::{Kind, Znode, components, kernel};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -74,13 +74,15 @@ async fn look(client: &Client) -> Result<View, CliError> {
         state,
         timeout_ms: term.timeout().as_millis(),
     };
-    let generation = optional(term.get(&within(namespace, kernel::generation().path())).await);
+    let generation: Znode<u64> =
+        Znode::foreign(within(namespace, kernel::generation().path()), Kind::Persistent);
+    let generation = term.read(&generation.maybe_damaged()).await.map_err(failed)?;
     let importing = term.stat(&within(namespace, kernel::importing().path())).await.map_err(failed)?;
     Ok(View {
         servers,
         session,
         namespace: namespace.to_owned(),
-        generation: generation.map_err(failed)?.and_then(|(data, _)| u64::decode(&data).ok()),
+        generation: generation.and_then(|found| found.value.sound()),
         importing: importing.is_some(),
         components: registered(&term, namespace).await.map_err(failed)?,
     })

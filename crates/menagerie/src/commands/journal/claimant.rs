@@ -51,24 +51,28 @@ enum Trouble {
     Store(#[from] StoreError),
 }
 
-impl Trouble {
-    fn ends_term(&self) -> bool {
-        matches!(self, Self::Call(error) if error.ends_term())
-    }
-}
-
 impl Claimant<'_> {
     /// Until it must not serve, or there is no session any more.
     pub(super) async fn run(&mut self, session: &Session) -> Option<Refusal> {
-        let mut term = session.term().patient();
+        let mut terms = session.term_by_term();
         loop {
-            match self.turn(&term).await {
+            let refused = self.run_in(session, &terms.term().patient()).await;
+            if let Some(refused) = terms.finished(refused).await {
+                return refused.ok();
+            }
+        }
+    }
+
+    /// The same until the term is over.
+    async fn run_in(&mut self, session: &Session, term: &Term) -> Result<Refusal, CallError> {
+        loop {
+            match self.turn(term).await {
                 Ok(Turn::Held(watches)) => {
                     self.settle(session).await;
                     let [folder, servers] = watches.map(Watch::changed);
                     let ended = tokio::select! { change = folder => change, change = servers => change };
                     if ended == Change::Ended {
-                        term = session.term_after(&term).await.ok()?.patient();
+                        return Err(CallError::Expired);
                     }
                 }
                 Ok(Turn::Again) => {}
@@ -78,8 +82,8 @@ impl Claimant<'_> {
                     self.tell_once(&other);
                     tokio::time::sleep(LOOK).await;
                 }
-                Ok(Turn::Refused(refusal)) => return Some(refusal),
-                Err(error) if error.ends_term() => term = session.term_after(&term).await.ok()?.patient(),
+                Ok(Turn::Refused(refusal)) => return Ok(refusal),
+                Err(Trouble::Call(error)) if error.ends_term() => return Err(error),
                 Err(error) => {
                     warn!(error = %whole(&error), "cannot register the journal; trying again");
                     tokio::time::sleep(AGAIN).await;

@@ -24,25 +24,22 @@ pub(super) async fn look(
     retry::ensure(term, znode.path(), &Folder::default().encode()).await?;
     term.sync(znode.path()).await?;
     let (starts, _, servers_watch) = term.children_watched(znode.path()).await?;
-    let (data, stat, folder_watch) = term.get_watched(znode.path()).await?;
-    let record = Folder::decode(&data).map_err(|error| CallError::Payload {
-        path: znode.path().to_owned(),
-        why: error.source.to_string(),
-    })?;
+    let record = term.read_watched(&znode).await?;
+    let (record, folder_watch) = record.ok_or_else(|| CallError::no_znode(&znode))?;
     let found = read(term, folder, &starts).await?;
     let own = &ours.server.start;
     let is_ours =
         found.iter().any(|(server, stat)| server.start == *own && stat.ephemeral_owner == term.session_id());
     let servers = found.into_iter().map(|(server, _)| server).collect();
-    Ok((Seen { folder: record, servers, is_ours }, stat.version, [folder_watch, servers_watch]))
+    let version = record.version();
+    Ok((Seen { folder: record.value, servers, is_ours }, version, [folder_watch, servers_watch]))
 }
 
 /// The processes of these starts. What cannot be read is nobody who could be asked, and goes with its session.
 async fn read(term: &Term, folder: &str, starts: &[String]) -> Result<Vec<(Server, Stat)>, CallError> {
-    let paths: Vec<String> =
-        starts.iter().map(|start| journals::server(folder, start).path().to_owned()).collect();
-    let found = term.get_many(&paths).await?.into_iter().flatten();
-    Ok(found.filter_map(|(data, stat)| Some((Server::decode(&data).ok()?, stat))).collect())
+    let znodes: Vec<_> = starts.iter().map(|start| journals::server(folder, start).maybe_damaged()).collect();
+    let found = term.read_many(&znodes).await?.into_iter().flatten();
+    Ok(found.filter_map(|found| Some((found.value.sound()?, found.stat))).collect())
 }
 
 /// Takes the folder, if it is still as it was seen. Whether it is ours then, the next look shows.
