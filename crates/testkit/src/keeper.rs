@@ -12,8 +12,6 @@ use crate::ports::free_port;
 use crate::process::Process;
 use crate::server::{Recipe, Server};
 
-/// What it prints on standard output once it serves, followed by its address.
-const READY: &str = "keeper ready on ";
 /// The option that sets its unit of time.
 const TICK: &str = "--tick";
 
@@ -85,7 +83,7 @@ impl Recipe for Keeper {
     }
 
     fn wait_until_ready(&self, process: &mut Process, _: SocketAddr) -> SocketAddr {
-        process.wait_for_line(READY, |line| line.strip_prefix(READY)?.trim().parse().ok())
+        process.wait_until_listening("keeper")
     }
 
     fn data(&self) -> &Path {

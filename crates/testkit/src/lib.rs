@@ -2,6 +2,8 @@
 //! panics and says what to do about it.
 //!
 //! # Layout
+//! - [`Environment`]: a folder and the variables of processes of ours; what starts there is a [`Process`], and a [`Daemon`]
+//!   if it is one that can be ready and start again: kill, stop, pause, resume, restart on the same port and data.
 //! - [`ensemble()`]: the servers that all tests of a binary share, each test in its own chroot; [`Ensemble`] chooses them
 //!   by `MENAGERIE_TEST_ENSEMBLE`, and [`Ensemble::start_own`] starts some for one test alone: [`Servers`], which know the
 //!   verbs that mean the same on all: restart, kill the leader, pause, resume.
@@ -25,7 +27,9 @@ mod binary;
 mod certificates;
 mod chroot;
 mod client;
+mod daemon;
 mod ensemble;
+mod environment;
 mod expire;
 mod files;
 mod guard;
@@ -53,7 +57,9 @@ pub use binary::binary;
 #[cfg(feature = "certificates")]
 pub use certificates::{Authority, Identity};
 pub use client::{Connect, Incoming, Notification, RawClient, Refusal, Reply, Session};
+pub use daemon::Daemon;
 pub use ensemble::{Ensemble, TICK_MS};
+pub use environment::Environment;
 pub use expire::expire_session;
 pub use files::allow_files;
 #[cfg(feature = "in-process")]

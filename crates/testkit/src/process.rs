@@ -1,6 +1,7 @@
 //! A child process whose output is kept and which never outlives its owner.
 
 use std::io::{BufRead, BufReader, Read};
+use std::net::SocketAddr;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{self, Receiver};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -85,6 +86,29 @@ impl Process {
         panic!("process {} did not say {what}; its standard error:\n{}", self.child.id(), self.stderr());
     }
 
+    /// Waits for the line by which a role of ours says that it is ready, `<role> ready on HOST:PORT` or `<role> ready as
+    /// NAME`, and gives the last word of it: where it listens, or what it is called.
+    ///
+    /// # Panics
+    /// If there is none in time.
+    #[track_caller]
+    pub fn wait_until_ready(&self, role: &str) -> String {
+        self.wait_for_line(&format!("{role} ready"), |line| {
+            let rest = line.strip_prefix(role)?.strip_prefix(" ready")?;
+            Some(rest.split_whitespace().last().unwrap_or_default().to_owned())
+        })
+    }
+
+    /// The same for a role that listens: tells where.
+    ///
+    /// # Panics
+    /// If it does not say so in time.
+    #[track_caller]
+    pub fn wait_until_listening(&self, role: &str) -> SocketAddr {
+        let ready = self.wait_until_ready(role);
+        ready.parse().unwrap_or_else(|_| panic!("{role} is ready, but not on an address: {ready:?}"))
+    }
+
     /// Looks at `condition` until it holds, and gives up at once when the process ends.
     ///
     /// # Panics
@@ -108,6 +132,16 @@ impl Process {
         // Fails only for a process that has ended already, which is what we want.
         let _ = self.child.kill();
         self.child.wait().expect("a child can be waited for")
+    }
+
+    /// Asks it to end (SIGTERM) and waits for that.
+    ///
+    /// # Panics
+    /// If it does not end in time, or had ended and was waited for.
+    #[track_caller]
+    pub fn stop(&mut self) -> End {
+        self.signal(Signal::TERM);
+        self.wait_for_end()
     }
 
     /// Waits until it has ended by itself, or because it was asked to.

@@ -89,8 +89,7 @@ impl Server {
 
     /// Asks it to end (SIGTERM) and waits for that.
     pub fn terminate(&mut self) -> ExitStatus {
-        self.ask_to_end();
-        self.wait_for_end().status
+        self.take_process().stop().status
     }
 
     /// Asks it to end (SIGTERM) and does not wait.

@@ -64,6 +64,21 @@ impl Proxy {
         Self::start(target, Reading::Frames, Duration::ZERO)
     }
 
+    /// One before the first server of a connect string, `host:port[,host:port…][/chroot]`, and the connect string of those
+    /// who come through it: the same root, one address.
+    ///
+    /// # Panics
+    /// If the first server is not given by its address, or the proxy cannot listen.
+    pub fn before(servers: &str) -> (String, Self) {
+        let (hosts, root) = match servers.find('/') {
+            Some(at) => servers.split_at(at),
+            None => (servers, ""),
+        };
+        let first = hosts.split(',').next().and_then(|host| host.parse().ok());
+        let proxy = Self::new(first.unwrap_or_else(|| panic!("{servers} does not begin with an address")));
+        (format!("{}{root}", proxy.address()), proxy)
+    }
+
     /// One that forwards whatever it is, and knows no requests and replies: for other protocols, and for TLS.
     ///
     /// # Panics

@@ -1,0 +1,107 @@
+//! Where processes of ours are started.
+
+use std::env;
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use tempfile::TempDir;
+
+use crate::binary::binary;
+use crate::daemon::Daemon;
+use crate::ports::free_port;
+use crate::process::Process;
+
+/// How the names of the variables begin by which `menagerie` is configured.
+const PREFIX: &str = "MENAGERIE_";
+
+/// What a process of ours finds: a folder of its own, which is its home, its working directory and where it keeps its data;
+/// and of the variables that configure it only those that the test has set, whatever the test itself was started with.
+#[derive(Debug)]
+pub struct Environment {
+    folder: TempDir,
+    variables: Vec<(&'static str, String)>,
+}
+
+impl Environment {
+    /// One in which nothing is configured, not even where ZooKeeper is.
+    #[expect(clippy::new_without_default, reason = "it makes a directory, which nobody expects of a default")]
+    pub fn new() -> Self {
+        let folder = tempfile::tempdir().expect("a temporary directory can be made");
+        Self { folder, variables: Vec::new() }
+    }
+
+    /// One in which ZooKeeper is there: `host:port[,host:port…][/chroot]`.
+    pub fn at(servers: impl Into<String>) -> Self {
+        Self::new().with("MENAGERIE_ZOOKEEPER", servers)
+    }
+
+    /// Sets a variable for what is started from now on.
+    pub fn with(mut self, variable: &'static str, value: impl Into<String>) -> Self {
+        self.variables.push((variable, value.into()));
+        self
+    }
+
+    /// The folder; it goes with the environment.
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// Writes a file of the folder, and gives its full name.
+    pub fn write(&self, name: &str, text: &str) -> String {
+        let path = self.folder().join(name);
+        fs::create_dir_all(path.parent().expect("it lies in a folder")).expect("a folder can be made");
+        fs::write(&path, text).expect("a file can be written");
+        path.to_str().expect("its name is text").to_owned()
+    }
+
+    /// `menagerie` with these arguments, not started yet.
+    pub fn command(&self, args: &[&str]) -> Command {
+        let mut command = Command::new(binary());
+        for (name, _) in env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with(PREFIX)) {
+            command.env_remove(name);
+        }
+        command.args(args).current_dir(self.folder()).env("HOME", self.folder());
+        // Root would otherwise look where the system keeps its own.
+        command.env("MENAGERIE_DATA", self.folder().join("data"));
+        command.envs(self.variables.iter().map(|(name, value)| (name, value)));
+        command
+    }
+
+    /// The same, started by another program that is given it as its last arguments.
+    pub fn command_under(&self, line: &[&str], args: &[&str]) -> Command {
+        let (ours, mut command) = (self.command(args), Command::new(line[0]));
+        command.args(&line[1..]).arg(ours.get_program()).args(ours.get_args()).current_dir(self.folder());
+        for (name, value) in ours.get_envs() {
+            match value {
+                Some(value) => command.env(name, value),
+                None => command.env_remove(name),
+            };
+        }
+        command
+    }
+
+    /// Starts a command and does not wait for anything.
+    pub fn spawn(&self, args: &[&str]) -> Process {
+        Process::spawn(&mut self.command(args))
+    }
+
+    /// Starts what goes on until it is stopped, and waits until it is ready. The first argument is its role.
+    ///
+    /// # Panics
+    /// If it does not say in time that it is ready.
+    #[track_caller]
+    pub fn start(&self, args: &[&str]) -> Daemon {
+        Daemon::start(args[0], self.command(args))
+    }
+
+    /// The same for what listens, on a port that stays its own while it is down.
+    ///
+    /// # Panics
+    /// If it does not say in time that it is ready.
+    #[track_caller]
+    pub fn serve(&self, args: &[&str]) -> Daemon {
+        let address = format!("127.0.0.1:{}", free_port());
+        self.start(&[args, &["--listen", &address]].concat())
+    }
+}
