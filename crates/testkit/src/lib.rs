@@ -2,6 +2,8 @@
 //! panics and says what to do about it.
 //!
 //! # Layout
+//! - `World` (feature `world`): where a fault test begins: a root of its own on the shared ensemble, sessions in it, behind a
+//!   proxy or not, and processes of ours that know it. `LocalJournal` (feature `journal`): a journal within the test.
 //! - [`Environment`]: a folder and the variables of processes of ours; what starts there is a [`Process`], and a [`Daemon`]
 //!   if it is one that can be ready and start again: kill, stop, pause, resume, restart on the same port and data.
 //! - [`ensemble()`]: the servers that all tests of a binary share, each test in its own chroot; [`Ensemble`] chooses them
@@ -36,6 +38,8 @@ mod guard;
 #[cfg(feature = "in-process")]
 mod in_process;
 mod java;
+#[cfg(feature = "journal")]
+mod journal;
 mod keeper;
 mod ports;
 mod process;
@@ -49,6 +53,8 @@ mod sockets;
 mod suspend;
 mod wait;
 mod words;
+#[cfg(feature = "world")]
+mod world;
 
 pub use menagerie_wire::OpCode;
 
@@ -65,6 +71,8 @@ pub use files::allow_files;
 #[cfg(feature = "in-process")]
 pub use in_process::InProcess;
 pub use java::{CURATOR_JARS, JavaProgram, ZOOKEEPER_JARS, java};
+#[cfg(feature = "journal")]
+pub use journal::LocalJournal;
 pub use keeper::Keeper;
 pub use ports::free_port;
 pub use process::{End, Process};
@@ -76,3 +84,5 @@ pub use shared::{Shared, ensemble};
 pub use suspend::{Machine, Suspended, boottime};
 pub use wait::{DEADLINE, eventually, eventually_async, eventually_within};
 pub use words::four_letter_word;
+#[cfg(feature = "world")]
+pub use world::{LONG, SHORT, World};

@@ -4,6 +4,8 @@ mod expiry;
 mod guards;
 #[cfg(feature = "in-process")]
 mod in_process;
+#[cfg(feature = "journal")]
+mod journal;
 #[cfg(feature = "apache")]
 mod languages;
 mod proxy;
@@ -13,3 +15,5 @@ mod suspend;
 #[cfg(feature = "apache")]
 mod three;
 mod waiting;
+#[cfg(feature = "world")]
+mod world;
