@@ -62,7 +62,7 @@ async fn who_waits_goes_on_after_lost_connections_and_sessions() {
     let other = Barrier::new(&world.session().await, dir());
     for (timeout, expires) in [(LONG, false), (SHORT, true)] {
         other.create().await.unwrap();
-        let (session, proxy) = world.troubled(timeout).await;
+        let (session, proxy) = world.session_through_proxy(timeout).await;
         let barrier = Barrier::new(&session, dir());
         let mut waits = tokio::spawn(async move { barrier.wait().await });
         assert!(tokio::time::timeout(Duration::from_millis(50), &mut waits).await.is_err());
@@ -83,7 +83,7 @@ async fn who_waits_goes_on_after_lost_connections_and_sessions() {
 
 #[tokio::test]
 async fn lost_replies_put_up_and_take_down_once() {
-    let (session, proxy) = World::new("barrier-lost-reply").troubled(LONG).await;
+    let (session, proxy) = World::new("barrier-lost-reply").session_through_proxy(LONG).await;
     let barrier = Barrier::new(&session, dir());
     proxy.drop_reply_of(OpCode::Create2);
     barrier.create().await.unwrap();
@@ -126,7 +126,7 @@ async fn all_go_in_together_and_out_together_time_and_again() {
 async fn who_was_cut_off_when_it_opened_goes_in_although_the_others_leave() {
     let world = World::new("double-missed");
     let other = world.session().await;
-    let (session, proxy) = world.troubled(LONG).await;
+    let (session, proxy) = world.session_through_proxy(LONG).await;
     let cut_off = enter(double(&session, 2, "cut-off"));
     present(&other, 1).await;
     proxy.cut();
@@ -146,7 +146,7 @@ async fn who_was_cut_off_when_it_opened_goes_in_although_the_others_leave() {
 async fn crash_inside_keeps_nobody_and_lets_nobody_in_too_early() {
     let world = World::new("double-crash");
     let watcher = world.session().await;
-    let (doomed, proxy) = world.troubled(SHORT).await;
+    let (doomed, proxy) = world.session_through_proxy(SHORT).await;
     let one = enter(double(&watcher, 2, "one"));
     let crashes = double(&doomed, 2, "crashes").enter().await.unwrap();
     let one = one.await.unwrap().unwrap();
@@ -176,7 +176,7 @@ async fn crash_inside_keeps_nobody_and_lets_nobody_in_too_early() {
 async fn who_loses_its_session_at_the_door_comes_again() {
     let world = World::new("double-expired");
     let other = world.session().await;
-    let (session, proxy) = world.troubled(SHORT).await;
+    let (session, proxy) = world.session_through_proxy(SHORT).await;
     let waits = enter(double(&session, 2, "waits"));
     present(&other, 1).await;
     proxy.partition();
@@ -192,7 +192,7 @@ async fn who_loses_its_session_at_the_door_comes_again() {
 async fn who_loses_its_session_while_it_opens_is_told() {
     let world = World::new("double-lost");
     let other = world.session().await;
-    let (session, proxy) = world.troubled(SHORT).await;
+    let (session, proxy) = world.session_through_proxy(SHORT).await;
     let waits = enter(double(&session, 2, "waits"));
     present(&other, 1).await;
     // It counts until its session is over; on a busy machine that may be too soon, and then it comes again.
@@ -215,7 +215,7 @@ async fn who_loses_its_session_while_it_opens_is_told() {
 async fn replies_lost_at_the_door_and_futures_dropped_there_leave_nothing_behind() {
     let world = World::new("double-dropped");
     let other = world.session().await;
-    let (session, proxy) = world.troubled(LONG).await;
+    let (session, proxy) = world.session_through_proxy(LONG).await;
     retry::ensure(&session.term(), PATH, b"").await.unwrap();
     proxy.drop_reply_of(OpCode::Create2);
     let entering = enter(double(&session, 2, "mine"));

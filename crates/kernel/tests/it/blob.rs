@@ -104,7 +104,7 @@ enum End {
 
 /// Writes `new` with a session that dies after so many requests. Gives it back: only time ends it.
 async fn write_and_die(world: &World, path: &str, new: &[u8], requests: usize) -> (End, Session, Proxy) {
-    let (session, proxy) = world.troubled_observer(SHORT).await;
+    let (session, proxy) = world.observer_through_proxy(SHORT).await;
     let blob = blob_at(&session, path);
     proxy.cut_after(requests);
     let end = tokio::select! {
@@ -146,7 +146,7 @@ async fn writer_killed_at_any_step_leaves_the_old_value_or_the_new_one() {
 #[tokio::test]
 async fn lost_replies_are_resolved_and_the_value_is_written_once() {
     let world = World::new("blob-lost-reply");
-    let (session, proxy) = world.troubled(LONG).await;
+    let (session, proxy) = world.session_through_proxy(LONG).await;
     let blob = blob(&session);
     blob.write(&long(0), Expect::Nothing).await.unwrap();
     for (seed, op) in (1..).zip([OpCode::GetData, OpCode::Create2, OpCode::Multi, OpCode::Delete]) {
@@ -162,7 +162,7 @@ async fn lost_replies_are_resolved_and_the_value_is_written_once() {
 
 #[tokio::test]
 async fn write_goes_on_after_the_connection_was_lost() {
-    let (session, proxy) = World::new("blob-cut").troubled(LONG).await;
+    let (session, proxy) = World::new("blob-cut").session_through_proxy(LONG).await;
     let blob = blob(&session);
     blob.write(b"old", Expect::Anything).await.unwrap();
     proxy.cut_after(3);
@@ -180,7 +180,7 @@ async fn session_that_expires_while_writing_changes_nothing() {
     let world = World::new("blob-expired");
     let other = world.session().await;
     blob(&other).write(b"old", Expect::Nothing).await.unwrap();
-    let (session, proxy) = world.troubled(SHORT).await;
+    let (session, proxy) = world.session_through_proxy(SHORT).await;
     proxy.hold_requests();
     let written = blob(&session).write(&long(1), Expect::Anything).await;
     assert_eq!(written, Err(BlobError::Call(CallError::Expired)));
@@ -231,7 +231,7 @@ async fn of_two_who_build_on_the_same_value_one_is_refused() {
 #[tokio::test]
 async fn slow_reader_from_whom_shards_are_taken_reads_again() {
     let world = World::new("blob-slow");
-    let (slow, proxy) = world.troubled(LONG).await;
+    let (slow, proxy) = world.session_through_proxy(LONG).await;
     let writer = world.session().await;
     blob(&writer).write(&long(1), Expect::Nothing).await.unwrap();
     slow.term().sync("/").await.unwrap();
@@ -284,7 +284,7 @@ async fn transaction_that_is_refused_for_another_reason_writes_nothing() {
 #[tokio::test]
 async fn write_that_is_given_up_leaves_nothing_behind() {
     let world = World::new("blob-dropped");
-    let (session, proxy) = world.troubled(LONG).await;
+    let (session, proxy) = world.session_through_proxy(LONG).await;
     let other = world.session().await;
     blob(&other).write(b"old", Expect::Nothing).await.unwrap();
     session.term().sync("/").await.unwrap();
@@ -306,7 +306,7 @@ async fn write_that_is_given_up_leaves_nothing_behind() {
 async fn blob_that_is_deleted_under_a_writer_is_made_anew() {
     let world = World::new("blob-deleted");
     let other = world.session().await;
-    let (session, proxy) = world.troubled_observer(LONG).await;
+    let (session, proxy) = world.observer_through_proxy(LONG).await;
     blob(&other).write(&long(0), Expect::Nothing).await.unwrap();
     session.term().sync("/").await.unwrap();
     // Its shards are there, and it is about to say so.

@@ -12,7 +12,7 @@ const TOO_MUCH: usize = 1 << 20;
 
 #[tokio::test]
 async fn request_that_no_server_takes_is_refused_and_disturbs_nobody() {
-    let (session, proxy) = World::new("too-large").troubled(LONG).await;
+    let (session, proxy) = World::new("too-large").session_through_proxy(LONG).await;
     let term = session.term();
     retry::ensure(&term, "/place", b"").await.unwrap();
     let data = vec![7; TOO_MUCH];
@@ -34,7 +34,7 @@ async fn request_that_no_server_takes_is_refused_and_disturbs_nobody() {
 #[tokio::test]
 async fn many_are_read_in_requests_of_a_size_that_servers_take() {
     const MANY: usize = 2_500;
-    let (session, proxy) = World::new("many").troubled(LONG).await;
+    let (session, proxy) = World::new("many").session_through_proxy(LONG).await;
     let term = session.term();
     retry::ensure(&term, "/there", b"x").await.unwrap();
     let paths: Vec<String> =
@@ -68,7 +68,7 @@ async fn what_is_not_known_when_the_session_ends_stays_unknown_unless_it_ended_t
         (Kind::PersistentSequence, CallError::Unknown { path: "/dir/a-".to_owned() }),
         (Kind::EphemeralSequence, CallError::Expired),
     ] {
-        let (session, proxy) = World::new("unknown").troubled(SHORT).await;
+        let (session, proxy) = World::new("unknown").session_through_proxy(SHORT).await;
         let term = session.term();
         retry::ensure(&term, "/dir", b"").await.unwrap();
         proxy.cut_at_reply_of(OpCode::Create2);
@@ -79,7 +79,7 @@ async fn what_is_not_known_when_the_session_ends_stays_unknown_unless_it_ended_t
 
 #[tokio::test]
 async fn what_is_insisted_on_ends_with_the_term() {
-    let (session, proxy) = World::new("insisted").troubled(SHORT).await;
+    let (session, proxy) = World::new("insisted").session_through_proxy(SHORT).await;
     let term = session.term();
     proxy.drop_replies();
     let insisting = tokio::spawn({
@@ -97,6 +97,6 @@ async fn what_is_insisted_on_ends_with_the_term() {
 async fn namespace_is_entered_as_it_is_now_and_not_as_a_server_remembers_it() {
     let world = World::new("entered");
     drop(world.session().await);
-    let (_session, proxy) = world.troubled(LONG).await;
+    let (_session, proxy) = world.session_through_proxy(LONG).await;
     assert_eq!(proxy.requests_of(OpCode::Sync), 1);
 }

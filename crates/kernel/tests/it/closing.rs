@@ -13,7 +13,7 @@ use crate::world::{LONG, SHORT, World};
 
 #[tokio::test]
 async fn session_that_is_closed_between_two_terms_stays_closed() {
-    let (session, proxy) = World::new("closed-between").troubled(SHORT).await;
+    let (session, proxy) = World::new("closed-between").session_through_proxy(SHORT).await;
     let (term, other) = (session.term(), session.clone());
     proxy.cut();
     term.lost().await;
@@ -26,7 +26,7 @@ async fn session_that_is_closed_between_two_terms_stays_closed() {
 #[tokio::test]
 async fn close_that_gives_up_waiting_ends_nothing_that_is_under_way() {
     let world = World::new("impatient");
-    let (mut config, proxy) = world.troubled_config(LONG);
+    let (mut config, proxy) = world.config_through_proxy(LONG);
     config.call_timeout = Duration::from_millis(100);
     let session = Session::connect(config).await.unwrap();
     let mut late = session.late_outcomes();

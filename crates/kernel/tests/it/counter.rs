@@ -53,7 +53,7 @@ async fn what_is_no_whole_number_or_would_be_too_large_is_said() {
 async fn addition_that_nobody_can_vouch_for_is_unknown() {
     let world = World::new("counter-unknown");
     let other = world.session().await;
-    let (session, proxy) = world.troubled(LONG).await;
+    let (session, proxy) = world.session_through_proxy(LONG).await;
     counter(&session).add(1).await.unwrap();
     // It has happened, and another could have written the same.
     proxy.drop_reply_of(OpCode::SetData);
@@ -67,7 +67,7 @@ async fn addition_that_nobody_can_vouch_for_is_unknown() {
 async fn addition_that_provably_did_not_happen_is_made_again() {
     let world = World::new("counter-refused");
     let other = world.session().await;
-    let (session, proxy) = world.troubled(LONG).await;
+    let (session, proxy) = world.session_through_proxy(LONG).await;
     counter(&session).add(1).await.unwrap();
     // What was sent never arrives: the connection breaks before.
     proxy.hold_requests();
@@ -86,7 +86,7 @@ async fn addition_that_provably_did_not_happen_is_made_again() {
 async fn session_that_ends_before_anything_is_written_does_no_harm() {
     let world = World::new("counter-expired");
     let other = world.session().await;
-    let (session, proxy) = world.troubled(SHORT).await;
+    let (session, proxy) = world.session_through_proxy(SHORT).await;
     counter(&session).add(1).await.unwrap();
     let term = session.term();
     proxy.partition();

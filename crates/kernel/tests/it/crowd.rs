@@ -59,7 +59,7 @@ async fn each_release_wakes_one() {
     const SESSIONS: usize = 4;
     const EACH: usize = 25;
     let world = World::new("herd");
-    let (config, proxy) = world.troubled_config(LONG);
+    let (config, proxy) = world.config_through_proxy(LONG);
     let first = Session::connect(config.clone()).await.unwrap();
     let held = Lock::new(&first, dir()).acquire().await.unwrap();
     let mut sessions = Vec::new();

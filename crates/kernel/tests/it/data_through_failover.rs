@@ -7,11 +7,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use menagerie_kernel::recipes::blob::{Blob, Expect};
 use menagerie_kernel::recipes::sequence_queue::{Content, EntryId, LIMIT, SequenceQueue};
 use menagerie_kernel::recipes::tree_cache::TreeCache;
-use menagerie_kernel::{Config, Session};
 use menagerie_testkit::{Ensemble, eventually_async};
 use menagerie_znodes::{Dir, Kind, Znode};
 
-use crate::world::LONG;
+use crate::world::World;
 
 /// Writes numbers until it is told to stop; gives the last that was acknowledged.
 async fn write(blob: Blob, stop: Arc<AtomicBool>) -> u64 {
@@ -48,9 +47,7 @@ fn number(data: &[u8]) -> u64 {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nothing_acknowledged_is_lost_when_the_leader_dies() {
     let mut servers = Ensemble::from_env().start_own();
-    let mut config = Config::new(servers.chroot("failover"), "/menagerie");
-    config.timeout = LONG;
-    let session = Session::connect(config).await.unwrap();
+    let session = World::on(&servers, "failover").session().await;
     let blob = Blob::new(&session, Znode::foreign("/blob", Kind::Persistent));
     let queue = SequenceQueue::new(&session, Znode::foreign("/events", Kind::Persistent), LIMIT);
     let cache = TreeCache::start(&session, &Znode::<Dir>::foreign("/events/queue", Kind::Persistent));

@@ -47,7 +47,7 @@ async fn one_leads_and_everybody_sees_who() {
 #[tokio::test]
 async fn leader_that_expires_is_followed_and_stands_again() {
     let world = World::new("election-expired");
-    let (session, proxy) = world.troubled(SHORT).await;
+    let (session, proxy) = world.session_through_proxy(SHORT).await;
     let other = world.session().await;
     let place: Znode<Raw> = Znode::foreign("/place", Kind::Persistent);
     retry::ensure(&other.term(), "/place", b"").await.unwrap();
@@ -84,7 +84,7 @@ async fn leader_whose_candidacy_is_removed_stands_again() {
 #[tokio::test]
 async fn lost_reply_makes_no_second_candidate_and_a_dropped_one_leaves_nothing() {
     let world = World::new("election-replies");
-    let (session, proxy) = world.troubled(LONG).await;
+    let (session, proxy) = world.session_through_proxy(LONG).await;
     let other = world.session().await;
     retry::ensure(&session.term(), DIR, b"").await.unwrap();
     proxy.drop_reply_of(OpCode::Create2);

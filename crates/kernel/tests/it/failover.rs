@@ -4,19 +4,19 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use menagerie_kernel::Session;
 use menagerie_kernel::recipes::contest::Mode;
 use menagerie_kernel::recipes::election::Election;
 use menagerie_kernel::recipes::grant::Loss;
 use menagerie_kernel::recipes::lock::Lock;
 use menagerie_kernel::recipes::rw_lock::RwLock;
-use menagerie_kernel::{Config, Session};
 use menagerie_testkit::{Ensemble, eventually_async};
 use menagerie_znodes::{Dir, Kind, Znode};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use crate::holders::Log;
-use crate::world::LONG;
+use crate::world::World;
 
 /// Who acquires and releases as fast as it can, and what.
 const WORKERS: [Recipe; 10] = {
@@ -39,13 +39,12 @@ fn dir(path: &str) -> Znode<Dir> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nobody_is_stuck_and_no_two_hold_when_the_leader_dies() {
     let mut servers = Ensemble::from_env().start_own();
-    let mut config = Config::new(servers.chroot("failover"), "/menagerie");
-    config.timeout = LONG;
-    let session = Session::connect(config.clone()).await.unwrap();
+    let world = World::on(&servers, "failover");
+    let session = world.session().await;
 
     // One holds all the time, and one waits for it.
     let held = Lock::new(&session, dir("/locks/quiet")).acquire().await.unwrap();
-    let waiting = Lock::new(&Session::connect(config.clone()).await.unwrap(), dir("/locks/quiet"));
+    let waiting = Lock::new(&world.session().await, dir("/locks/quiet"));
     let acquire = tokio::spawn(async move { waiting.acquire().await });
 
     let logs = Logs::new(&session).await;
@@ -53,7 +52,7 @@ async fn nobody_is_stuck_and_no_two_hold_when_the_leader_dies() {
     let (stop, stopped) = watch::channel(false);
     let mut workers = JoinSet::new();
     for (worker, recipe) in WORKERS.into_iter().enumerate() {
-        let session = Session::connect(config.clone()).await.unwrap();
+        let session = world.session().await;
         let (turns, stopped, logs) = (turns.clone(), stopped.clone(), logs.clone());
         workers.spawn(async move {
             while !*stopped.borrow() {

@@ -14,7 +14,7 @@ use menagerie_kernel::recipes::party::Party;
 use menagerie_kernel::recipes::presence::Presence;
 use menagerie_kernel::recipes::semaphore::Semaphore;
 use menagerie_kernel::recipes::settle::{Rule, Settling};
-use menagerie_kernel::{CallError, Config, Session};
+use menagerie_kernel::{CallError, Session};
 use menagerie_testkit::{Ensemble, Servers, eventually_async};
 use menagerie_znodes::components::{Component, ComponentState};
 use menagerie_znodes::{Dir, Kind, Name, Text, Znode};
@@ -23,7 +23,7 @@ use tokio::task::JoinSet;
 
 use crate::counter::counter;
 use crate::holders::Log;
-use crate::world::LONG;
+use crate::world::World;
 use crate::{barrier, semaphore};
 
 const WORKERS: usize = 5;
@@ -32,19 +32,18 @@ const LIMIT: u32 = 2;
 /// A server of one's own, and sessions on it.
 struct Doomed {
     servers: Servers,
-    config: Config,
+    world: World,
 }
 
 impl Doomed {
     fn new(name: &str) -> Self {
         let servers = Ensemble::from_env().start_own();
-        let mut config = Config::new(servers.chroot(name), "/menagerie");
-        config.timeout = LONG;
-        Self { servers, config }
+        let world = World::on(&servers, name);
+        Self { servers, world }
     }
 
     async fn session(&self) -> Session {
-        Session::connect(self.config.clone()).await.unwrap()
+        self.world.session().await
     }
 
     async fn kill_leader(mut self) -> Self {

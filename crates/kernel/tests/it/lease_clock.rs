@@ -28,7 +28,7 @@ async fn outlive_the_lease(session: &Session, proxy: &Proxy) {
 async fn nothing_is_held_under_a_lapsed_lease() {
     let world = World::new("lapsed");
     let other = world.session().await;
-    let (session, proxy) = world.troubled(TIMEOUT).await;
+    let (session, proxy) = world.session_through_proxy(TIMEOUT).await;
     let semaphore = |session| Semaphore::new(session, crate::semaphore::dir(), 1);
     let held = Lock::new(&other, dir()).acquire().await.unwrap();
     let permit = semaphore(&other).acquire().await.unwrap();

@@ -68,7 +68,7 @@ async fn holders_follow_each_other_in_order() {
 
 #[tokio::test]
 async fn uncontended_acquire_and_release_is_three_round_trips() {
-    let (session, proxy) = World::new("lock-trips").troubled(LONG).await;
+    let (session, proxy) = World::new("lock-trips").session_through_proxy(LONG).await;
     let lock = lock(&session, "me");
     // The first makes the directory.
     lock.acquire().await.unwrap().release().await.unwrap();
@@ -99,7 +99,7 @@ async fn try_acquire_says_who_holds_and_leaves_nothing() {
 #[tokio::test]
 async fn waiting_can_be_given_up_at_any_moment() {
     let world = World::new("lock-dropped");
-    let (session, proxy) = world.troubled(LONG).await;
+    let (session, proxy) = world.session_through_proxy(LONG).await;
     let other = world.session().await;
     let held = lock(&other, "other").acquire().await.unwrap();
     // While its contender is being created and nobody answers: before and after the server hears of it.
@@ -132,7 +132,7 @@ async fn waiting_can_be_given_up_at_any_moment() {
 #[tokio::test]
 async fn lost_replies_make_no_second_contender_and_no_second_holder() {
     let world = World::new("lock-replies");
-    let (session, proxy) = world.troubled(LONG).await;
+    let (session, proxy) = world.session_through_proxy(LONG).await;
     let other = world.session().await;
     lock(&session, "mine").acquire().await.unwrap().release().await.unwrap();
     proxy.drop_reply_of(OpCode::Create2);
@@ -146,7 +146,7 @@ async fn lost_replies_make_no_second_contender_and_no_second_holder() {
 #[tokio::test]
 async fn connection_cut_while_waiting_holding_and_releasing() {
     let world = World::new("lock-cut");
-    let (session, proxy) = world.troubled(LONG).await;
+    let (session, proxy) = world.session_through_proxy(LONG).await;
     let other = world.session().await;
     let held = lock(&other, "other").acquire().await.unwrap();
     let acquire = contend(lock(&session, "mine"));
@@ -175,7 +175,7 @@ async fn suspend(session: &Session, proxy: &Proxy) {
 #[tokio::test]
 async fn who_expires_while_waiting_contends_again_behind_the_others() {
     let world = World::new("lock-expire-waiting");
-    let (session, proxy) = world.troubled(SHORT).await;
+    let (session, proxy) = world.session_through_proxy(SHORT).await;
     let other = world.session().await;
     let held = lock(&other, "other").acquire().await.unwrap();
     let acquire = contend(lock(&session, "mine"));
@@ -195,7 +195,7 @@ async fn who_expires_while_waiting_contends_again_behind_the_others() {
 #[tokio::test]
 async fn holder_whose_session_expires_is_stopped_before_the_next_holds_and_writes_nothing() {
     let world = World::new("lock-expire-holding");
-    let (session, proxy) = world.troubled(SHORT).await;
+    let (session, proxy) = world.session_through_proxy(SHORT).await;
     let other = world.session().await;
     let held = lock(&session, "mine").acquire().await.unwrap();
     let place: Znode<Raw> = Znode::foreign("/place", Kind::Persistent);

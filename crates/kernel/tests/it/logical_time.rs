@@ -25,7 +25,7 @@ async fn time_rises_strictly_whoever_asks() {
 
 #[tokio::test]
 async fn time_whose_answer_is_lost_is_asked_again() {
-    let (session, proxy) = World::new("ltime-lost").troubled(LONG).await;
+    let (session, proxy) = World::new("ltime-lost").session_through_proxy(LONG).await;
     let before = logical_time(&session.term()).await.unwrap();
     proxy.drop_reply_of(OpCode::SetData);
     let after = logical_time(&session.term()).await.unwrap();

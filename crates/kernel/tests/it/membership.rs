@@ -91,7 +91,7 @@ async fn host_that_cannot_be_a_name_is_refused() {
 async fn lost_replies_register_once() {
     let world = World::new("members-lost-reply");
     let watcher = world.session().await;
-    let (session, proxy) = world.troubled(LONG).await;
+    let (session, proxy) = world.session_through_proxy(LONG).await;
     join(&session, "host-0").await.leave().await.unwrap();
     proxy.drop_reply_of(OpCode::Create2);
     let member = join(&session, "host-1").await;
@@ -109,7 +109,7 @@ async fn lost_replies_register_once() {
 async fn joining_that_is_given_up_leaves_nothing_behind() {
     let world = World::new("members-dropped");
     let watcher = world.session().await;
-    let (session, proxy) = world.troubled(LONG).await;
+    let (session, proxy) = world.session_through_proxy(LONG).await;
     join(&session, "host-0").await.leave().await.unwrap();
     for hold in [Proxy::hold_requests, Proxy::hold_replies] {
         hold(&proxy);
@@ -128,7 +128,7 @@ async fn member_registers_again_in_every_new_session() {
     let world = World::new("members-expired");
     let watcher = world.session().await;
     let view = Registry::new(&watcher).watch(&name("web")).await.unwrap();
-    let (session, proxy) = world.troubled(SHORT).await;
+    let (session, proxy) = world.session_through_proxy(SHORT).await;
     let member = join(&session, "host-1").await;
     member.set_state(ComponentState::Running).await.unwrap();
     wait_for(&view, &["host-1 running"]).await;
@@ -152,7 +152,7 @@ async fn member_registers_again_in_every_new_session() {
 async fn view_goes_on_in_a_new_session() {
     let world = World::new("view-expired");
     let other = world.session().await;
-    let (session, proxy) = world.troubled(SHORT).await;
+    let (session, proxy) = world.session_through_proxy(SHORT).await;
     let view = Registry::new(&session).watch(&name("web")).await.unwrap();
     let _one = join(&other, "host-1").await;
     wait_for(&view, &["host-1 initializing"]).await;
@@ -197,7 +197,7 @@ async fn party_lists_who_is_there() {
     let world = World::new("party");
     let dir: Znode<Dir> = Znode::foreign("/parties/birthday", Kind::Persistent);
     let other = world.session().await;
-    let (session, proxy) = world.troubled(SHORT).await;
+    let (session, proxy) = world.session_through_proxy(SHORT).await;
     let seen = Party::new(&other, dir.clone());
     let wait_for = async |wanted: &[&str]| {
         eventually_async(&format!("{wanted:?} are there"), async || {

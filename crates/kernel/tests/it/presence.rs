@@ -77,7 +77,7 @@ async fn who_gives_up_waiting_for_a_name_takes_nothing_from_its_owner() {
 async fn it_is_there_again_in_the_next_session() {
     let world = World::new("presence-expired");
     let other = world.session().await;
-    let (session, proxy) = world.troubled(SHORT).await;
+    let (session, proxy) = world.session_through_proxy(SHORT).await;
     let _presence = Presence::begin(&session, &znode(), &text("here")).await.unwrap();
     let term = session.term();
     proxy.partition();
@@ -94,7 +94,7 @@ async fn it_is_there_again_in_the_next_session() {
 #[tokio::test]
 async fn who_leaves_while_the_server_is_away_does_not_wait_for_it() {
     let world = World::new("presence-away");
-    let (session, proxy) = world.troubled(SHORT).await;
+    let (session, proxy) = world.session_through_proxy(SHORT).await;
     let presence = Presence::begin(&session, &znode(), &text("here")).await.unwrap();
     let term = session.term();
     proxy.partition();

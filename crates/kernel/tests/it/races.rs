@@ -13,7 +13,7 @@ use crate::world::{LONG, World, held};
 async fn permit_that_somebody_else_has_put_in_place_of_ours_is_not_ours() {
     let world = World::new("permit-replaced");
     let other = world.session().await;
-    let (session, proxy) = world.troubled(LONG).await;
+    let (session, proxy) = world.session_through_proxy(LONG).await;
     let semaphore = Semaphore::new(&session, dir(), 2);
     // Whatever is done the first time only is done.
     semaphore.acquire().await.unwrap().release().await.unwrap();
@@ -40,7 +40,7 @@ async fn permit_that_somebody_else_has_put_in_place_of_ours_is_not_ours() {
 async fn double_barrier_is_not_opened_for_too_few() {
     let world = World::new("double-too-few");
     let other = world.session().await;
-    let (session, proxy) = world.troubled_observer(LONG).await;
+    let (session, proxy) = world.observer_through_proxy(LONG).await;
     let goes = format!("{PATH}/goes");
     retry::ensure(&other.term(), PATH, b"").await.unwrap();
     retry::create(&other.term(), &goes, b"").await.unwrap();

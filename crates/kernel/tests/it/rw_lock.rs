@@ -80,7 +80,7 @@ async fn try_acquire_tells_who_is_in_the_way() {
 #[tokio::test]
 async fn lost_replies_cut_connections_and_expiry_are_survived() {
     let world = World::new("rw-faults");
-    let (session, proxy) = world.troubled(SHORT).await;
+    let (session, proxy) = world.session_through_proxy(SHORT).await;
     let other = world.session().await;
     proxy.drop_reply_of(OpCode::Create2);
     let reading = rw(&session, "mine").reader().acquire().await.unwrap();
@@ -114,7 +114,7 @@ async fn lost_replies_cut_connections_and_expiry_are_survived() {
 #[tokio::test]
 async fn reader_that_gives_up_leaves_nothing() {
     let world = World::new("rw-dropped");
-    let (session, proxy) = world.troubled(LONG).await;
+    let (session, proxy) = world.session_through_proxy(LONG).await;
     let other = world.session().await;
     let writing = rw(&other, "other").writer().acquire().await.unwrap();
     proxy.hold_replies();

@@ -6,7 +6,7 @@ use std::time::Duration;
 use menagerie_kernel::recipes::contest::Mode;
 use menagerie_kernel::recipes::grant::Loss;
 use menagerie_kernel::recipes::semaphore::{Limit, Permit, Semaphore, SemaphoreError, Ticket, TryAcquire};
-use menagerie_kernel::session::{IfLate, Role, State};
+use menagerie_kernel::session::{IfLate, State};
 use menagerie_kernel::{Session, TransactionError, retry};
 use menagerie_testkit::{OpCode, eventually_async};
 use menagerie_znodes::{Dir, Kind, Raw, Znode};
@@ -76,9 +76,7 @@ async fn uncontended_acquire_and_release_is_seven_requests() {
     let world = World::new("semaphore-trips");
     world.session().await.close().await;
     // An observer sends no heartbeats, which are transactions too.
-    let (mut config, proxy) = world.troubled_config(LONG);
-    config.role = Role::Observer;
-    let session = Session::connect(config).await.unwrap();
+    let (session, proxy) = world.observer_through_proxy(LONG).await;
     let semaphore = semaphore(&session, 1, "me");
     semaphore.acquire().await.unwrap().release().await.unwrap();
     proxy.take_requests();
@@ -177,9 +175,7 @@ async fn acquisition_whose_replies_are_lost_happens_once() {
     let world = World::new("semaphore-lost-reply");
     let other = world.session().await;
     // An observer sends no heartbeats, which are transactions too.
-    let (mut config, proxy) = world.troubled_config(LONG);
-    config.role = Role::Observer;
-    let session = Session::connect(config).await.unwrap();
+    let (session, proxy) = world.observer_through_proxy(LONG).await;
     let mine = semaphore(&session, 2, "mine");
     mine.acquire().await.unwrap().release().await.unwrap();
     let mut dropped = 0;
@@ -203,7 +199,7 @@ async fn acquisition_whose_replies_are_lost_happens_once() {
 async fn whoever_gives_up_leaves_nothing_behind_wherever_it_was() {
     let world = World::new("semaphore-dropped");
     let other = world.session().await;
-    let (session, proxy) = world.troubled(LONG).await;
+    let (session, proxy) = world.session_through_proxy(LONG).await;
     let mine = semaphore(&session, 1, "mine");
     mine.acquire().await.unwrap().release().await.unwrap();
     proxy.delay(Duration::from_millis(8));
@@ -225,7 +221,7 @@ async fn whoever_gives_up_leaves_nothing_behind_wherever_it_was() {
 async fn lost_connection_disturbs_nobody() {
     let world = World::new("semaphore-cut");
     let other = world.session().await;
-    let (session, proxy) = world.troubled(LONG).await;
+    let (session, proxy) = world.session_through_proxy(LONG).await;
     let mut state = session.state();
     let permit = semaphore(&other, 1, "other").acquire().await.unwrap();
     let waits = contend(semaphore(&session, 1, "waits"));
@@ -253,7 +249,7 @@ async fn lost_connection_disturbs_nobody() {
 async fn expired_session_loses_its_permit_and_its_place() {
     let world = World::new("semaphore-expired");
     let other = world.session().await;
-    let (session, proxy) = world.troubled(SHORT).await;
+    let (session, proxy) = world.session_through_proxy(SHORT).await;
     let permit = semaphore(&session, 1, "holds").acquire().await.unwrap();
     let waits = contend(semaphore(&session, 1, "waits"));
     wait_for_line(&other, &["holds"], &["waits"]).await;
@@ -383,7 +379,7 @@ async fn ticket_that_another_has_taken_since_is_not_released() {
 async fn whoever_gives_up_on_a_ticket_leaves_that_of_another_alone() {
     let world = World::new("semaphore-ticket-dropped");
     let other = world.session().await;
-    let (session, proxy) = world.troubled(LONG).await;
+    let (session, proxy) = world.session_through_proxy(LONG).await;
     for after in (0..100).step_by(7).map(Duration::from_millis) {
         let permit = semaphore(&other, 1, "holds").acquire().await.unwrap();
         let theirs = contend_for_ticket(semaphore(&other, 1, "theirs"));
@@ -409,7 +405,7 @@ async fn whoever_gives_up_on_a_ticket_leaves_that_of_another_alone() {
 async fn ticket_that_another_has_taken_up_is_not_taken_back_by_whoever_gave_up_on_it() {
     let world = World::new("semaphore-ticket-taken-up");
     let other = world.session().await;
-    let (session, proxy) = world.troubled(LONG).await;
+    let (session, proxy) = world.session_through_proxy(LONG).await;
     semaphore(&session, 1, "first").acquire().await.unwrap().release().await.unwrap();
     proxy.delay(Duration::from_millis(200));
     let first = contend_for_ticket(semaphore(&session, 1, "first"));
@@ -466,7 +462,7 @@ async fn never_too_many_however_often_connections_break() {
     let mut workers = JoinSet::new();
     let mut proxies = Vec::new();
     for worker in 0..WORKERS {
-        let (session, proxy) = world.troubled(LONG).await;
+        let (session, proxy) = world.session_through_proxy(LONG).await;
         proxies.push(proxy);
         let log = log.clone();
         workers.spawn(async move {

@@ -102,7 +102,7 @@ async fn consumer_that_dies_between_work_and_ack_leaves_its_entries_to_the_next(
     for data in [b"1".to_vec(), long(b'2'), b"3".to_vec()] {
         queue(&other).put(&data).await.unwrap();
     }
-    let (session, proxy) = world.troubled(SHORT).await;
+    let (session, proxy) = world.session_through_proxy(SHORT).await;
     consume(&session, "/ticket-1").await;
     let (term, dying) = (session.term(), queue(&session));
     let taken = dying.entries(None, 2).await.unwrap();
@@ -129,7 +129,7 @@ async fn consumer_that_dies_between_work_and_ack_leaves_its_entries_to_the_next(
 
 #[tokio::test]
 async fn lost_replies_put_once_and_ack_once() {
-    let (session, proxy) = World::new("queue-lost-reply").troubled(LONG).await;
+    let (session, proxy) = World::new("queue-lost-reply").session_through_proxy(LONG).await;
     let (term, queue) = (session.term(), queue(&session));
     consume(&session, "/ticket").await;
     queue.put(b"0").await.unwrap();
@@ -181,7 +181,7 @@ async fn orphaned_side_data_is_collected_after_its_grace_and_nothing_else() {
 async fn put_whose_side_data_was_taken_for_an_orphan_writes_it_again() {
     let world = World::new("queue-slow-put");
     let other = world.session().await;
-    let (session, proxy) = world.troubled_observer(LONG).await;
+    let (session, proxy) = world.observer_through_proxy(LONG).await;
     queue(&other).put(b"first").await.unwrap();
     session.term().sync("/").await.unwrap();
     proxy.hold_requests_after(0, OpCode::Multi);
@@ -199,7 +199,7 @@ async fn put_whose_side_data_was_taken_for_an_orphan_writes_it_again() {
 #[tokio::test]
 async fn who_waits_is_woken_by_a_put_even_through_a_lost_connection() {
     let world = World::new("queue-wait");
-    let (session, proxy) = world.troubled(LONG).await;
+    let (session, proxy) = world.session_through_proxy(LONG).await;
     let other = world.session().await;
     let waiting = tokio::spawn({
         let queue = queue(&session);
@@ -222,7 +222,7 @@ async fn who_waits_is_woken_by_a_put_even_through_a_lost_connection() {
 
 #[tokio::test]
 async fn who_waits_is_told_when_the_session_is_over() {
-    let (session, proxy) = World::new("queue-expired").troubled(SHORT).await;
+    let (session, proxy) = World::new("queue-expired").session_through_proxy(SHORT).await;
     let waiting = tokio::spawn({
         let queue = queue(&session);
         async move { queue.arrival(None).await }

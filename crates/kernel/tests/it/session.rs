@@ -30,7 +30,7 @@ async fn observer_makes_nothing() {
 
 #[tokio::test]
 async fn lost_connection_suspends_and_the_same_term_resumes() {
-    let (session, proxy) = World::new("suspended").troubled(LONG).await;
+    let (session, proxy) = World::new("suspended").session_through_proxy(LONG).await;
     let term = session.term();
     retry::create(&term, "/mine", b"").await.unwrap();
     proxy.cut();
@@ -50,7 +50,7 @@ async fn lost_connection_suspends_and_the_same_term_resumes() {
 #[tokio::test]
 async fn call_that_cannot_be_sent_in_time_has_not_happened() {
     let world = World::new("unsent");
-    let (mut config, proxy) = world.troubled_config(LONG);
+    let (mut config, proxy) = world.config_through_proxy(LONG);
     config.call_timeout = Duration::from_millis(100);
     let session = Session::connect(config).await.unwrap();
     proxy.cut();
@@ -66,7 +66,7 @@ async fn call_that_cannot_be_sent_in_time_has_not_happened() {
 #[tokio::test]
 async fn write_that_outlives_its_deadline_is_unknown_and_undone_or_reported() {
     let world = World::new("late");
-    let (mut config, proxy) = world.troubled_config(LONG);
+    let (mut config, proxy) = world.config_through_proxy(LONG);
     config.call_timeout = Duration::from_millis(200);
     let session = Session::connect(config).await.unwrap();
     let mut late = session.late_outcomes();
@@ -90,7 +90,7 @@ async fn write_that_outlives_its_deadline_is_unknown_and_undone_or_reported() {
 #[tokio::test]
 async fn transaction_that_was_given_up_on_and_refused_is_not_said_to_have_happened() {
     let world = World::new("late-refused");
-    let (mut config, proxy) = world.troubled_config(LONG);
+    let (mut config, proxy) = world.config_through_proxy(LONG);
     config.call_timeout = Duration::from_millis(200);
     let session = Session::connect(config).await.unwrap();
     let mut late = session.late_outcomes();
@@ -107,7 +107,7 @@ async fn transaction_that_was_given_up_on_and_refused_is_not_said_to_have_happen
 async fn no_more_is_on_its_way_at_once_than_allowed() {
     const ALLOWED: usize = 3;
     let world = World::new("in-flight");
-    let (mut config, proxy) = world.troubled_config(LONG);
+    let (mut config, proxy) = world.config_through_proxy(LONG);
     config.in_flight_max = ALLOWED;
     let session = Session::connect(config).await.unwrap();
     proxy.take_requests();
@@ -128,7 +128,7 @@ async fn no_more_is_on_its_way_at_once_than_allowed() {
 
 #[tokio::test]
 async fn creation_whose_reply_is_lost_happens_once() {
-    let (session, proxy) = World::new("lost-reply").troubled(LONG).await;
+    let (session, proxy) = World::new("lost-reply").session_through_proxy(LONG).await;
     let term = session.term();
     retry::ensure(&term, "/dir", b"").await.unwrap();
     proxy.drop_reply_of(OpCode::Create2);
@@ -142,7 +142,7 @@ async fn creation_whose_reply_is_lost_happens_once() {
 
 #[tokio::test]
 async fn what_was_asked_when_the_server_fell_silent_is_asked_again_or_unknown() {
-    let (session, proxy) = World::new("silent").troubled(LONG).await;
+    let (session, proxy) = World::new("silent").session_through_proxy(LONG).await;
     let term = session.term();
     proxy.partition();
     let calls = tokio::spawn(async move {
@@ -161,7 +161,7 @@ async fn what_was_asked_when_the_server_fell_silent_is_asked_again_or_unknown() 
 async fn silent_session_lapses_before_it_expires_and_is_followed_by_another_term() {
     let world = World::new("expiry");
     let other = world.session().await;
-    let (session, proxy) = world.troubled(SHORT).await;
+    let (session, proxy) = world.session_through_proxy(SHORT).await;
     let term = session.term();
     retry::create(&term, "/mine", b"").await.unwrap();
     // It may be with another server, which is behind.
@@ -208,7 +208,7 @@ async fn closed_session_takes_its_ephemerals_along_at_once() {
 #[tokio::test]
 async fn session_without_handles_is_closed() {
     let world = World::new("dropped");
-    let ((session, proxy), other) = (world.troubled(LONG).await, world.session().await);
+    let ((session, proxy), other) = (world.session_through_proxy(LONG).await, world.session().await);
     retry::create(&session.term(), "/mine", b"").await.unwrap();
     // It may be with another server, which is behind.
     other.term().sync("/").await.unwrap();

@@ -70,7 +70,7 @@ async fn nothing_is_settled_while_nobody_can_look() {
     let world = World::new("settle-expired");
     let other = world.session().await;
     retry::ensure(&other.term(), DIR, b"").await.unwrap();
-    let (session, proxy) = world.troubled(SHORT).await;
+    let (session, proxy) = world.session_through_proxy(SHORT).await;
     let mut workers = settling(&session, RULE);
     workers.next().await.unwrap();
     come(&other, "one").await;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use menagerie_kernel::recipes::grant::Loss;
 use menagerie_kernel::recipes::lock::Lock;
 use menagerie_kernel::session::{Change, State};
-use menagerie_kernel::{CallError, Config, Moment, Session, Term, retry};
+use menagerie_kernel::{CallError, Moment, Session, Term, retry};
 use menagerie_testkit::{Ensemble, OpCode, Proxy, TICK_MS, eventually_async, free_port};
 
 use crate::lock::dir;
@@ -14,14 +14,8 @@ use crate::world::{LONG, World};
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn lease_follows_a_server_that_grants_less_after_a_restart() {
     let mut servers = Ensemble::from_env().start_own();
-    let root = servers.fresh_path("shorter");
-    let config = |servers: String| {
-        let mut config = Config::new(servers + &root, "/menagerie");
-        config.timeout = LONG;
-        config
-    };
-    let proxy = Proxy::new(servers.address(0));
-    let session = Session::connect(config(proxy.address().to_string())).await.unwrap();
+    let world = World::on(&servers, "shorter");
+    let (session, proxy) = world.session_through_proxy(LONG).await;
     let term = session.term();
     retry::create(&term, "/mine", b"").await.unwrap();
     let mut valid_until = term.valid_until();
@@ -34,7 +28,7 @@ async fn lease_follows_a_server_that_grants_less_after_a_restart() {
     term.trusted().await.unwrap();
     assert!(term.is_valid() && *valid_until.borrow() < Moment::after(shorter));
     assert_eq!((session.term().number(), *term.state().borrow()), (1, State::Connected));
-    let witness = Session::connect(config(servers.connect_string())).await.unwrap();
+    let witness = world.session().await;
     witness.term().sync("/").await.unwrap();
     let (_, gone) = witness.term().stat_watched("/mine").await.unwrap();
     let gone = tokio::spawn(async move { (gone.changed().await, Moment::now()) });
@@ -63,7 +57,7 @@ async fn lose_twice(term: &Term, proxy: &Proxy) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn lease_ends_when_nobody_tells_for_too_long_what_a_lost_connection_had() {
     let world = World::new("missed");
-    let (session, proxy) = world.troubled(LONG).await;
+    let (session, proxy) = world.session_through_proxy(LONG).await;
     let held = Lock::new(&session, dir()).acquire().await.unwrap();
     let term = session.term();
     lose_twice(&term, &proxy).await;
@@ -80,7 +74,7 @@ async fn lease_ends_when_nobody_tells_for_too_long_what_a_lost_connection_had() 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn session_is_given_up_when_nobody_can_find_out_what_it_has() {
     let world = World::new("forfeited");
-    let (mut config, proxy) = world.troubled_config(LONG);
+    let (mut config, proxy) = world.config_through_proxy(LONG);
     // The lost connection may have been one to a server that no longer answers.
     config.servers = config.servers.replacen('/', &format!(",127.0.0.1:{}/", free_port()), 1);
     let session = Session::connect(config).await.unwrap();
@@ -99,7 +93,7 @@ async fn session_is_given_up_when_nobody_can_find_out_what_it_has() {
 #[tokio::test]
 async fn connection_that_is_lost_again_and_again_ends_no_lease() {
     let world = World::new("back");
-    let (session, proxy) = world.troubled(LONG).await;
+    let (session, proxy) = world.session_through_proxy(LONG).await;
     let held = Lock::new(&session, dir()).acquire().await.unwrap();
     let (term, lost) = (session.term(), tokio::spawn(held.lost()));
     for _ in 0..5 {

@@ -30,7 +30,7 @@ fn election(session: &Session, who: &str) -> Election {
 async fn suspended_holders_do_nothing_under_what_another_has_by_then() {
     let world = World::new("suspended");
     let session = world.session().await;
-    let (config, proxy) = world.troubled_config(LONG);
+    let (config, proxy) = world.config_through_proxy(LONG);
     let machine = Machine::new();
     let mut command = Command::new(env::current_exe().unwrap());
     command.args(["--exact", "suspended::holder", "--nocapture"]).env(SERVERS, config.servers);

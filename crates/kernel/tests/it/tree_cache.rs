@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use menagerie_kernel::recipes::tree_cache::{Changed, Freshness, TreeCache};
 use menagerie_kernel::session::{IfLate, Stat};
-use menagerie_kernel::{CallError, Config, Session, Term, Transaction, retry};
-use menagerie_testkit::{Ensemble, OpCode, Proxy, eventually_async};
+use menagerie_kernel::{CallError, Session, Term, Transaction, retry};
+use menagerie_testkit::{Ensemble, OpCode, eventually_async};
 use menagerie_znodes::{Dir, Kind, Raw, Znode};
 
 use crate::world::{LONG, SHORT, World};
@@ -125,7 +125,7 @@ async fn plant(term: &Term, dirs: usize, leaves: usize) {
 #[tokio::test]
 async fn many_znodes_are_loaded_with_few_requests() {
     let world = World::new("cache-many");
-    let (session, proxy) = world.troubled(LONG).await;
+    let (session, proxy) = world.session_through_proxy(LONG).await;
     let other = world.session().await;
     plant(&other.term(), 10, 400).await;
     session.term().sync("/").await.unwrap();
@@ -163,7 +163,7 @@ async fn storm_of_changes_ends_with_what_is_there() {
 #[tokio::test]
 async fn cut_connection_leaves_it_stale_until_all_is_read_again() {
     let world = World::new("cache-cut");
-    let (session, proxy) = world.troubled(LONG).await;
+    let (session, proxy) = world.session_through_proxy(LONG).await;
     let other = world.session().await;
     let term = other.term();
     plant(&term, 2, 2).await;
@@ -190,7 +190,7 @@ async fn cut_connection_leaves_it_stale_until_all_is_read_again() {
 #[tokio::test]
 async fn connection_that_breaks_while_loading_does_no_harm() {
     let world = World::new("cache-loading");
-    let (session, proxy) = world.troubled(LONG).await;
+    let (session, proxy) = world.session_through_proxy(LONG).await;
     let other = world.session().await;
     plant(&other.term(), 3, 100).await;
     session.term().sync("/").await.unwrap();
@@ -213,7 +213,7 @@ async fn connection_that_breaks_while_loading_does_no_harm() {
 #[tokio::test]
 async fn expired_session_is_followed_by_another_that_reads_everything() {
     let world = World::new("cache-expired");
-    let (session, proxy) = world.troubled(SHORT).await;
+    let (session, proxy) = world.session_through_proxy(SHORT).await;
     let other = world.session().await;
     let term = other.term();
     plant(&term, 2, 2).await;
@@ -246,15 +246,9 @@ async fn expired_session_is_followed_by_another_that_reads_everything() {
 #[tokio::test]
 async fn restarted_servers_with_changes_meanwhile() {
     let mut servers = Ensemble::from_env().start_own();
-    let path = servers.fresh_path("cache-restart");
-    let proxy = Proxy::new(servers.addresses()[0]);
-    let config = |servers: String| {
-        let mut config = Config::new(servers + &path, "/menagerie");
-        config.timeout = LONG;
-        config
-    };
-    let session = Session::connect(config(proxy.address().to_string())).await.unwrap();
-    let other = Session::connect(config(servers.connect_string())).await.unwrap();
+    let world = World::on(&servers, "cache-restart");
+    let (session, proxy) = world.session_through_proxy(LONG).await;
+    let other = world.session().await;
     plant(&other.term(), 2, 2).await;
     let cache = start(&session);
     cache.ready().await.unwrap();
@@ -262,7 +256,7 @@ async fn restarted_servers_with_changes_meanwhile() {
     put(&other.term(), "/tree/0/0", "before").await;
     servers.restart_all();
     // Whether its session has survived is no matter here.
-    let other = Session::connect(config(servers.connect_string())).await.unwrap();
+    let other = world.session().await;
     put(&other.term(), "/tree/0/1", "after").await;
     retry::delete(&other.term(), "/tree/1/1").await.unwrap();
     proxy.heal();

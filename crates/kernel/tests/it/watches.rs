@@ -41,7 +41,7 @@ async fn create_all(session: &Session, count: usize) {
 async fn as_many_watches_as_are_granted_survive_a_lost_connection() {
     let world = World::new("watches");
     let other = world.session().await;
-    let (session, proxy) = world.troubled(LONG).await;
+    let (session, proxy) = world.session_through_proxy(LONG).await;
     let term = session.term();
     let (watches, refusal) = watch_all(&term).await;
     assert!(watches.len() > 100, "only {} were granted", watches.len());
