@@ -15,7 +15,7 @@ async fn has_decided(proxy: &Proxy) {
 #[tokio::test]
 async fn admission_whose_reply_is_lost_happens_once() {
     let world = World::new("lost-admission", 2).await;
-    let (session, proxy) = world.troubled(LONG).await;
+    let (session, proxy) = world.session_through_proxy(LONG).await;
     proxy.drop_reply_of(OpCode::Multi);
     let held = acquire(&session, &world.pool, &request("a"), |_| {}).await.unwrap();
     assert!(held.fence().is_some());
@@ -28,7 +28,7 @@ async fn admission_whose_reply_is_lost_happens_once() {
 #[tokio::test]
 async fn release_whose_reply_is_lost_happens_once_and_is_no_loss() {
     let world = World::new("lost-release", 1).await;
-    let (session, proxy) = world.troubled(LONG).await;
+    let (session, proxy) = world.session_through_proxy(LONG).await;
     let held = acquire(&session, &world.pool, &request("a"), |_| {}).await.unwrap();
     proxy.drop_reply_of(OpCode::Multi);
     held.release().await.unwrap();
@@ -40,7 +40,7 @@ async fn release_whose_reply_is_lost_happens_once_and_is_no_loss() {
 #[tokio::test]
 async fn release_of_what_was_just_taken_needs_no_look() {
     let world = World::new("one-request", 1).await;
-    let (session, proxy) = world.troubled(LONG).await;
+    let (session, proxy) = world.session_through_proxy(LONG).await;
     let held = acquire(&session, &world.pool, &request("a"), |_| {}).await.unwrap();
     proxy.take_requests();
     held.release().await.unwrap();
@@ -53,7 +53,7 @@ async fn who_gives_up_before_its_lease_can_be_relied_upon_leaves_nothing() {
     let world = World::new("untrusted", 1).await;
     let other = world.session().await;
     // The lease clock of a session that only looks does not go on: what it holds can never be relied upon.
-    let session = world.session_as(Role::Observer).await;
+    let session = world.session_with(|config| config.role = Role::Observer).await;
     let term = session.term();
     term.lapsed().await;
     let (pool, request) = (world.pool.clone(), Request { ephemeral: true, ..request("a") });
@@ -73,7 +73,7 @@ async fn place_in_the_queue_survives_a_lost_connection() {
     let world = World::new("reconnect", 1).await;
     let holder = world.session().await;
     let held = world.acquire(&holder, "a").await;
-    let (session, proxy) = world.troubled(LONG).await;
+    let (session, proxy) = world.session_through_proxy(LONG).await;
     let first = world.queue_up(&session, request("b")).await;
     let second = world.queue_up(&holder, request("c")).await;
     proxy.lose_connections();
@@ -104,7 +104,7 @@ async fn operators_who_change_a_pool_at_once_never_both_believe_it() {
 async fn operator_who_decided_before_another_changed_the_pool_is_told_of_the_conflict() {
     let world = World::new("conflict", 1).await;
     let other = world.session().await;
-    let (session, proxy) = world.troubled(LONG).await;
+    let (session, proxy) = world.session_through_proxy(LONG).await;
     proxy.hold_requests_after(0, OpCode::Multi);
     let pool = world.pool.clone();
     let late = tokio::spawn(async move { admin::set_max(&session, &pool, 2, None, "late").await });
@@ -138,7 +138,7 @@ async fn emergency_stop_is_made_whatever_other_operators_do() {
 async fn who_looked_at_an_earlier_pool_of_that_name_is_not_admitted_by_it() {
     let world = World::new("anew", 2).await;
     let operator = world.session().await;
-    let (session, proxy) = world.troubled(LONG).await;
+    let (session, proxy) = world.session_through_proxy(LONG).await;
     proxy.hold_requests_after(0, OpCode::Multi);
     let pool = world.pool.clone();
     let late = tokio::spawn(async move { acquire(&session, &pool, &request("a"), |_| {}).await });

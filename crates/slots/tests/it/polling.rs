@@ -57,7 +57,7 @@ async fn admission_without_a_process_stays_when_whoever_asked_gives_up() {
     let world = World::new("poll-dropped", 1).await;
     let other = world.session().await;
     for (holder, by_command) in [("polls", false), ("script", false), ("runs", true)] {
-        let (session, proxy) = world.troubled(LONG).await;
+        let (session, proxy) = world.session_through_proxy(LONG).await;
         proxy.hold_requests_after(0, OpCode::Multi);
         let (asking, pool) = (session.clone(), world.pool.clone());
         let asking = tokio::spawn(async move {

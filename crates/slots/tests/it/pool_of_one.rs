@@ -108,7 +108,7 @@ async fn raised_maximum_lets_the_next_in() {
 async fn admission_between_an_operators_look_and_a_raised_maximum_leaves_nobody_asleep() {
     let world = World::new("raised-late", 1).await;
     let session = world.session().await;
-    let (operator, proxy) = world.troubled(LONG).await;
+    let (operator, proxy) = world.session_through_proxy(LONG).await;
     let first = world.acquire(&session, "a").await;
     let second = world.queue_up(&session, request("b")).await;
     let third = world.queue_up(&session, request("c")).await;
@@ -197,7 +197,7 @@ async fn another_command_that_finds_the_slot_gives_it_back_with_its_place() {
 async fn release_whose_reply_is_lost_wakes_the_next() {
     let world = World::new("lost-reply-next", 1).await;
     let theirs = world.session().await;
-    let (ours, proxy) = world.troubled(LONG).await;
+    let (ours, proxy) = world.session_through_proxy(LONG).await;
     let (held, third) = handed_over(&world, &ours, &theirs, request("b")).await;
     proxy.drop_reply_of(OpCode::Multi);
     held.release().await.unwrap();
@@ -209,7 +209,7 @@ async fn release_whose_reply_is_lost_wakes_the_next() {
 async fn woken_waiter_that_dies_wakes_the_one_behind_it() {
     let world = World::new("dies", 1).await;
     let theirs = world.session().await;
-    let (ours, proxy) = world.troubled(LONG).await;
+    let (ours, proxy) = world.session_through_proxy(LONG).await;
     let (held, third) = handed_over(&world, &theirs, &ours, request("b")).await;
     let fourth = world.queue_up(&theirs, request("d")).await;
     // It wakes up, and never gets to ask for its admission.

@@ -1,47 +1,35 @@
 //! What every test needs: a pool of its own, and hosts that want in.
 
-use std::time::Duration;
+use std::ops::Deref;
 
-use menagerie_kernel::session::Role;
-use menagerie_kernel::{Config, Session};
+use menagerie_kernel::Session;
 use menagerie_slots::core::Local;
 use menagerie_slots::{Held, Request, SlotsError, Snapshot, acquire, admin, identity};
-use menagerie_testkit::{Proxy, ensemble};
+pub use menagerie_testkit::LONG;
 use menagerie_znodes::Name;
 use tokio::task::JoinHandle;
 
-/// A session that ends only when a test ends it.
-pub const LONG: Duration = Duration::from_secs(8);
-
+/// A world with a pool in it.
 pub struct World {
-    path: String,
+    world: menagerie_testkit::World,
     pub pool: Name,
+}
+
+impl Deref for World {
+    type Target = menagerie_testkit::World;
+
+    fn deref(&self) -> &Self::Target {
+        &self.world
+    }
 }
 
 impl World {
     /// A pool for so many.
     pub async fn new(name: &str, max: u32) -> Self {
-        let world = Self { path: ensemble().fresh_path(name), pool: Name::new("pool").unwrap() };
+        let world = Self { world: menagerie_testkit::World::new(name), pool: Name::new("pool").unwrap() };
         let session = world.session().await;
         admin::create(&session, &world.pool, max, "test").await.unwrap();
         world
-    }
-
-    pub async fn session(&self) -> Session {
-        self.session_as(Role::Owner).await
-    }
-
-    pub async fn session_as(&self, role: Role) -> Session {
-        let mut config = Config::new(ensemble().connect_string() + &self.path, "/menagerie");
-        (config.role, config.timeout) = (role, LONG);
-        Session::connect(config).await.unwrap()
-    }
-
-    pub async fn troubled(&self, timeout: Duration) -> (Session, Proxy) {
-        let proxy = Proxy::new(ensemble().addresses()[0]);
-        let mut config = Config::new(format!("{}{}", proxy.address(), self.path), "/menagerie");
-        config.timeout = timeout;
-        (Session::connect(config).await.unwrap(), proxy)
     }
 
     /// Who is in, who waits.
