@@ -155,7 +155,7 @@ async fn a_message_that_was_forgotten_does_not_come_back_and_one_that_comes_back
     let failed = FailedMessages::open(&session, &world.journals(), &queue("mail")).await.unwrap();
     for round in 0..20 {
         let put = Commit::append(place.clone(), NewMessage::new(round.to_string()));
-        let id = world.store.commit(put).await.unwrap().appends[0].id().unwrap();
+        let id = world.store().commit(put).await.unwrap().appends[0].id().unwrap();
         let message = failed.after(MessageId(Ticks(id.0.0 - 1)), 1).await.unwrap().remove(0);
         let before = world.messages("mail", 1).await.len();
         // In one group, as the first polls come one after the other.
@@ -164,7 +164,7 @@ async fn a_message_that_was_forgotten_does_not_come_back_and_one_that_comes_back
         assert_eq!((first.unwrap(), second.unwrap(), forgotten.unwrap()), (true, false, false));
         assert_eq!(world.messages("mail", 1).await.len(), before + 1);
         let put = Commit::append(place.clone(), NewMessage::new("gone"));
-        let id = world.store.commit(put).await.unwrap().appends[0].id().unwrap();
+        let id = world.store().commit(put).await.unwrap().appends[0].id().unwrap();
         let message = failed.after(MessageId(Ticks(id.0.0 - 1)), 1).await.unwrap().remove(0);
         let (forgotten, back) = tokio::join!(failed.forget(id), failed.retry(&message));
         assert_eq!((forgotten.unwrap(), back.unwrap()), (true, false));
@@ -247,8 +247,8 @@ async fn damaged_messages_hold_their_partition_until_they_are_skipped() {
     world.create(&session, "mail", 2).await;
     world.put_to(&session, "mail-1", &["lost", "lost too"]).await;
     let damaged = world.messages("mail", 1).await.last().unwrap().id;
-    world.store.checkpoint().unwrap();
-    for segment in fs::read_dir(world.folder().join("segments")).unwrap() {
+    world.store().checkpoint().unwrap();
+    for segment in fs::read_dir(world.journal.folder().join("segments")).unwrap() {
         let path = segment.unwrap().path();
         let mut bytes = fs::read(&path).unwrap();
         *bytes.last_mut().unwrap() ^= 1;

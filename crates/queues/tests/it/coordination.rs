@@ -199,7 +199,7 @@ async fn who_is_called_like_somebody_who_has_just_died_waits_and_takes_over() {
     let session = world.session().await;
     world.create(&session, "mail", 2).await;
     let log = Log::default();
-    let (first, proxy) = world.troubled(crate::world::SHORT).await;
+    let (first, proxy) = world.session_through_proxy(crate::world::SHORT).await;
     let before = world.start(&first, options("web-1-17", &["mail"]), log.task("first"));
     before.has(2).await;
     // It dies without a word: its session is there until it times out.

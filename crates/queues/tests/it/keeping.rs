@@ -33,7 +33,7 @@ async fn create(world: &World, session: &Session, name: &str, partitions: u16, k
 
 /// Messages that are there, in all partitions.
 async fn there(world: &World, topic: &str) -> u64 {
-    let stats = world.store.stats(&Topic::new(topic).unwrap()).await.unwrap();
+    let stats = world.store().stats(&Topic::new(topic).unwrap()).await.unwrap();
     stats.iter().map(|stats| stats.messages).sum()
 }
 
@@ -72,15 +72,15 @@ async fn handled_messages_go_and_the_disk_has_their_room_back() {
     create(&world, &session, "mail", 2, AT_ONCE).await;
     let messages = (0..300).map(|_| (Place::Any, NewMessage::new(noise(16 << 10)))).collect();
     world.putter(&session, "mail").await.put(messages).await.unwrap();
-    let segments = world.folder().join("segments");
-    world.store.checkpoint().unwrap();
+    let segments = world.journal.folder().join("segments");
+    world.store().checkpoint().unwrap();
     let full = size(&segments);
     assert!(full > 300 * (16 << 10), "all is on disk, {full}");
     let worker = world.start(&session, options("w1", &["mail"]), |_: Work| async { vec![Outcome::Done] });
     has_left(&world, "mail", 0).await;
     assert_eq!(worker.view().await.stats.done, 300);
     // By itself it comes every ten minutes.
-    world.store.checkpoint().unwrap();
+    world.store().checkpoint().unwrap();
     let left = size(&segments);
     assert!(left < full / 10, "{left} of {full} bytes are still there");
     // It goes on as if nothing had been.

@@ -8,7 +8,6 @@ use std::time::Duration;
 use menagerie_journal::{
     Commit, Consumer, Fence, Journal as _, JournalError, MessageId, PartitionId, PartitionStats, Ticks, Topic,
 };
-use menagerie_kernel::Session;
 use menagerie_queues::admin::{self, Scope};
 use menagerie_queues::coordination::claim::{Claim, Claimed, Parting, claim};
 use menagerie_queues::coordination::cursor::{Record, make_all};
@@ -28,7 +27,7 @@ async fn a_task_is_over_before_another_worker_has_its_message_and_nothing_is_rec
     let session = world.session().await;
     world.create(&session, "mail", 1).await;
     let log = Log::default();
-    let (cut_off, proxy) = world.troubled(SHORT * 4).await;
+    let (cut_off, proxy) = world.session_through_proxy(SHORT * 2).await;
     // It does not even look whether it is to stop.
     let first = world.start(&cut_off, options("w1", &["mail"]), log.endless("w1", false));
     first.has(1).await;
@@ -62,9 +61,9 @@ async fn a_task_is_over_before_another_worker_has_its_message_and_nothing_is_rec
 async fn who_was_frozen_begins_nothing_after_its_lease() {
     let world = World::new("frozen");
     // Not ended by the same freeze.
-    let session = Session::connect(world.config(LONG * 3)).await.unwrap();
+    let session = world.session_with(|config| config.timeout = LONG * 3).await;
     world.create(&session, "mail", 16).await;
-    let frozen = Session::connect(world.config(SHORT * 2)).await.unwrap();
+    let frozen = world.session_with(|config| config.timeout = SHORT).await;
     let (begun, late) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
     let (count, count_late) = (begun.clone(), late.clone());
     let mut options = options("w1", &["mail"]);
@@ -76,7 +75,7 @@ async fn who_was_frozen_begins_nothing_after_its_lease() {
         let (count, count_late) = (count.clone(), count_late.clone());
         async move {
             count.fetch_add(1, Ordering::Relaxed);
-            let over = (*work.lease.valid_until().borrow() + SHORT / 2).has_passed();
+            let over = (*work.lease.valid_until().borrow() + SHORT / 4).has_passed();
             count_late.fetch_add(usize::from(over), Ordering::Relaxed);
             vec![Outcome::retry("not yet")]
         }
@@ -89,7 +88,7 @@ async fn who_was_frozen_begins_nothing_after_its_lease() {
             (begun.load(Ordering::Relaxed) >= before + 16).then_some(())
         })
         .await;
-        std::thread::sleep(SHORT * 4);
+        std::thread::sleep(SHORT * 2);
     }
     let before = begun.load(Ordering::Relaxed);
     eventually_async("it goes on", async || (begun.load(Ordering::Relaxed) >= before + 16).then_some(()))
@@ -121,7 +120,7 @@ async fn who_was_cut_off_changes_nothing_any_more_neither_here_nor_there() {
     let world = World::new("zombie");
     let session = world.session().await;
     world.create(&session, "mail", 1).await;
-    let (cut_off, proxy) = world.troubled(SHORT).await;
+    let (cut_off, proxy) = world.session_through_proxy(SHORT).await;
     let zombie = ours(&world, &cut_off, "w1").await;
     assert_eq!(zombie.follows, None, "nobody was there before");
     proxy.partition();
@@ -141,7 +140,7 @@ async fn who_was_cut_off_changes_nothing_any_more_neither_here_nor_there() {
     );
     let attempts = Attempts { message: later, attempts: 7, given_up: false, begun: MessageId::ZERO };
     let commit = Commit { states: vec![zombie.books.attempts(&attempts)], ..Commit::default() };
-    let refused = world.store.commit(commit).await;
+    let refused = world.store().commit(commit).await;
     assert!(matches!(refused, Err(JournalError::Fenced { .. })), "{refused:?}");
     let stored = cursor_of(&session, &"mail-1".parse().unwrap()).await;
     assert_eq!(stored.to_string(), position.seconds());
@@ -192,7 +191,7 @@ async fn who_is_refused_by_the_journal_before_a_message_begins_does_not_begin_it
     let fence: menagerie_kernel::Fence = fence.parse().unwrap();
     let newer = Fence::new(fence.generation, fence.zxid + 1);
     let partition = PartitionId::new(Topic::new("mail").unwrap(), 1);
-    world.store.open(&partition, &Consumer::new("workers").unwrap(), newer).await.unwrap();
+    world.store().open(&partition, &Consumer::new("workers").unwrap(), newer).await.unwrap();
     admin::resume(&session, &scope).await.unwrap();
     world.drained(&session, "mail", 1).await;
     assert_eq!(worker.view().await.stats.lost, 1, "it has taken it again, with a newer fence");
@@ -212,11 +211,11 @@ async fn partition_that_the_journal_knows_to_be_anothers_keeps_no_other_from_bei
     let fence: menagerie_kernel::Fence = view.partitions[1].fence.parse().unwrap();
     let newer = Fence::new(fence.generation, fence.zxid + 1);
     let fenced = PartitionId::new(topic.clone(), 2);
-    world.store.open(&fenced, &Consumer::new("workers").unwrap(), newer).await.unwrap();
+    world.store().open(&fenced, &Consumer::new("workers").unwrap(), newer).await.unwrap();
     world.put(&session, "mail", 0..30).await;
     // The fenced one, too: it has been taken again, with a newer fence.
     eventually_async("the journal knows that all is done", async || {
-        let stats = world.store.stats(&topic).await.unwrap();
+        let stats = world.store().stats(&topic).await.unwrap();
         let done = |stats: &PartitionStats| stats.consumers.iter().all(|consumer| consumer.lag == 0);
         (stats.len() == 3 && stats.iter().all(done)).then_some(())
     })
@@ -232,7 +231,7 @@ async fn lost_connections_and_lost_replies_repeat_nothing() {
     world.create(&session, "mail", 2).await;
     world.put(&session, "mail", 0..200).await;
     let log = Log::default();
-    let (shaky, proxy) = world.troubled(crate::world::LONG).await;
+    let (shaky, proxy) = world.session_through_proxy(crate::world::LONG).await;
     let worker = world.start(&shaky, options("w1", &["mail"]), log.task("w1"));
     for round in 1..=5 {
         eventually_async("some are done", async || (log.handled().len() >= round * 30).then_some(())).await;

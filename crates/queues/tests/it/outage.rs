@@ -1,43 +1,30 @@
 //! A journal that is away for a while.
 
-use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
 use menagerie_journal::NewMessage;
-use menagerie_journal::client::{Address, Client};
-use menagerie_journal::server::{Listen, Server};
-use menagerie_journal::token::Token;
 use menagerie_queues::Journals;
 use menagerie_queues::admin;
 use menagerie_queues::core::ledger::Ack;
 use menagerie_queues::task::{Outcome, Task, Work};
-use menagerie_testkit::{eventually_async, free_port};
+use menagerie_testkit::eventually_async;
 use menagerie_znodes::queues;
 use tokio::sync::Notify;
 
 use crate::world::{JOURNAL, Log, World, options};
 
-fn serve(world: &World, address: SocketAddr) -> Server {
-    Server::start(world.store.clone(), &Listen { address, tls: None, connections_max: None }).unwrap()
-}
-
-/// The same journal, over the network.
-fn remote(world: &World) -> (Server, Journals) {
-    // A port that stays ours while it is away.
-    let server = serve(world, (Ipv4Addr::LOCALHOST, free_port()).into());
-    let token = Token::read(server.token_file()).unwrap();
-    let client = Client::new(Address::plain(server.address().to_string(), token));
-    let journals = Journals::from([(JOURNAL.to_owned(), Arc::new(client) as _)]);
-    (server, journals)
+/// The journal of the world, over the network.
+fn remote(world: &mut World) -> Journals {
+    world.journal.serve();
+    Journals::from([(JOURNAL.to_owned(), Arc::new(world.journal.client()) as _)])
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_journal_that_is_away_is_waited_for_and_nobody_leaves() {
-    let world = World::new("outage");
+    let mut world = World::new("outage");
     let session = world.session().await;
-    let (server, journals) = remote(&world);
-    let address = server.address();
+    let journals = remote(&mut world);
     let mail = "mail".parse().unwrap();
     admin::create(&session, &journals, &mail, 2, JOURNAL).await.unwrap();
     let put = async |from: u32| {
@@ -50,12 +37,12 @@ async fn a_journal_that_is_away_is_waited_for_and_nobody_leaves() {
     let worker = world.start_with(&session, options("w1", &["mail"]), log.task("w1"), journals.clone());
     eventually_async("the first are handled", async || (log.handled().len() == 50).then_some(())).await;
     let listed = session.term().stat(queues::worker(&worker.name).path()).await.unwrap().unwrap();
-    server.stop();
+    world.journal.stop_serving();
     // Another worker comes while it is away: it waits, too.
     let own = world.session().await;
     let second = world.start_with(&own, options("w2", &["mail"]), log.task("w2"), journals.clone());
     worker.has(1).await;
-    let server = serve(&world, address);
+    world.journal.serve();
     second.has(1).await;
     put(50).await;
     eventually_async("all are handled", async || (log.handled().len() == 100).then_some(())).await;
@@ -66,7 +53,6 @@ async fn a_journal_that_is_away_is_waited_for_and_nobody_leaves() {
     assert_eq!(numbers, (0..100).collect::<Vec<_>>(), "each once");
     worker.finish().await;
     second.finish().await;
-    server.stop();
 }
 
 /// A task that says when it has begun, and fails when it is told to.
@@ -86,15 +72,15 @@ fn failing() -> (impl Task, Arc<Notify>, Arc<Notify>) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_worker_can_be_ended_while_a_journal_that_is_away_should_note_a_failure() {
-    let world = World::new("outage-end");
+    let mut world = World::new("outage-end");
     let session = world.session().await;
-    let (server, journals) = remote(&world);
+    let journals = remote(&mut world);
     admin::create(&session, &journals, &"mail".parse().unwrap(), 1, JOURNAL).await.unwrap();
     world.put_to(&session, "mail-1", &["bad"]).await;
     let (task, began, go_on) = failing();
     let worker = world.start_with(&session, options("w1", &["mail"]), task, journals);
     began.notified().await;
-    server.stop();
+    world.journal.stop_serving();
     go_on.notify_one();
     eventually_async("it has failed", async || (worker.view().await.stats.retried == 1).then_some(())).await;
     tokio::time::timeout(Duration::from_secs(60), worker.finish()).await.expect("it ends");
@@ -107,9 +93,9 @@ async fn a_worker_can_be_ended_while_a_journal_that_is_away_should_note_a_failur
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn at_most_once_what_has_failed_does_not_come_again_when_its_worker_is_stopped_before_that_is_noted() {
-    let world = World::new("outage-once");
+    let mut world = World::new("outage-once");
     let session = world.session().await;
-    let (server, journals) = remote(&world);
+    let journals = remote(&mut world);
     admin::create(&session, &journals, &"mail".parse().unwrap(), 1, JOURNAL).await.unwrap();
     world.put_to(&session, "mail-1", &["bad", "good"]).await;
     let once = |worker: &str| {
@@ -120,7 +106,7 @@ async fn at_most_once_what_has_failed_does_not_come_again_when_its_worker_is_sto
     let (task, began, go_on) = failing();
     let worker = world.start_with(&session, once("w1"), task, journals);
     began.notified().await;
-    server.stop();
+    world.journal.stop_serving();
     go_on.notify_one();
     eventually_async("it has failed", async || {
         worker.view().await.partitions[0].running.is_empty().then_some(())

@@ -8,7 +8,6 @@ use std::time::Duration;
 use std::{env, fs};
 
 use menagerie_journal::client::{Address, Client};
-use menagerie_journal::server::{Listen, Server};
 use menagerie_journal::token::Token;
 use menagerie_kernel::{Config, Session};
 use menagerie_queues::Journals;
@@ -32,11 +31,11 @@ const SCRIPT: &str = r#"read -r body || true
     setsid sleep 1000 & echo $! > "$1/child"; echo $$ > "$1/new"; mv "$1/new" "$1/pid"
     [ "$body" != slow ] || sleep 1000"#;
 
-fn start(world: &World, server: &Server, folder: &Path) -> Process {
+fn start(world: &World, folder: &Path) -> Process {
     let told = BTreeMap::from([
-        ("servers", world.config(LONG).servers),
-        ("journal", server.address().to_string()),
-        ("token", server.token_file().display().to_string()),
+        ("servers", world.connect_string().to_owned()),
+        ("journal", world.journal.address().to_string()),
+        ("token", world.journal.token_file().display().to_string()),
         ("folder", folder.display().to_string()),
         ("guard", binary().display().to_string()),
     ]);
@@ -77,13 +76,12 @@ async fn other_process() {
 
 async fn taken_over(name: &str, end: impl FnOnce(&mut Process), back: impl FnOnce(&mut Process)) {
     binary();
-    let world = World::new(name);
+    let mut world = World::new(name);
     let session = world.session().await;
     world.create(&session, "mail", 1).await;
-    let listen = Listen { address: "127.0.0.1:0".parse().unwrap(), tls: None, connections_max: None };
-    let server = Server::start(world.store.clone(), &listen).unwrap();
+    world.journal.serve();
     let folder = tempfile::tempdir().unwrap();
-    let mut process = start(&world, &server, folder.path());
+    let mut process = start(&world, folder.path());
     world.put_to(&session, "mail-1", &["slow", "two", "three"]).await;
     let read = |name: &str| fs::read_to_string(folder.path().join(name)).ok();
     eventually_async("its program runs", async || read("pid")).await;
@@ -114,7 +112,6 @@ async fn taken_over(name: &str, end: impl FnOnce(&mut Process), back: impl FnOnc
     assert!(cursor_of(&session, &"mail-1".parse().unwrap()).await > cursor);
     second.finish().await;
     process.kill();
-    server.stop();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

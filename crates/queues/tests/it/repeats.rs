@@ -71,7 +71,7 @@ async fn a_stall_costs_no_attempt_and_what_it_stopped_knows_that_it_runs_again()
     let session = world.session().await;
     world.create(&session, "mail", 1).await;
     world.put_to(&session, "mail-1", &["one"]).await;
-    let (stalled, proxy) = world.troubled(Duration::from_secs(6)).await;
+    let (stalled, proxy) = world.session_through_proxy(Duration::from_secs(6)).await;
     let log = Log::default();
     let mut options = options("w1", &["mail"]);
     options.failure.attempts = NonZeroU32::MIN;
@@ -215,7 +215,7 @@ async fn told_while_recording(world: &World, order: Order, task: impl Task) -> (
     let session = world.session().await;
     world.create(&session, "mail", 1).await;
     // Long: heartbeats are held back, too.
-    let (own, proxy) = world.troubled(PATIENCE).await;
+    let (own, proxy) = world.session_through_proxy(PATIENCE).await;
     let worker = world.start(&own, once("w1"), task);
     worker.has(1).await;
     proxy.hold_requests_after(0, OpCode::Multi);
@@ -256,7 +256,7 @@ async fn a_worker_ends_while_zookeeper_is_away() {
     let session = world.session().await;
     world.create(&session, "mail", 1).await;
     world.put_to(&session, "mail-1", &["one"]).await;
-    let (cut_off, proxy) = world.troubled(SHORT * 4).await;
+    let (cut_off, proxy) = world.session_through_proxy(SHORT * 2).await;
     let log = Log::default();
     let worker = world.start(&cut_off, options("w1", &["mail"]), log.endless("w1", true));
     begun(&log, 1).await;

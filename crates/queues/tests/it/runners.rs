@@ -369,7 +369,7 @@ async fn nothing_of_a_program_runs_beside_the_next_owners_task() {
         let folder = tempfile::tempdir().unwrap();
         let text = r#"setsid sleep 1000 & echo $! > "$1/child"; echo $$ > "$1/new"; mv "$1/new" "$1/pid"; sleep 1000"#;
         // Long enough that a busy machine lets the guard act between the end of the lease and that of the session.
-        let (cut_off, proxy) = world.troubled(LONG).await;
+        let (cut_off, proxy) = world.session_through_proxy(LONG).await;
         let program = script(text, folder.path());
         let first = match served {
             true => world.start(
@@ -459,7 +459,7 @@ async fn a_pause_that_the_session_survives_costs_no_attempt() {
     );
     let mut program = script(&text, folder.path());
     program.lease_grace = LONG / 4;
-    let (paused, proxy) = world.troubled(LONG).await;
+    let (paused, proxy) = world.session_through_proxy(LONG).await;
     let serve = Serve::new(program, Shape::One, Greeting::None);
     let worker = world.start(&paused, attempts("w1", "mail", 1), serve);
     let file = |name: &str| fs::read_to_string(folder.path().join(name)).ok();

@@ -1,74 +1,57 @@
 //! What every test needs: a root of its own, a journal, queues, workers, and a record of what they did.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::ops::Deref;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use menagerie_journal::{
-    Config as StoreConfig, Message, MessageId, Metrics, NewMessage, PartitionId, Read, Store, Topic,
-};
+use menagerie_journal::{Message, MessageId, NewMessage, PartitionId, Read, Store, Topic};
+use menagerie_kernel::Session;
 use menagerie_kernel::recipes::settle::Rule;
-use menagerie_kernel::{Config, Session};
 use menagerie_queues::Journals;
 use menagerie_queues::admin::{self, Place, Putter};
 use menagerie_queues::task::{Outcome, Task, Work};
 use menagerie_queues::worker::{self, Ended, Means, Options, Order, WorkerView};
 use menagerie_queues::{QueueError, coordination::cursor};
-use menagerie_testkit::{Proxy, ensemble, eventually_async};
+pub use menagerie_testkit::{LONG, SHORT};
+use menagerie_testkit::{LocalJournal, eventually_async};
 use menagerie_znodes::queues::{self, Assignment, Cursor, PartitionName, QueueName};
 use menagerie_znodes::{Name, Payload as _};
 use prometheus_client::registry::Registry;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 
-/// The shortest session that a busy machine can keep alive.
-pub const SHORT: Duration = Duration::from_millis(1000);
-/// A session that ends only when a test ends it.
-pub const LONG: Duration = Duration::from_secs(8);
 /// Short, for tests in which nothing depends on it.
 pub const QUICK: Rule = Rule { quiet: Duration::from_millis(100), cap: Duration::from_secs(1) };
 /// What all queues of a test are in.
 pub const JOURNAL: &str = "local";
 
+/// A world with a journal in this process.
 pub struct World {
-    path: String,
-    pub store: Store,
-    folder: tempfile::TempDir,
+    world: menagerie_testkit::World,
+    pub journal: LocalJournal,
+}
+
+impl Deref for World {
+    type Target = menagerie_testkit::World;
+
+    fn deref(&self) -> &Self::Target {
+        &self.world
+    }
 }
 
 impl World {
     pub fn new(name: &str) -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let metrics = Metrics::new(&mut Registry::default());
-        let store = Store::open(StoreConfig::new(folder.path().join("journal")), metrics).unwrap();
-        Self { path: ensemble().fresh_path(name), store, folder }
+        Self { world: menagerie_testkit::World::new(name), journal: LocalJournal::new() }
     }
 
-    /// Where the journal has its files.
-    pub fn folder(&self) -> PathBuf {
-        self.folder.path().join("journal")
+    pub fn store(&self) -> &Store {
+        self.journal.store()
     }
 
-    pub fn config(&self, timeout: Duration) -> Config {
-        let mut config = Config::new(ensemble().connect_string() + &self.path, "/menagerie");
-        config.timeout = timeout;
-        config
-    }
-
-    pub async fn session(&self) -> Session {
-        Session::connect(self.config(LONG)).await.unwrap()
-    }
-
-    pub async fn troubled(&self, timeout: Duration) -> (Session, Proxy) {
-        let proxy = Proxy::new(ensemble().addresses()[0]);
-        let mut config = self.config(timeout);
-        config.servers = format!("{}{}", proxy.address(), self.path);
-        (Session::connect(config).await.unwrap(), proxy)
-    }
-
+    /// The journal, for who is in this process.
     pub fn journals(&self) -> Journals {
-        Journals::from([(JOURNAL.to_owned(), Arc::new(self.store.clone()) as _)])
+        Journals::from([(JOURNAL.to_owned(), Arc::new(self.store().clone()) as _)])
     }
 
     pub async fn create(&self, session: &Session, queue: &str, partitions: u16) {
@@ -97,7 +80,7 @@ impl World {
     pub async fn messages(&self, topic: &str, partition: u32) -> Vec<Message> {
         use menagerie_journal::Journal as _;
         let partition = PartitionId::new(Topic::new(topic).unwrap(), partition);
-        self.store.read(Read::after(partition, MessageId::ZERO)).await.unwrap().messages
+        self.store().read(Read::after(partition, MessageId::ZERO)).await.unwrap().messages
     }
 
     /// Waits until everything in a queue is recorded as processed.
