@@ -42,7 +42,7 @@ fn commands_under_slots_see_no_secret() {
         ("a hook", vec!["slots", "run", "pool", "--on-acquire", &check, "--", "sleep", "600"]),
         ("a check", vec!["slots", "watch", "pool", "--when", REPORT, "--every", "1s", "--", "true"]),
     ] {
-        let process = user.start(&args);
+        let process = user.spawn(&args);
         assert_seen(what, &process);
     }
 }
@@ -84,7 +84,7 @@ def report(message, context):
     fleet.create("mail", 1);
     fleet.user.write("tasks.py", FUNCTION);
     fleet.user.ok(&["queue", "put", "mail", "x"]);
-    let worker = fleet.user.start(&["worker", "mail", "--settle", "300ms", "--python", "tasks:report"]);
+    let worker = fleet.user.spawn(&["worker", "mail", "--settle", "300ms", "--python", "tasks:report"]);
     assert_seen("a function", &worker);
 }
 

@@ -31,8 +31,7 @@ pub fn create_until_the_end(server: &Server) -> usize {
 pub fn assert_all_there(server: &Server, acknowledged: usize) {
     let data = server.data().to_str().expect("its name is text");
     let keeper = Process::menagerie(["keeper", "--listen", "127.0.0.1:0", "--data", data]);
-    let address: SocketAddr =
-        keeper.wait_for_line("where it listens", |line| line.strip_prefix("keeper ready on ")?.parse().ok());
+    let address: SocketAddr = keeper.wait_until_listening("keeper");
     let mut client = RawClient::open(address);
     for at in 0..acknowledged {
         let (data, _) = look(&mut client, &format!("/{at}")).unwrap_or_else(|| panic!("/{at} is lost"));

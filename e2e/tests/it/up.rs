@@ -23,8 +23,7 @@ fn up_says_where_it_is_and_takes_it_back_on_ctrl_c() {
     let root = tempfile::tempdir().expect("a temporary directory can be made");
     let data = root.path().to_str().expect("its name is text");
     let mut up = Process::menagerie(up(&["--data", data, "--metrics", "127.0.0.1:0"]));
-    let keeper: SocketAddr =
-        up.wait_for_line("where the keeper is", |line| line.strip_prefix("keeper ready on ")?.parse().ok());
+    let keeper = up.wait_until_listening("keeper");
     let metrics: SocketAddr = up.wait_for_line("where the metrics are", |line| {
         line.trim().strip_prefix("metrics")?.split_whitespace().next()?.parse().ok()
     });
@@ -70,8 +69,7 @@ fn words_of_the_keeper_are_allowed_by_flag_or_environment() {
     ] {
         let mut command = std::process::Command::new(menagerie_testkit::binary());
         let mut up = Process::spawn(command.args(up(args)).env("MENAGERIE_KEEPER_WORDS", environment));
-        let keeper: SocketAddr = up
-            .wait_for_line("where the keeper is", |line| line.strip_prefix("keeper ready on ")?.parse().ok());
+        let keeper = up.wait_until_listening("keeper");
         let answer = four_letter_word(keeper, "dump");
         assert_eq!(answer.contains("not executed"), !allowed, "{args:?}, {environment:?}: {answer}");
         up.signal(Signal::INT);
@@ -102,7 +100,6 @@ fn demo_leaves_nothing_behind() {
     let count = || fs::read_dir(temporary.path()).expect("it can be listed").count();
     assert_eq!(count(), 1, "the data is in a temporary folder");
     up.wait_for_line("the end of the demo", |line| line.contains("all 5 are done").then_some(()));
-    up.signal(Signal::TERM);
-    assert_eq!(up.wait_for_end().status.code(), Some(0));
+    assert_eq!(up.stop().status.code(), Some(0));
     assert_eq!(count(), 0);
 }

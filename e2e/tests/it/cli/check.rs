@@ -4,7 +4,6 @@ use std::net::TcpListener;
 use std::process::{Command, Stdio};
 
 use menagerie_testkit::{Process, binary, eventually, free_port};
-use rustix::process::Signal;
 
 use super::{Done, User};
 
@@ -74,7 +73,7 @@ fn pool_is_checked_for_who_is_stuck_gone_or_waiting() {
 
     let args =
         ["slots", "run", "decom", "--holder", "host7", "--host", "host7", "--reason", "bad disk", "--"];
-    let mut run = user.start(&[&args[..], &["sh", "-c", "echo in; exec sleep 1000"]].concat());
+    let mut run = user.spawn(&[&args[..], &["sh", "-c", "echo in; exec sleep 1000"]].concat());
     run.wait_for_line("that it is in", |line| (line == "in").then_some(()));
     check(
         &user,
@@ -92,7 +91,7 @@ fn pool_is_checked_for_who_is_stuck_gone_or_waiting() {
     check(&user, &["slots", "decom", "-c", "@0:1d"], 2, &["SLOTS CRITICAL - host7 holds decom/1"]);
     assert_eq!(user.json(&["zk", "tree", "/menagerie/slots"]), before, "it only looks");
 
-    let mut wait = user.start(&["slots", "run", "decom", "--holder", "host8", "--", "true"]);
+    let mut wait = user.spawn(&["slots", "run", "decom", "--holder", "host8", "--", "true"]);
     eventually("somebody waits", || {
         (user.json(&["slots", "show", "decom"])["waiters"][0]["holder"] == "host8").then_some(())
     });
@@ -219,8 +218,7 @@ fn time_out_has_the_state_that_was_chosen() {
     let mut stopped = Process::spawn(&mut user.command(&["check", "node", "/a", "-t", "10m"]));
     // Once it talks to us, it listens for signals.
     let _talk = silent.accept().unwrap();
-    stopped.signal(Signal::TERM);
-    let end = stopped.wait_for_end();
+    let end = stopped.stop();
     assert_eq!(
         (end.status.code(), end.stdout.as_slice()),
         (Some(3), &["NODE UNKNOWN - stopped by signal 15".to_owned()][..])

@@ -1,10 +1,8 @@
 //! Where settings come from, and which counts.
 
 use std::fs;
-use std::net::SocketAddr;
 
 use menagerie_testkit::{Authority, Keeper, Process, free_port};
-use rustix::process::Signal;
 
 use super::User;
 use crate::up::up;
@@ -178,8 +176,7 @@ fn what_runs_on_this_machine_is_found_by_itself() {
     let data = user.folder().join("data");
     let data = data.to_str().unwrap();
     let mut up = Process::menagerie(up(&["--data", data]));
-    let address: SocketAddr =
-        up.wait_for_line("where the keeper is", |line| line.strip_prefix("keeper ready on ")?.parse().ok());
+    let address = up.wait_until_listening("keeper");
     up.wait_for_line("that all is ready", |line| line.contains("Ctrl-C").then_some(()));
     let (value, origin) = shown(&user, "zookeeper.servers", &[]);
     assert_eq!((value, origin), (address.to_string(), format!("{data}/addresses.json")));
@@ -187,8 +184,7 @@ fn what_runs_on_this_machine_is_found_by_itself() {
 
     // What a killed process left behind is not believed.
     let left = fs::read(format!("{data}/addresses.json")).unwrap();
-    up.signal(Signal::TERM);
-    assert_eq!(up.wait_for_end().status.code(), Some(0));
+    assert_eq!(up.stop().status.code(), Some(0));
     fs::write(format!("{data}/addresses.json"), left).unwrap();
     assert_eq!(shown(&user, "zookeeper.servers", &[]).1, "default");
 }

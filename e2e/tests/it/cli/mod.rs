@@ -10,19 +10,24 @@ mod transfer;
 mod zk;
 
 use std::io::Write as _;
-use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::ops::Deref;
+use std::process::{Output, Stdio};
 
-use menagerie_testkit::{Process, binary, ensemble};
+use menagerie_testkit::{Environment, Proxy, ensemble};
 use serde_json::Value;
-use tempfile::TempDir;
 
-/// Somebody who types commands: in a folder of their own, with nothing in their environment, and a root of their own in
-/// the ensemble.
+/// Somebody who types commands: in an environment of their own, and with a root of their own in the ensemble.
 pub struct User {
-    home: TempDir,
+    environment: Environment,
     pub servers: Option<String>,
-    variables: Vec<(&'static str, String)>,
+}
+
+impl Deref for User {
+    type Target = Environment;
+
+    fn deref(&self) -> &Environment {
+        &self.environment
+    }
 }
 
 /// What a command left.
@@ -34,68 +39,27 @@ pub struct Done {
 
 impl User {
     pub fn new(name: &str) -> Self {
-        Self { servers: Some(ensemble().chroot(name)), ..Self::nowhere() }
+        Self::at(ensemble().chroot(name))
     }
 
     /// One who does not say where ZooKeeper is.
     pub fn nowhere() -> Self {
-        let home = tempfile::tempdir().expect("a temporary directory can be made");
-        Self { home, servers: None, variables: Vec::new() }
+        Self { environment: Environment::new(), servers: None }
     }
 
     pub fn at(servers: impl Into<String>) -> Self {
-        Self { servers: Some(servers.into()), ..Self::nowhere() }
+        let servers = servers.into();
+        Self { environment: Environment::at(servers.as_str()), servers: Some(servers) }
     }
 
     pub fn with(mut self, variable: &'static str, value: impl Into<String>) -> Self {
-        self.variables.push((variable, value.into()));
+        self.environment = self.environment.with(variable, value);
         self
     }
 
-    pub fn folder(&self) -> &Path {
-        self.home.path()
-    }
-
-    pub fn write(&self, name: &str, text: &str) -> String {
-        let path = self.folder().join(name);
-        std::fs::create_dir_all(path.parent().expect("it lies in a folder")).expect("a folder can be made");
-        std::fs::write(&path, text).expect("a file can be written");
-        path.to_str().expect("its name is text").to_owned()
-    }
-
-    pub fn command(&self, args: &[&str]) -> Command {
-        let mut command = Command::new(binary());
-        for (name, _) in
-            std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("MENAGERIE_"))
-        {
-            command.env_remove(name);
-        }
-        command.args(args).current_dir(self.folder()).env("HOME", self.folder());
-        // Root would otherwise look where the system keeps its own.
-        command.env("MENAGERIE_DATA", self.folder().join("data"));
-        if let Some(servers) = &self.servers {
-            command.env("MENAGERIE_ZOOKEEPER", servers);
-        }
-        command.envs(self.variables.iter().map(|(name, value)| (name, value)));
-        command
-    }
-
-    /// The same, started by another program that is given it as its last arguments.
-    pub fn command_under(&self, line: &[&str], args: &[&str]) -> Command {
-        let (ours, mut command) = (self.command(args), Command::new(line[0]));
-        command.args(&line[1..]).arg(ours.get_program()).args(ours.get_args()).current_dir(self.folder());
-        for (name, value) in ours.get_envs() {
-            match value {
-                Some(value) => command.env(name, value),
-                None => command.env_remove(name),
-            };
-        }
-        command
-    }
-
-    /// Starts a command that goes on until it is stopped.
-    pub fn start(&self, args: &[&str]) -> Process {
-        Process::spawn(&mut self.command(args))
+    /// The servers and the root of this user, as somebody sees them who comes through a proxy.
+    pub fn servers_through_proxy(&self) -> (String, Proxy) {
+        Proxy::before(self.servers.as_deref().expect("this user knows where ZooKeeper is"))
     }
 
     pub fn run(&self, args: &[&str]) -> Done {

@@ -90,7 +90,7 @@ fn errors_of_files_say_what_to_try() {
 #[test]
 fn children_of_ephemerals_are_refused_with_the_reason() {
     let user = User::new("childless");
-    let mut held = user.start(&["zk", "create", "-e", "/held"]);
+    let mut held = user.spawn(&["zk", "create", "-e", "/held"]);
     held.wait_for_line("its path", |line| (line == "/held").then_some(()));
     user.fails(&["zk", "create", "/held/child"], 1, &["an ephemeral has no children"]);
     held.signal(rustix::process::Signal::TERM);

@@ -133,7 +133,7 @@ fn rights_move_along() {
 #[test]
 fn work_in_progress_is_noticed() {
     let (_keeper, from) = source();
-    let mut held = from.start(&["zk", "create", "--ephemeral", "/menagerie/worker"]);
+    let mut held = from.spawn(&["zk", "create", "--ephemeral", "/menagerie/worker"]);
     held.wait_for_line("its path", |line| line.starts_with("/menagerie").then_some(()));
     let done = from.run(&["zk", "export", "x.jsonl"]);
     assert_eq!(done.code, Some(0), "{}", done.stderr);
@@ -207,7 +207,7 @@ fn killed_import_can_be_run_again() {
     let file = from.write("many.jsonl", &(all.join("\n") + "\n"));
 
     let to = User::new("killed");
-    let mut import = to.start(&["zk", "import", &file]);
+    let mut import = to.spawn(&["zk", "import", &file]);
     eventually("the import has begun", || {
         (to.run(&["zk", "stat", "/menagerie/importing"]).code == Some(0)
             || to.run(&["zk", "stat", "/menagerie/z2999"]).code == Some(0))

@@ -67,7 +67,7 @@ fn kinds_of_znodes_are_made_and_marked() {
     user.ok(&["zk", "create", "--container", "/deep/c"]);
     user.fails(&["zk", "create", "/deep/c"], 1, &["/deep/c exists already", "zk set"]);
 
-    let mut held = user.start(&["zk", "create", "--ephemeral", "/deep/held", "me"]);
+    let mut held = user.spawn(&["zk", "create", "--ephemeral", "/deep/held", "me"]);
     held.wait_for_line("its path", |line| (line == "/deep/held").then_some(()));
     let listing = user.json(&["zk", "ls", "/deep"]);
     let names: Vec<_> = listing["children"].as_array().unwrap().iter().map(|child| &child["name"]).collect();
@@ -115,7 +115,7 @@ fn deleting_more_than_one_asks_first() {
 }
 
 fn watching(user: &User, args: &[&str]) -> Process {
-    let watch = user.start(args);
+    let watch = user.spawn(args);
     eventually("the watch is set", || watch.stderr().contains("watching").then_some(()));
     watch
 }
@@ -179,9 +179,9 @@ fn watch_goes_on_after_the_server_was_killed_and_came_back() {
 fn shows_are_printed_again_when_they_change() {
     let user = User::new("watched-shows");
     user.ok(&["zk", "create", "/s", "one"]);
-    let mut get = user.start(&["zk", "get", "/s", "--watch", "-o", "json"]);
-    let mut tree = user.start(&["zk", "tree", "/s", "--watch"]);
-    let mut acl = user.start(&["zk", "acl", "get", "/s", "--watch"]);
+    let mut get = user.spawn(&["zk", "get", "/s", "--watch", "-o", "json"]);
+    let mut tree = user.spawn(&["zk", "tree", "/s", "--watch"]);
+    let mut acl = user.spawn(&["zk", "acl", "get", "/s", "--watch"]);
     let has = |word: &'static str| move |line: &str| line.contains(word).then_some(());
     get.wait_for_line("its data", has("\"one\""));
     tree.wait_for_line("its bytes", has("(3 B)"));
@@ -192,15 +192,14 @@ fn shows_are_printed_again_when_they_change() {
     user.ok(&["zk", "acl", "set", "/s", "world:anyone:rw"]);
     acl.wait_for_line("its new list", |line| line.ends_with(" rw").then_some(()));
     for show in [&mut get, &mut tree, &mut acl] {
-        show.signal(Signal::TERM);
-        assert_eq!(show.wait_for_end().status.code(), Some(143));
+        assert_eq!(show.stop().status.code(), Some(143));
     }
 }
 
 #[test]
 fn list_that_is_watched_is_printed_again_when_it_changes() {
     let user = User::new("watched-list");
-    let mut list = user.start(&["zk", "ls", "/", "--watch", "-o", "json"]);
+    let mut list = user.spawn(&["zk", "ls", "/", "--watch", "-o", "json"]);
     let names = |line: &str| {
         let listing: Value = serde_json::from_str(line).ok()?;
         Some(listing["children"].as_array()?.len())
@@ -208,8 +207,7 @@ fn list_that_is_watched_is_printed_again_when_it_changes() {
     list.wait_for_line("the first list", |line| (names(line) == Some(0)).then_some(()));
     user.ok(&["zk", "create", "/new"]);
     list.wait_for_line("the second list", |line| (names(line) == Some(1)).then_some(()));
-    list.signal(Signal::TERM);
-    assert_eq!(list.wait_for_end().status.code(), Some(143));
+    assert_eq!(list.stop().status.code(), Some(143));
 }
 
 #[test]

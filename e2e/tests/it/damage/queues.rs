@@ -5,7 +5,7 @@ use menagerie_znodes::Entry;
 
 use super::{Damage, Matrix};
 use crate::cli::User;
-use crate::queues::{journal, ready};
+use crate::queues::ready;
 
 const MATRIX: Matrix = Matrix {
     owners: &["components", "queues"],
@@ -45,7 +45,8 @@ const MATRIX: Matrix = Matrix {
 
 /// A queue with messages that were handled, that failed and that are not due yet, and its worker; one that is paused; a key.
 fn world(user: &User) -> Vec<Process> {
-    let (journal, _) = journal(user, "127.0.0.1:0", &[]);
+    let journal = user.spawn(&["journal", "--log-level", "warn", "--listen", "127.0.0.1:0"]);
+    journal.wait_until_listening("journal");
     for queue in ["mail", "zoo"] {
         user.ok(&["queue", "create", queue, "--partitions", "1"]);
     }
@@ -55,7 +56,7 @@ fn world(user: &User) -> Vec<Process> {
     user.ok(&["queue", "put", "mail", "later", "--delay", "1h"]);
     let task = ["sh", "-c", "read -r body; test \"$body\" != bad"];
     let worker = ["worker", "mail", "--settle", "100ms", "--attempts", "1", "--"];
-    let worker = user.start(&[&worker[..], &task].concat());
+    let worker = user.spawn(&[&worker[..], &task].concat());
     ready(&worker);
     eventually("both messages are handled", || {
         let mail = user.json(&["queue", "show", "mail", "--quick"]);

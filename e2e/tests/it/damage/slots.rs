@@ -48,14 +48,14 @@ fn world(user: &User) -> Vec<Process> {
     }
     let watch =
         ["slots", "watch", "pool", "--holder", "tired", "--when", "false", "--every", "1s", "--", "true"];
-    let mut watchdog = user.start(&watch);
+    let mut watchdog = user.spawn(&watch);
     eventually("the watchdog is out of service, and its slot free", || {
         let pool = user.json(&["slots", "show", "pool"]);
         (pool["disarmed"][0]["holder"] == "tired" && pool["used"] == 0).then_some(())
     });
     watchdog.kill();
     let run = |holder: &str| {
-        user.start(&[
+        user.spawn(&[
             "slots",
             "run",
             "pool",

@@ -7,7 +7,6 @@ use std::time::SystemTime;
 
 use menagerie_journal::{Commit, Journal, NewMessage, TopicConfig};
 use menagerie_testkit::{Process, RawClient, binary, eventually};
-use rustix::process::Signal;
 
 use super::{Served, runtime, spot, topic};
 use crate::ask::{children, look};
@@ -74,8 +73,7 @@ fn a_journal_is_listed_read_backed_up_verified_and_restored() {
     let file = served.data().join("backup");
     let file = file.to_str().expect("its name is text").to_owned();
     text(&menagerie(&["journal", "backup", &file, "--data", data]));
-    served.process.signal(Signal::TERM);
-    assert_eq!(served.process.wait_for_end().status.code(), Some(0));
+    assert_eq!(served.process.stop().status.code(), Some(0));
     // Nothing is written for that: it may be a disk that cannot be.
     let before = written(&served.data().join("journal"));
     text(&menagerie(&["journal", "verify", "--data", data]));
@@ -93,7 +91,7 @@ fn a_journal_is_listed_read_backed_up_verified_and_restored() {
     text(&menagerie(&["journal", "verify", "--data", elsewhere]));
     let args = ["journal", "--unregistered", "--listen", "127.0.0.1:0", "--data", elsewhere];
     let restored = Process::menagerie(args);
-    restored.wait_for_line("that it serves", |line| line.starts_with("journal ready on ").then_some(()));
+    restored.wait_until_listening("journal");
     let again = text(&menagerie(&["journal", "cat", "mail", "--data", elsewhere, "-o", "json"]));
     assert_eq!(again, cat);
 }
@@ -159,9 +157,8 @@ fn up_runs_a_journal_and_registers_it() {
     let root = tempfile::tempdir().expect("a temporary folder");
     let data = root.path().to_str().expect("its name is text");
     let mut up = Process::menagerie(up(&["--data", data, "--open"]));
-    let keeper =
-        up.wait_for_line("where the keeper is", |line| line.strip_prefix("keeper ready on ")?.parse().ok());
-    up.wait_for_line("where the journal is", |line| line.starts_with("journal ready on ").then_some(()));
+    let keeper = up.wait_until_listening("keeper");
+    up.wait_until_listening("journal");
     let mut client = RawClient::open(keeper);
     let name = eventually("the journal to register", || {
         let found = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
@@ -181,6 +178,5 @@ fn up_runs_a_journal_and_registers_it() {
         assert!(!told.contains("token") && !told.contains(secret.trim()), "{told}");
     }
     assert!(text(&menagerie(&["journal", "stat", "--data", data])).contains("TOPICS"));
-    up.signal(Signal::TERM);
-    assert_eq!(up.wait_for_end().status.code(), Some(0));
+    assert_eq!(up.stop().status.code(), Some(0));
 }

@@ -82,7 +82,7 @@ fn a_reader_that_takes_nothing_holds_up_nobody_and_costs_little_memory() {
     // Each asks for gigabytes, together, and takes nothing of it.
     let slow: Vec<TcpStream> = (0..4)
         .map(|_| {
-            let mut stream = connect(served.address, token);
+            let mut stream = connect(served.process.address(), token);
             let wishes: Vec<u8> = (1..=200).flat_map(|number| read(number, Duration::ZERO)).collect();
             stream.write_all(&wishes).expect("it takes them");
             stream
@@ -113,16 +113,16 @@ fn two_thousand_connections_are_borne() {
     let crowd: Vec<TcpStream> = (0..CROWD)
         .map(|n| match n % 4 {
             // Some say nothing, some nonsense, and some begin a frame that never ends; most wait for messages.
-            0 => TcpStream::connect(served.address).expect("it listens"),
+            0 => TcpStream::connect(served.process.address()).expect("it listens"),
             1 => {
-                let mut stream = TcpStream::connect(served.address).expect("it listens");
+                let mut stream = TcpStream::connect(served.process.address()).expect("it listens");
                 let nonsense: &[u8] = if n % 8 == 1 { &[0xff; 64] } else { &[200, 0, 0, 0, 1] };
                 // It may have hung up already.
                 let _ = stream.write_all(nonsense);
                 stream
             }
             _ => {
-                let mut stream = connect(served.address, token);
+                let mut stream = connect(served.process.address(), token);
                 stream.write_all(&read(1, Duration::from_secs(600))).expect("it takes it");
                 stream
             }

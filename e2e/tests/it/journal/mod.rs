@@ -11,21 +11,19 @@ mod serving;
 #[cfg(feature = "strace")]
 mod strace;
 
-use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use menagerie_journal::client::Address;
 use menagerie_journal::token::Token;
 use menagerie_journal::{Client, PartitionId, Topic};
-use menagerie_testkit::{Process, binary, free_port};
+use menagerie_testkit::{Daemon, binary, free_port};
 use tempfile::TempDir;
 
 /// A journal in a folder of its own, in a process.
 pub struct Served {
     folder: TempDir,
-    process: Process,
-    address: SocketAddr,
+    process: Daemon,
 }
 
 impl Served {
@@ -41,20 +39,19 @@ impl Served {
     /// In a folder that is there.
     pub fn start_in(folder: TempDir, line: &[&str], args: &[&str]) -> Self {
         // A port that stays ours while it is down.
-        let (process, address) = spawn(line, folder.path(), &format!("127.0.0.1:{}", free_port()), args);
-        Self { folder, process, address }
+        let process = start(line, folder.path(), &format!("127.0.0.1:{}", free_port()), args);
+        Self { folder, process }
     }
 
-    /// kill -9, and again on the same data and port.
+    /// kill -9, and again on the same data and port, under no other program.
     pub fn crash(&mut self) {
         self.process.kill();
-        let (process, address) = spawn(&[], self.folder.path(), &self.address.to_string(), &[]);
-        (self.process, self.address) = (process, address);
+        self.process = start(&[], self.folder.path(), &self.process.address().to_string(), &[]);
     }
 
     pub fn client(&self) -> Client {
         let token = Token::read(&self.token_file()).expect("the token is there");
-        Client::new(Address::plain(self.address.to_string(), token))
+        Client::new(Address::plain(self.process.address().to_string(), token))
     }
 
     pub fn token_file(&self) -> PathBuf {
@@ -72,17 +69,16 @@ impl Served {
     }
 }
 
-fn spawn(line: &[&str], data: &Path, listen: &str, args: &[&str]) -> (Process, SocketAddr) {
+fn start(line: &[&str], data: &Path, listen: &str, args: &[&str]) -> Daemon {
     let menagerie = binary();
     let mut words: Vec<&str> = line.to_vec();
     words.push(menagerie.to_str().expect("its name is text"));
     words.extend(["--log-level", "warn", "journal", "--unregistered", "--listen", listen, "--data"]);
     words.push(data.to_str().expect("its name is text"));
     words.extend(args);
-    let process = Process::spawn(Command::new(words[0]).args(&words[1..]));
-    let ready = |line: &str| line.strip_prefix("journal ready on ")?.parse().ok();
-    let address = process.wait_for_line("where it listens", ready);
-    (process, address)
+    let mut command = Command::new(words[0]);
+    command.args(&words[1..]);
+    Daemon::start("journal", command)
 }
 
 pub fn runtime() -> tokio::runtime::Runtime {

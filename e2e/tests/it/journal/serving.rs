@@ -33,8 +33,7 @@ fn beyond_loopback_tls_and_the_token_are_needed() {
     let encrypted: Vec<&str> =
         everywhere.into_iter().chain(["--tls-cert", &cert, "--tls-key", &key]).collect();
     let served = Process::menagerie(encrypted);
-    let address: SocketAddr =
-        served.wait_for_line("where it listens", |line| line.strip_prefix("journal ready on ")?.parse().ok());
+    let address = served.wait_until_listening("journal");
     let token_file = folder.path().join("journal/token");
     let token = fs::read_to_string(&token_file).expect("the token is there").trim().to_owned();
     let client = |authority: Option<&Authority>, token: &str| {
@@ -156,8 +155,7 @@ fn tail_follows_what_comes() {
 #[test]
 fn a_newer_format_is_refused() {
     let mut served = Served::start();
-    served.process.signal(Signal::TERM);
-    assert_eq!(served.process.wait_for_end().status.code(), Some(0));
+    assert_eq!(served.process.stop().status.code(), Some(0));
     let format = served.data().join("journal/format");
     let text = fs::read_to_string(&format).expect("it says its format");
     let newer = text.replace(" 1", " 2");

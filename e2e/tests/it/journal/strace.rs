@@ -4,7 +4,6 @@ use std::time::{Duration, Instant};
 
 use menagerie_journal::{Commit, Journal, JournalError, MessageId, NewMessage, Read, TopicConfig};
 use menagerie_testkit::eventually;
-use rustix::process::Signal;
 
 use super::{Served, runtime, spot, topic};
 
@@ -88,8 +87,7 @@ fn names_are_durable_before_what_rests_on_them() {
         let message = NewMessage { dedup: Some("once".into()), ..NewMessage::new("x") };
         client.commit(Commit::append(spot(1), message)).await.expect("a commit");
     });
-    served.process.signal(Signal::TERM);
-    served.process.wait_for_end();
+    served.process.stop();
     let data = served.data().canonicalize().expect("it is there");
     let synced = |folder: &std::path::Path| format!("<{}>", folder.display());
     eventually("the last checkpoint in the trace", || {

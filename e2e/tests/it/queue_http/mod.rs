@@ -12,7 +12,7 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
-use menagerie_testkit::Process;
+use menagerie_testkit::Daemon;
 use serde_json::Value;
 
 use crate::cli::User;
@@ -22,16 +22,14 @@ const LONG: Duration = Duration::from_secs(60);
 
 /// A server.
 pub struct Server {
-    pub process: Process,
+    pub process: Daemon,
     pub address: SocketAddr,
 }
 
 impl Server {
     pub fn start(user: &User, more: &[&str]) -> Self {
-        let process = user
-            .start(&[&["--log-level", "warn", "queue", "serve", "--listen", "127.0.0.1:0"], more].concat());
-        let ready = |line: &str| line.strip_prefix("queue ready on ")?.parse().ok();
-        let address = process.wait_for_line("where it listens", ready);
+        let process = user.serve(&[&["queue", "serve", "--log-level", "warn"], more].concat());
+        let address = process.address();
         Self { process, address }
     }
 

@@ -102,8 +102,7 @@ fn a_journal_that_is_away_hides_no_other_queue_and_its_own_can_be_deleted() {
     let user = &fleet.user;
     user.ok(&["queue", "put", "mail", "a"]);
     let folder = user.folder().join("other");
-    let (mut other, _) =
-        super::journal(user, "127.0.0.1:0", &["--name", "other", "--data", folder.to_str().unwrap()]);
+    let mut other = super::journal(user, &["--name", "other", "--data", folder.to_str().unwrap()]);
     user.ok(&["queue", "create", "bulk", "--partitions", "2", "--journal", "other"]);
     other.kill();
     let away = || user.run(&["queue", "list", "-o", "json"]);
@@ -370,7 +369,7 @@ fn what_a_task_prints_does_not_look_like_our_log() {
 fn tail_follows_all_partitions() {
     let fleet = Fleet::with_queue("tail", "mail", 3);
     fleet.put("mail", 0..5);
-    let tail = fleet.user.start(&["queue", "tail", "mail", "-f", "-n", "2"]);
+    let tail = fleet.user.spawn(&["queue", "tail", "mail", "-f", "-n", "2"]);
     let number = |line: &str| line.rsplit_once("  ")?.1.parse::<u32>().ok();
     for _ in 0..2 {
         tail.wait_for_line("the newest", number);

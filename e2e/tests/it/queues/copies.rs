@@ -6,7 +6,7 @@ use std::process::Command;
 use menagerie_testkit::{End, Process, eventually, free_port};
 use rustix::process::Signal;
 
-use super::{Fleet, assert_all, assert_order, listening};
+use super::{Fleet, assert_all, assert_order};
 
 /// A queue whose journal has acknowledged three messages, and a copy of that journal's data from before.
 struct Copied {
@@ -32,8 +32,9 @@ impl Copied {
 
     /// Starts the original, on the same port as before.
     fn start(&mut self, more: &[&str]) {
-        let address = self.fleet.address.to_string();
-        (self.fleet.journal, self.fleet.address) = super::journal(&self.fleet.user, &address, more);
+        let address = self.fleet.journal.address().to_string();
+        let journal = ["journal", "--log-level", "warn", "--listen", &address];
+        self.fleet.journal = self.fleet.user.start(&[&journal, more].concat());
     }
 
     /// Makes the copy know all starts up to now.
@@ -45,7 +46,7 @@ impl Copied {
     /// Starts the copy.
     fn twin(&self, more: &[&str]) -> Process {
         let twin = ["journal", "--listen", "127.0.0.1:0", "--data", text(&self.copy)];
-        self.fleet.user.start(&[&twin, more].concat())
+        self.fleet.user.spawn(&[&twin, more].concat())
     }
 
     /// The starts that are registered as serving the folder.
@@ -61,8 +62,7 @@ impl Copied {
 }
 
 fn stop(journal: &mut Process) {
-    journal.signal(Signal::TERM);
-    assert!(journal.wait_for_end().status.success());
+    assert!(journal.stop().status.success());
 }
 
 fn duplicate(from: &Path, to: &Path) {
@@ -101,7 +101,7 @@ fn of_two_journals_with_one_name_host_and_path_neither_serves() {
     ];
     let twin = ["journal", "--listen", "127.0.0.1:0"];
     let mut twin = Process::spawn(&mut copied.fleet.user.command_under(&line, &twin));
-    let address = copied.fleet.address.to_string();
+    let address = copied.fleet.journal.address().to_string();
     assert_refused(&twin.wait_for_end(), &address);
     assert_refused(&copied.fleet.journal.wait_for_end(), &address);
 }
@@ -109,14 +109,14 @@ fn of_two_journals_with_one_name_host_and_path_neither_serves() {
 #[test]
 fn neither_of_two_copies_serves_until_an_operator_has_decided() {
     let mut copied = Copied::new("copies");
-    let address = copied.fleet.address.to_string();
+    let address = copied.fleet.journal.address().to_string();
     // Another name does not make it another folder.
     assert_refused(&copied.twin(&["--name", "other"]).wait_for_end(), &address);
     assert_refused(&copied.fleet.journal.wait_for_end(), &address);
     copied.fleet.user.fails(&["queue", "put", "mail", "x"], 69, &["copies of one folder", &address]);
     // Whoever starts them again gets no further.
     assert_refused(&copied.twin(&[]).wait_for_end(), &address);
-    let mut again = copied.fleet.user.start(&["journal", "--listen", &address]);
+    let mut again = copied.fleet.user.spawn(&["journal", "--listen", &address]);
     assert_refused(&again.wait_for_end(), &address);
     // The one that has the messages is to go on.
     copied.fleet.user.ok(&["journal", "renew"]);
@@ -133,15 +133,15 @@ fn neither_of_two_copies_serves_until_an_operator_has_decided() {
 #[test]
 fn a_journal_whose_copy_has_served_meanwhile_does_not_go_on() {
     let mut copied = Copied::new("by-turns");
-    let address = copied.fleet.address.to_string();
+    let address = copied.fleet.journal.address().to_string();
     stop(&mut copied.fleet.journal);
     copied.copy_again();
     // Nobody can tell it from the folder itself, moved to another place.
     let mut twin = copied.twin(&[]);
-    let elsewhere = listening(&twin).to_string();
+    let elsewhere = twin.wait_until_listening("journal").to_string();
     eventually("it is registered", || (copied.registered().len() == 1).then_some(()));
     stop(&mut twin);
-    let mut again = copied.fleet.user.start(&["journal", "--listen", &address]);
+    let mut again = copied.fleet.user.spawn(&["journal", "--listen", &address]);
     assert_refused(&again.wait_for_end(), &elsewhere);
     assert_refused(&copied.twin(&[]).wait_for_end(), &elsewhere);
 }
@@ -149,7 +149,7 @@ fn a_journal_whose_copy_has_served_meanwhile_does_not_go_on() {
 #[test]
 fn a_copy_from_before_the_last_start_is_refused() {
     let mut copied = Copied::new("outdated");
-    let address = copied.fleet.address.to_string();
+    let address = copied.fleet.journal.address().to_string();
     stop(&mut copied.fleet.journal);
     assert_refused(&copied.twin(&[]).wait_for_end(), &address);
 }
@@ -164,7 +164,7 @@ fn a_copy_that_cannot_ask_the_original_waits_for_its_end() {
     let original = copied.registered();
     assert_eq!(original.len(), 1, "{original:?}");
     let twin = copied.twin(&[]);
-    listening(&twin);
+    twin.wait_until_listening("journal");
     eventually("it says what it waits for", || twin.stderr().contains("waiting for its end").then_some(()));
     assert_eq!(copied.registered(), original);
     stop(&mut copied.fleet.journal);
@@ -187,7 +187,7 @@ fn a_journal_that_was_away_registers_again_unless_its_copy_has_served_meanwhile(
     copied.fleet.journal.signal(Signal::STOP);
     // Nobody else can tell that the first one lives.
     let mut twin = copied.twin(&[]);
-    let elsewhere = listening(&twin).to_string();
+    let elsewhere = twin.wait_until_listening("journal").to_string();
     let registered = || Some(copied.registered()).filter(|found| found.len() == 1 && *found != ours);
     eventually("the copy has the folder", registered);
     copied.fleet.journal.signal(Signal::CONT);
@@ -211,7 +211,7 @@ fn queues_go_on_with_a_journal_that_was_restored() {
     eventually("all is handled", || (copied.fleet.handled().len() == 4).then_some(()));
     assert_all(&copied.fleet.handled(), 0..4);
     // The one that was backed up is another folder now, of the same name.
-    let mut original = copied.fleet.user.start(&["journal", "--listen", "127.0.0.1:0"]);
+    let mut original = copied.fleet.user.spawn(&["journal", "--listen", "127.0.0.1:0"]);
     let end = original.wait_for_end();
     assert!(end.stderr.contains("runs already") && end.stderr.contains("--name"), "{}", end.stderr);
 }

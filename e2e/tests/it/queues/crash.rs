@@ -6,7 +6,7 @@ use std::fs;
 use menagerie_testkit::{Ensemble, Process, eventually};
 use rustix::process::Signal;
 
-use super::{Fleet, assert_all, assert_once, assert_order, assert_owners, ready};
+use super::{Fleet, assert_all, assert_once, assert_order, assert_owners, journal, ready};
 use crate::cli::User;
 use crate::slots::wait_until_gone;
 
@@ -159,12 +159,7 @@ fn full_journal_is_waited_for() {
     let mut fleet = Fleet::of(user);
     fleet.create("mail", 1);
     fleet.journal.kill();
-    let limited = |user: &User, quota: &str| {
-        let process = user.start(&["journal", "--listen", "127.0.0.1:0", "--quota", quota]);
-        process.wait_for_line("that it is ready", |line| line.starts_with("journal ready on ").then_some(()));
-        process
-    };
-    fleet.journal = limited(&fleet.user, "1");
+    fleet.journal = journal(&fleet.user, &["--quota", "1"]);
     let path = fleet.user.write("large", &"x".repeat(100_000));
     eventually("there is no room", || {
         let done = fleet.user.run(&["queue", "put", "mail", "--file", &path, "--whole"]);
@@ -172,7 +167,7 @@ fn full_journal_is_waited_for() {
     });
     let _worker = fleet.starting("mail", &[], &["sh", "-c", "wc -c >> sizes"]);
     fleet.journal.kill();
-    fleet.journal = limited(&fleet.user, "100000000");
+    fleet.journal = journal(&fleet.user, &["--quota", "100000000"]);
     eventually("there is room again", || {
         let done = fleet.user.run(&["queue", "put", "mail", "--file", &path, "--whole"]);
         (done.code == Some(0)).then_some(())

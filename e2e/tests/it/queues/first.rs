@@ -8,7 +8,7 @@ use crate::cli::User;
 use crate::queue_http::Client;
 
 fn up(user: &User, more: &[&str]) -> Process {
-    let up = user.start(&crate::up::up(more));
+    let up = user.spawn(&crate::up::up(more));
     up.wait_for_line("how to stop it", |line| line.contains("Ctrl-C").then_some(()));
     up
 }
@@ -25,7 +25,7 @@ fn first_queue_in_five_minutes() {
     assert!(user.ok(&["queue", "peek", "mail"]).contains("hello"));
     assert!(user.ok(&["queue", "show", "mail", "--quick"]).contains("4 messages behind; nobody handles it"));
     let mut worker =
-        user.start(&["worker", "mail", "--settle", "100ms", "--", "sh", "-c", "cat >> sent; echo >> sent"]);
+        user.spawn(&["worker", "mail", "--settle", "100ms", "--", "sh", "-c", "cat >> sent; echo >> sent"]);
     super::ready(&worker);
     eventually("all are sent", || {
         let sent = std::fs::read_to_string(user.folder().join("sent")).unwrap_or_default();

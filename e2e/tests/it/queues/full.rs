@@ -3,10 +3,10 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use menagerie_testkit::{Process, eventually, eventually_within};
+use menagerie_testkit::{Daemon, eventually, eventually_within};
 use rustix::process::Signal;
 
-use super::{Fleet, LONG, assert_all, assert_once, assert_order, listening, ready};
+use super::{Fleet, LONG, assert_all, assert_once, assert_order, ready};
 use crate::cli::User;
 use crate::journal::full::{SMALL, noise, unshare};
 
@@ -21,11 +21,10 @@ fn fleet() -> (Fleet, PathBuf) {
     let path = data.to_str().expect("its name is text");
     let line = ["unshare", unshare(), "sh", "-c", SMALL, path, "160m"];
     let journal = ["--log-level", "warn", "journal", "--listen", "127.0.0.1:0", "--reserve", "0"];
-    let journal = Process::spawn(&mut user.command_under(&line, &journal));
-    let address = listening(&journal);
+    let journal = Daemon::start("journal", user.command_under(&line, &journal));
     let within = data.strip_prefix("/").expect("a full path");
     let seen = Path::new("/proc").join(journal.id().to_string()).join("root").join(within);
-    (Fleet::with_journal(user, (journal, address)), seen)
+    (Fleet::with_journal(user, journal), seen)
 }
 
 /// Puts what does not compress, less and less at a time, until there is room for nothing.

@@ -57,7 +57,7 @@ fn handled_messages_stay_as_long_as_is_said() {
 #[test]
 fn a_full_journal_has_room_again_when_what_was_handled_is_purged() {
     let user = User::new("queues-keep-full");
-    let journal = journal(&user, "127.0.0.1:0", &["--quota", "2000000"]);
+    let journal = journal(&user, &["--quota", "2000000"]);
     let fleet = Fleet::with_journal(user, journal);
     let user = &fleet.user;
     fleet.create("mail", 1);

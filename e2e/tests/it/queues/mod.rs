@@ -23,10 +23,9 @@ mod trust;
 mod unread;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::SocketAddr;
 use std::time::Duration;
 
-use menagerie_testkit::{Process, eventually, eventually_within, free_port};
+use menagerie_testkit::{Daemon, Process, eventually, eventually_within};
 use serde_json::Value;
 
 use crate::cli::User;
@@ -46,8 +45,7 @@ echo "$MENAGERIE_PARTITION $body $MENAGERIE_ATTEMPT $MENAGERIE_FENCE" >> handled
 /// A journal and somebody who types commands, in a root of their own.
 pub struct Fleet {
     pub user: User,
-    journal: Process,
-    address: SocketAddr,
+    journal: Daemon,
 }
 
 /// A message that was handled, in the order in which they were.
@@ -65,16 +63,15 @@ impl Fleet {
     }
 
     pub fn of(user: User) -> Self {
-        // A port that stays ours while it is down.
-        let journal = journal(&user, &format!("127.0.0.1:{}", free_port()), &[]);
+        let journal = journal(&user, &[]);
         Self::with_journal(user, journal)
     }
 
-    pub fn with_journal(user: User, (journal, address): (Process, SocketAddr)) -> Self {
+    pub fn with_journal(user: User, journal: Daemon) -> Self {
         user.write("work.sh", WORK);
         user.write("violations", "");
         user.write("handled", "");
-        Self { user, journal, address }
+        Self { user, journal }
     }
 
     pub fn with_queue(name: &str, queue: &str, partitions: u16) -> Self {
@@ -97,9 +94,7 @@ impl Fleet {
 
     /// kill -9, and again on the same data and port.
     pub fn crash_journal(&mut self) {
-        self.journal.kill();
-        let address = self.address.to_string();
-        (self.journal, self.address) = journal(&self.user, &address, &[]);
+        self.journal.restart();
     }
 
     /// Puts numbered messages, to one partition after the other.
@@ -118,7 +113,7 @@ impl Fleet {
     pub fn starting(&self, queue: &str, options: &[&str], command: &[&str]) -> Process {
         let usual = ["worker", queue, "--backoff", "50ms", "--grace", "1s"];
         let settle: &[&str] = if options.contains(&"--settle") { &[] } else { &["--settle", "300ms"] };
-        self.user.start(&[&usual, settle, options, &["--"], command].concat())
+        self.user.spawn(&[&usual, settle, options, &["--"], command].concat())
     }
 
     pub fn show(&self, queue: &str) -> Value {
@@ -167,15 +162,8 @@ fn handled(line: &str) -> Option<Handled> {
     Some(Handled { partition, body, attempt, fence: (generation.parse().ok()?, zxid.parse().ok()?) })
 }
 
-pub fn journal(user: &User, listen: &str, more: &[&str]) -> (Process, SocketAddr) {
-    let process = user.start(&[&["--log-level", "warn", "journal", "--listen", listen], more].concat());
-    let address = listening(&process);
-    (process, address)
-}
-
-#[track_caller]
-fn listening(journal: &Process) -> SocketAddr {
-    journal.wait_for_line("where it listens", |line| line.strip_prefix("journal ready on ")?.parse().ok())
+pub fn journal(user: &User, more: &[&str]) -> Daemon {
+    user.serve(&[&["journal", "--log-level", "warn"], more].concat())
 }
 
 #[track_caller]
@@ -187,7 +175,7 @@ pub fn put(user: &User, queue: &str, numbers: std::ops::Range<u32>) {
 
 #[track_caller]
 pub fn ready(worker: &Process) -> String {
-    worker.wait_for_line("that it is ready", |line| line.strip_prefix("worker ready as ").map(str::to_owned))
+    worker.wait_until_ready("worker")
 }
 
 /// Whether the messages of each partition were begun in order, and none was passed over: who repeats something goes back,

@@ -37,8 +37,7 @@ fn journal_that_speaks_tls_is_used_by_who_trusts_it() {
     let authority = Authority::new();
     let file = |name: &str| authority.file(name).to_str().expect("its name is text").to_owned();
     let user = User::new("queues-tls").with("MENAGERIE_JOURNAL_CA", file("ca.pem"));
-    let journal =
-        journal(&user, "127.0.0.1:0", &["--tls-cert", &file("cert.pem"), "--tls-key", &file("key.pem")]);
+    let journal = journal(&user, &["--tls-cert", &file("cert.pem"), "--tls-key", &file("key.pem")]);
     let fleet = Fleet::with_journal(user, journal);
     fleet.create("mail", 2);
     fleet.put("mail", 0..10);
@@ -56,9 +55,9 @@ fn a_second_journal_of_a_name_does_not_start() {
     let mut fleet = Fleet::with_queue("twins", "mail", 1);
     let other = fleet.user.folder().join("other");
     let twin = ["journal", "--listen", "127.0.0.1:0", "--data", other.to_str().expect("its name is text")];
-    let end = fleet.user.start(&twin).wait_for_end();
+    let end = fleet.user.spawn(&twin).wait_for_end();
     assert_eq!(end.status.code(), Some(1), "{}", end.stderr);
-    let taken = format!("journal \"main\" runs already, on {}", fleet.address);
+    let taken = format!("journal \"main\" runs already, on {}", fleet.journal.address());
     assert!(end.stderr.contains(&taken) && end.stderr.contains("--name"), "{}", end.stderr);
     fleet.user.ok(&["queue", "put", "mail", "x"]);
     // The first one again, while what it had registered before is still there.
@@ -66,8 +65,7 @@ fn a_second_journal_of_a_name_does_not_start() {
     fleet.user.ok(&["queue", "put", "mail", "y"]);
     // One that has died is waited for until it is not listed any more.
     fleet.journal.kill();
-    let heir = fleet.user.start(&twin);
-    super::listening(&heir);
+    let _heir = fleet.user.start(&twin);
     eventually_within(LONG, "it has the name", || {
         let create = ["queue", "create", "post", "--partitions", "1"];
         (fleet.user.run(&create).code == Some(0)).then_some(())

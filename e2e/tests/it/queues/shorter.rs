@@ -15,7 +15,7 @@ fn worker_goes_on_with_a_session_that_has_less_time() {
     fleet.create("fed", 1);
     // The grace is a quarter of the time-out at most, and a quarter of 8 s is more than a lease of 2 s ever has left.
     let options = ["--settle", "300ms", "--grace", "10s"];
-    let start = |args: &[&str]| fleet.user.start(&[&["worker"], &options[..], args].concat());
+    let start = |args: &[&str]| fleet.user.spawn(&[&["worker"], &options[..], args].concat());
     let worker = start(&["mail", "--", "sh", "work.sh"]);
     let _feeds = start(&["fed", "--serve", "--", "sh", "-c", fed]);
     fleet.put("mail", 0..4);

@@ -1,6 +1,6 @@
 //! A worker whose machine was suspended. When it wakes up, another may own its partitions.
 
-use menagerie_testkit::{Machine, Process, Proxy, ensemble, eventually};
+use menagerie_testkit::{Machine, Process, eventually};
 
 use super::{Fleet, ready};
 
@@ -13,13 +13,11 @@ const FED: &str = r#"while read -r line; do
 echo "$0 begins" >> runs; until [ -e go ]; do sleep 0.05; done; echo "$0 ends" >> runs
 echo "$line" | sed 's/,.*/,"ok":true}/'; done"#;
 
-/// Starts a worker on this machine, behind this proxy, and waits until its task runs.
-fn at_work(fleet: &Fleet, machine: &Machine, proxy: &Proxy, task: &[&str]) -> Process {
-    let servers = fleet.user.servers.as_ref().expect("they are known");
-    let (_, root) = servers.split_once('/').expect("every test has a root of its own");
+/// Starts a worker on this machine, with these servers, and waits until its task runs.
+fn at_work(fleet: &Fleet, machine: &Machine, servers: &str, task: &[&str]) -> Process {
     let usual = ["worker", "mail", "--settle", "300ms", "--grace", "1s"];
     let mut command = fleet.user.command(&[&usual, task, &["first"]].concat());
-    command.env("MENAGERIE_ZOOKEEPER", format!("{}/{root}", proxy.address()));
+    command.env("MENAGERIE_ZOOKEEPER", servers);
     let worker = Process::spawn(machine.host(&mut command));
     ready(&worker);
     eventually("it is at work", || (fleet.file("runs") == "first begins\n").then_some(()));
@@ -39,9 +37,9 @@ fn suspended_worker_feeds_its_program_nothing_that_another_has_by_then() {
 #[track_caller]
 fn sleeps(name: &str, task: &[&str]) {
     let fleet = Fleet::hasty(name, "mail", 1, "4s");
-    let (machine, proxy) = (Machine::new(), Proxy::new(ensemble().addresses()[0]));
+    let (machine, (servers, proxy)) = (Machine::new(), fleet.user.servers_through_proxy());
     fleet.user.ok(&["queue", "put", "mail", "a"]);
-    let first = at_work(&fleet, &machine, &proxy, task);
+    let first = at_work(&fleet, &machine, &servers, task);
     let suspended = machine.suspend(&first);
     // The network comes back later than the machine, so the server cannot tell the worker what has happened.
     proxy.partition();

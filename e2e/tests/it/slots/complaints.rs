@@ -1,6 +1,5 @@
 //! What people complain of about `consul lock` and `etcdctl lock`.
 
-use menagerie_testkit::{Proxy, ensemble};
 use rustix::process::Signal;
 
 use super::{holders, pool, queue, runs, start, user, wait_for_waiter, wait_until_gone};
@@ -23,11 +22,9 @@ fn slot_that_is_lost_takes_grandchildren_along_through_any_shell() {
 #[test]
 fn sigterm_comes_before_anybody_else_is_let_in() {
     let user = user("late", 1);
-    let proxy = Proxy::new(ensemble().addresses()[0]);
-    let servers = user.servers.clone().expect("it was chosen");
-    let path = servers.split_once('/').expect("there is a root").1;
+    let (servers, proxy) = user.servers_through_proxy();
     // Long enough that a busy machine lets the guard act between the end of the lease and that of the session.
-    let far = User::at(format!("{}/{path}", proxy.address())).with("MENAGERIE_SESSION_TIMEOUT", "8s");
+    let far = User::at(servers).with("MENAGERIE_SESSION_TIMEOUT", "8s");
     let polite = "trap 'echo asked; exit 0' TERM; echo $$; while :; do sleep 0.1; done";
     let (mut first, child) = start(&far, "a", &["--ephemeral"], polite);
     let look = format!("if kill -0 {child} 2>&-; then echo alive; else echo dead; fi");

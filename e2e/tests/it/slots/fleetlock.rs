@@ -14,10 +14,8 @@ use super::{far_from, holders, pool, queue, start, user, wait_for_waiter, waiter
 use crate::cli::User;
 
 pub fn serve(user: &User, options: &[&str]) -> (Process, SocketAddr) {
-    let server = user.start(&[&["slots", "serve", "--listen", "127.0.0.1:0"], options].concat());
-    let address = server.wait_for_line("where it is", |line| {
-        line.strip_prefix("slots ready on ").and_then(|at| at.parse().ok())
-    });
+    let server = user.spawn(&[&["slots", "serve", "--listen", "127.0.0.1:0"], options].concat());
+    let address = server.wait_until_listening("slots");
     (server, address)
 }
 

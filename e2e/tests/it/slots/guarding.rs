@@ -146,8 +146,7 @@ fn only_who_asks_to_end_cuts_the_delay_short() {
     }
     assert_eq!(holders(&user), ["a"]);
     assert_eq!(holders(&user), ["a"]);
-    run.signal(Signal::TERM);
-    assert_eq!(run.wait_for_end().status.code(), Some(0));
+    assert_eq!(run.stop().status.code(), Some(0));
     assert_eq!(holders(&user), [""; 0]);
 }
 

@@ -13,7 +13,7 @@ mod storm;
 mod suspended;
 mod watchdog;
 
-use menagerie_testkit::{Process, Proxy, ensemble, eventually};
+use menagerie_testkit::{Process, Proxy, eventually};
 use serde_json::Value;
 
 use crate::cli::User;
@@ -27,10 +27,8 @@ fn user(name: &str, max: u32) -> User {
 
 /// Somebody in the same root, for whom the ensemble is as far away as the proxy says. The session lasts.
 fn far_from(user: &User) -> (User, Proxy) {
-    let proxy = Proxy::new(ensemble().addresses()[0]);
-    let servers = user.servers.as_deref().expect("a user of slots has servers");
-    let (_, root) = servers.split_once('/').expect("and a root of their own");
-    (User::at(format!("{}/{root}", proxy.address())).with("MENAGERIE_SESSION_TIMEOUT", "20s"), proxy)
+    let (servers, proxy) = user.servers_through_proxy();
+    (User::at(servers).with("MENAGERIE_SESSION_TIMEOUT", "20s"), proxy)
 }
 
 /// The pool as it is now.
@@ -63,7 +61,7 @@ fn start(user: &User, holder: &str, options: &[&str], script: &str) -> (Process,
 /// The same for one that has to wait first.
 fn queue(user: &User, holder: &str, options: &[&str], script: &str) -> Process {
     let run = ["slots", "run", "pool", "--holder", holder, "--host", holder, "--grace", "1s"];
-    user.start(&[&run, options, &["--", "sh", "-c", script]].concat())
+    user.spawn(&[&run, options, &["--", "sh", "-c", script]].concat())
 }
 
 /// Waits until somebody is in the queue.

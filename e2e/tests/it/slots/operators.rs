@@ -137,7 +137,7 @@ fn what_a_plain_script_wrote_counts() {
 #[test]
 fn show_can_be_watched() {
     let user = user("watched", 1);
-    let watch = user.start(&["slots", "show", "pool", "--watch", "-o", "json"]);
+    let watch = user.spawn(&["slots", "show", "pool", "--watch", "-o", "json"]);
     let used = |line: &str| serde_json::from_str::<Value>(line).ok()?["used"].as_u64();
     watch.wait_for_line("the pool, empty", |line| (used(line) == Some(0)).then_some(()));
     user.ok(&["slots", "acquire", "pool"]);

@@ -18,7 +18,7 @@ fn script_that_is_ended_while_it_gets_a_slot_is_not_put_out_later() {
         let user = user(root, 1);
         let (far, proxy) = far_from(&user);
         proxy.delay(FAR);
-        let mut first = far.start(&ACQUIRE);
+        let mut first = far.spawn(&ACQUIRE);
         eventually("it was let in", || (holders(&user) == ["script"]).then_some(()));
         first.signal(signal);
         let ticket = user.ok(&ACQUIRE);

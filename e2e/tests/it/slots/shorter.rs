@@ -1,6 +1,6 @@
 //! Servers that grant a shorter session time-out after a restart.
 
-use menagerie_testkit::{Ensemble, OpCode, Process, Proxy, TICK_MS, eventually};
+use menagerie_testkit::{Ensemble, OpCode, Process, TICK_MS, eventually};
 
 use super::suspended::{STAMPS, run, stamps};
 use super::wait_for_waiter;
@@ -9,16 +9,14 @@ use crate::cli::User;
 #[test]
 fn ephemeral_holder_is_out_before_another_is_in_also_when_its_session_came_back_with_less_time() {
     let mut servers = Ensemble::from_env().start_own();
-    let root = servers.fresh_path("slots-shorter");
-    let time_out = ("MENAGERIE_SESSION_TIMEOUT", "8s");
-    let user = User::at(servers.connect_string() + &root).with(time_out.0, time_out.1);
+    let user = User::at(servers.chroot("slots-shorter")).with("MENAGERIE_SESSION_TIMEOUT", "8s");
     user.ok(&["slots", "create", "pool", "--max", "1"]);
-    let proxy = Proxy::new(servers.address(0));
+    let (far, proxy) = user.servers_through_proxy();
     let mut command = user.command(&run("a", STAMPS));
-    command.env("MENAGERIE_ZOOKEEPER", format!("{}{root}", proxy.address()));
+    command.env("MENAGERIE_ZOOKEEPER", far);
     let mut first = Process::spawn(&mut command);
     first.wait_for_line("its process id", |line| line.parse::<u32>().ok());
-    let _second = user.start(&run("b", STAMPS));
+    let _second = user.spawn(&run("b", STAMPS));
     wait_for_waiter(&user, "b");
     let beats = proxy.requests_of(OpCode::Multi);
     servers.restart_all_with_tick(TICK_MS / 4);

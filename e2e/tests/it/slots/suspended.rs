@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use menagerie_testkit::{Machine, OpCode, Process, Proxy, ensemble, eventually};
+use menagerie_testkit::{Machine, OpCode, Process, eventually};
 
 use super::{user, wait_for_waiter};
 use crate::cli::User;
@@ -40,11 +40,9 @@ fn unread_from(port: u16) -> bool {
 #[test]
 fn suspended_ephemeral_holder_is_out_before_another_is_in() {
     let user = user("suspended", 1).with("MENAGERIE_SESSION_TIMEOUT", "8s");
-    let (machine, proxy) = (Machine::new(), Proxy::new(ensemble().addresses()[0]));
-    let servers = user.servers.as_ref().expect("they are known");
-    let (_, root) = servers.split_once('/').expect("every test has a root of its own");
+    let (machine, (servers, proxy)) = (Machine::new(), user.servers_through_proxy());
     let mut command = user.command(&run("a", STAMPS));
-    command.env("MENAGERIE_ZOOKEEPER", format!("{}/{root}", proxy.address()));
+    command.env("MENAGERIE_ZOOKEEPER", servers);
     let mut first = Process::spawn(machine.host(&mut command));
     first.wait_for_line("its process id", |line| line.parse::<u32>().ok());
     // The reply to a heartbeat arrives while the machine is suspended, so the holder reads it first when it wakes up.
@@ -55,7 +53,7 @@ fn suspended_ephemeral_holder_is_out_before_another_is_in() {
     proxy.heal();
     eventually("its answer", || unread_from(proxy.address().port()).then_some(()));
     proxy.partition();
-    let _second = user.start(&run("b", STAMPS));
+    let _second = user.spawn(&run("b", STAMPS));
     wait_for_waiter(&user, "b");
     eventually("another is in", || (!stamps(&user, "b").is_empty()).then_some(()));
     suspended.resume();

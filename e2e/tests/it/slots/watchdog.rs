@@ -9,7 +9,7 @@ use crate::cli::User;
 /// A check that takes longer than it has counts as failed, so they have time.
 fn watch(user: &User, holder: &str) -> Process {
     let check = "test -e well";
-    user.start(&[
+    user.spawn(&[
         "slots",
         "watch",
         "pool",
@@ -52,8 +52,7 @@ fn host_takes_itself_out_once_and_stays_out_until_it_is_rearmed() {
     eventually("its slot is free", || holders(&user).is_empty().then_some(()));
 
     // Also after a restart.
-    dog.signal(Signal::TERM);
-    assert_eq!(dog.wait_for_end().status.code(), Some(0));
+    assert_eq!(dog.stop().status.code(), Some(0));
     let mut dog = watch(&user, "a");
     eventually("it is still out", || dog.stderr().contains("slots rearm pool a").then_some(()));
     assert!(!dog.stderr().contains("has failed"), "it does not even look");
@@ -71,7 +70,7 @@ fn many_hosts_that_decide_at_once_stay_within_the_maximum() {
     let dogs: Vec<Process> = (0..6)
         .map(|number| {
             let name = format!("host-{number}");
-            user.start(&[
+            user.spawn(&[
                 "slots", "watch", "pool", "--holder", &name, "--host", &name, "--when", "false", "--every",
                 "1s", "--", "sh", "-c", &script,
             ])
@@ -94,7 +93,7 @@ fn command_that_fails_ends_the_watch_and_keeps_the_slot() {
         "slots", "watch", "pool", "--holder", "a", "--when", "false", "--every", "1s", "--", "sh", "-c",
         "exit 6",
     ];
-    let mut dog = user.start(&args);
+    let mut dog = user.spawn(&args);
     assert_eq!(dog.wait_for_end().status.code(), Some(6));
     assert_eq!((holders(&user), out_of_service(&user)), (vec!["a".to_owned()], 0));
     user.fails(
@@ -111,7 +110,7 @@ fn host_does_not_go_again_when_two_watch_it() {
     let (go, log) = (user.folder().join("go"), user.folder().join("log"));
     let script = format!("echo ran >> {}; until [ -e {} ]; do sleep 0.05; done", log.display(), go.display());
     let dogs = [(), ()].map(|()| {
-        user.start(&[
+        user.spawn(&[
             "slots", "watch", "pool", "--holder", "a", "--host", "a", "--when", "false", "--every", "1s",
             "--", "sh", "-c", &script,
         ])
@@ -133,7 +132,7 @@ fn check_has_all_the_time_until_the_next_one() {
     // Also the shortest that is allowed.
     let check = "sleep 0.3; echo well >> seen";
     let args = ["slots", "watch", "pool", "--when", check, "--every", "1s", "--times", "1000", "--", "true"];
-    let _dog = user.start(&args);
+    let _dog = user.spawn(&args);
     let seen = || std::fs::read_to_string(user.folder().join("seen")).ok();
     eventually("it is well, again and again", || (seen()?.lines().count() >= 2).then_some(()));
 }
@@ -142,7 +141,7 @@ fn check_has_all_the_time_until_the_next_one() {
 fn check_that_takes_too_long_has_failed_and_says_so() {
     let user = user("watch-slow", 1);
     let dog =
-        user.start(&["slots", "watch", "pool", "--when", "sleep 600", "--every", "1s", "--", "echo", "ran"]);
+        user.spawn(&["slots", "watch", "pool", "--when", "sleep 600", "--every", "1s", "--", "echo", "ran"]);
     dog.wait_for_line("the work", |line| (line == "ran").then_some(()));
     assert!(dog.stderr().contains("took longer than 1s"), "{}", dog.stderr());
 }
@@ -151,7 +150,7 @@ fn check_that_takes_too_long_has_failed_and_says_so() {
 fn check_that_cannot_be_run_takes_nobody_out() {
     let user = user("watch-typo", 1);
     let check = "echo tried >> seen; no-such-check";
-    let dog = user.start(&["slots", "watch", "pool", "--when", check, "--every", "5s", "--", "echo", "ran"]);
+    let dog = user.spawn(&["slots", "watch", "pool", "--when", check, "--every", "5s", "--", "echo", "ran"]);
     let tried = || std::fs::read_to_string(user.folder().join("seen")).ok();
     eventually("it is tried again", || (tried()?.lines().count() >= 2).then_some(()));
     assert!(dog.stderr().contains("could not be run"), "{}", dog.stderr());
