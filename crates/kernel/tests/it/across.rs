@@ -22,7 +22,7 @@ async fn outlive(term: &Term) -> Result<u64, CallError> {
 
 #[tokio::test]
 async fn work_is_done_again_in_the_next_term() {
-    let (session, proxy) = World::new("across").troubled(SHORT).await;
+    let (session, proxy) = World::new("across").session_through_proxy(SHORT).await;
     let first = session.term();
     let work = session.across_terms(|term| async move {
         // The first one ends under it; the second one answers.
@@ -34,7 +34,7 @@ async fn work_is_done_again_in_the_next_term() {
 
 #[tokio::test]
 async fn what_was_kept_is_still_there_in_the_next_term() {
-    let (session, proxy) = World::new("term-by-term").troubled(SHORT).await;
+    let (session, proxy) = World::new("term-by-term").session_through_proxy(SHORT).await;
     let first = session.term();
     let work = async {
         let mut been = Vec::new();
@@ -75,7 +75,7 @@ async fn work_ends_when_the_session_is_closed() {
 
 #[tokio::test]
 async fn work_ends_when_the_session_is_closed_between_two_terms() {
-    let (session, proxy) = World::new("across-between").troubled(SHORT).await;
+    let (session, proxy) = World::new("across-between").session_through_proxy(SHORT).await;
     let (other, first) = (session.clone(), session.term());
     let close = async {
         proxy.cut();

@@ -12,5 +12,9 @@ mod site;
 mod smuggling;
 mod waiting;
 #[path = "../../../queues/tests/it/world.rs"]
-#[allow(dead_code, reason = "the world of the engine's own tests: they need more of it than these do")]
+#[allow(
+    dead_code,
+    unused_imports,
+    reason = "the world of the engine's own tests: they need more of it than these do"
+)]
 mod world;
