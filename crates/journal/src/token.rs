@@ -70,6 +70,8 @@ impl Token {
 
 #[cfg(test)]
 mod tests {
+    use menagerie_datadir::DataError;
+
     use super::*;
 
     #[test]
@@ -82,7 +84,10 @@ mod tests {
         assert!(Token::read_all(&several).unwrap() == [Token::new("first"), drawn]);
         for short in ["", "\n\n", "guessed\n"] {
             fs::write(&file, short).unwrap();
-            assert!(matches!(Token::of(folder.path()), Err(StoreError::Damaged { .. })), "{short:?}");
+            assert!(
+                matches!(Token::of(folder.path()), Err(StoreError::Data(DataError::Damaged { .. }))),
+                "{short:?}"
+            );
         }
         assert!(Token::read_all(&folder.path().join("missing")).is_err());
     }

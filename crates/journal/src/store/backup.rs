@@ -9,11 +9,12 @@ use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use menagerie_datadir::private;
 use menagerie_wal::{Options as LogOptions, Wal};
 
 use super::Store;
 use super::error::StoreError;
-use super::folder::{Folder, open_private, sync_dir};
+use super::folder::{Folder, sync_dir};
 use super::identity::{FolderIdentity, IDENTITY_FILE};
 use super::recover::{newest_image, read_image};
 use super::segment::Name;
@@ -272,7 +273,7 @@ fn unpack<R: Read>(source: &mut Summed<R>, folder: &Folder) -> io::Result<()> {
         if !ours {
             return Err(bad("a file in it is none of a journal"));
         }
-        copy(source, &open_private(&folder.path().join(name))?)?;
+        copy(source, &private::open(&folder.path().join(name))?)?;
     }
     let sum = source.sum;
     if u32::from_le_bytes(source.take()?) != sum {

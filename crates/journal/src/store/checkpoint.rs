@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use menagerie_datadir::private;
 use menagerie_wal::Wal;
 use tracing::{debug, warn};
 
@@ -275,7 +276,7 @@ fn undo(before: &[(Name, u64)], image: &Image, folder: &Folder) {
         let path = name.path(&folder.segments());
         // What matters is the first error; opening the journal, or the next flush, does the same again.
         let _ = match before.iter().find(|(known, _)| *known == name) {
-            Some((_, bytes)) => super::folder::open_private(&path).and_then(|file| file.set_len(*bytes)),
+            Some((_, bytes)) => private::open(&path).and_then(|file| file.set_len(*bytes)),
             None => std::fs::remove_file(&path),
         };
     }

@@ -4,8 +4,10 @@ use std::fs::File;
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 
+use menagerie_datadir::private;
+
 use super::error::StoreError;
-use super::folder::{open_private, sync_dir};
+use super::folder::sync_dir;
 use super::image::{Image, TopicImage};
 use super::segment::{self, BlockHead, HEADER_BYTES, Kind, Name};
 use crate::core::block::{BLOCK_BYTES, Location, Place, Removed};
@@ -204,7 +206,7 @@ impl Writer<'_> {
             let old = newest.saturating_sub(segment.oldest) > span;
             if self.current.is_none() {
                 let path = self.path(name);
-                let file = open_private(&path).map_err(StoreError::io("open", &path))?;
+                let file = private::open(&path).map_err(StoreError::io("open", &path))?;
                 self.current = Some(Current { name, file, buffer: Vec::new(), written: segment.bytes });
             }
             if segment.bytes < segment_bytes.min(share(topic.config.retention_bytes)) && !old {
@@ -219,7 +221,7 @@ impl Writer<'_> {
         let name = Name { topic: self.topic, number: topic.next_segment };
         topic.next_segment += 1;
         let path = self.path(name);
-        let file = open_private(&path).map_err(StoreError::io("create", &path))?;
+        let file = private::open(&path).map_err(StoreError::io("create", &path))?;
         // One of that name may be left over from a crash.
         file.set_len(0).map_err(StoreError::io("empty", &path))?;
         self.created = true;

@@ -5,6 +5,7 @@ use std::io::{self, ErrorKind};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
+use menagerie_datadir::DataError;
 use serde::{Deserialize, Serialize};
 
 use super::error::StoreError;
@@ -161,7 +162,7 @@ pub fn renew(path: &Path, continues: Option<RandomId>) -> Result<RandomId, Store
             continues.insert(0, folder);
             FolderIdentity { folder: other, continues, starts: Vec::new() }
         }
-        (Err(StoreError::Damaged { .. }), Some(folder)) => {
+        (Err(StoreError::Data(DataError::Damaged { .. })), Some(folder)) => {
             FolderIdentity { folder, continues: Vec::new(), starts: Vec::new() }
         }
         (Err(error), _) => return Err(error),
@@ -216,8 +217,11 @@ mod tests {
         fs::remove_file(path.join("format")).unwrap();
         assert_ne!(Folder::open(&path).unwrap().identity().unwrap().folder, first.folder);
         fs::write(path.join(IDENTITY_FILE), "nonsense").unwrap();
-        assert!(matches!(Folder::open(&path).unwrap().identity(), Err(StoreError::Damaged { .. })));
-        assert!(matches!(renew(&path, None), Err(StoreError::Damaged { .. })));
+        assert!(matches!(
+            Folder::open(&path).unwrap().identity(),
+            Err(StoreError::Data(DataError::Damaged { .. }))
+        ));
+        assert!(matches!(renew(&path, None), Err(StoreError::Data(DataError::Damaged { .. }))));
         let lost = RandomId::draw().unwrap();
         let found = renew(&path, Some(lost)).unwrap();
         assert_eq!(Folder::open(&path).unwrap().lineage().unwrap().continues, [lost]);

@@ -6,11 +6,12 @@ use std::path::Path;
 use std::time::Instant;
 
 use bytes::Bytes;
+use menagerie_datadir::private;
 use menagerie_wal::{Options as LogOptions, Wal};
 use tracing::{info, warn};
 
 use super::error::StoreError;
-use super::folder::{Folder, open_private};
+use super::folder::Folder;
 use super::image::{Image, TopicImage};
 use super::segment::{self, BlockHead, Kind, Name};
 use super::snapshot;
@@ -235,7 +236,7 @@ fn cut(path: &Path, bytes: u64) -> Result<(), StoreError> {
     let found = path.metadata().map_err(StoreError::io("look at", path))?.len();
     if found > bytes {
         warn!(path = %path.display(), bytes, "cut what a crash has left behind the end of a segment");
-        let file = open_private(path).map_err(StoreError::io("open", path))?;
+        let file = private::open(path).map_err(StoreError::io("open", path))?;
         file.set_len(bytes).and_then(|()| file.sync_all()).map_err(StoreError::io("cut", path))?;
     }
     Ok(())

@@ -5,6 +5,7 @@ use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
+use menagerie_datadir::DataError;
 
 use super::error::StoreError;
 use crate::codec::{Malformed, Sink as _, Source};
@@ -82,7 +83,8 @@ impl Name {
         file.read_exact_at(&mut found, 0).map_err(|_| StoreError::damaged(path, 0, "it is too short"))?;
         let version = u32::from_le_bytes([found[8], found[9], found[10], found[11]]);
         if &found[..8] == MAGIC && version > SEGMENT_VERSION && sum_is_right(&found) {
-            return Err(StoreError::Newer { path: path.to_owned(), found: version, known: SEGMENT_VERSION });
+            let path = path.to_owned();
+            return Err(DataError::Newer { path, found: version, known: SEGMENT_VERSION }.into());
         }
         if found != *self.header() {
             return Err(StoreError::damaged(path, 0, "its header is not intact"));

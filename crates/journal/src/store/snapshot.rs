@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use bytes::Bytes;
+use menagerie_datadir::DataError;
 
 use super::error::StoreError;
 use super::folder::replace;
@@ -57,7 +58,7 @@ pub(crate) fn unframe(path: &Path, magic: &[u8; 8], bytes: Bytes) -> Result<Byte
     let whole = sum == crc32c::crc32c_append(crc32c::crc32c(&bytes[..12]), &bytes[16..]);
     if version > SNAPSHOT_VERSION && whole {
         let (found, known) = (version, SNAPSHOT_VERSION);
-        return Err(StoreError::Newer { path: path.to_owned(), found, known });
+        return Err(DataError::Newer { path: path.to_owned(), found, known }.into());
     }
     if !whole
         || !(SNAPSHOT_VERSION_OLDEST..=SNAPSHOT_VERSION).contains(&version)

@@ -6,10 +6,10 @@
 use std::io::{self, BufWriter, Write};
 use std::sync::Arc;
 
+use menagerie_datadir::private;
 use tracing::warn;
 
 use super::server::{Finished, Server, Shared, Tee};
-use crate::store::folder;
 use crate::store::snapshot::{self, Position, Writer};
 use crate::store::{Folder, StoreError};
 
@@ -98,7 +98,7 @@ pub fn snapshot(shared: &Shared, folder: &Arc<Folder>) {
 
 fn write(shared: &Shared, path: &std::path::Path) -> Result<Finished, StoreError> {
     let run = || -> io::Result<Finished> {
-        let out = BufWriter::with_capacity(1 << 20, folder::create_private(path)?);
+        let out = BufWriter::with_capacity(1 << 20, private::create(path)?);
         let (out, position, bytes) = capture(shared, out)?;
         out.into_inner()?.sync_all()?;
         Ok(Finished { path: path.to_owned(), sequence: position.sequence, bytes })

@@ -129,8 +129,8 @@ impl Keeper {
         let shared = Arc::new(Shared::new(server, waker));
         let network = Network::new(poll, shared.clone(), Listeners { plain, tls })
             .map_err(Failure::system("register the listeners"))?;
-        let socket =
-            admin::listen(folder.path()).map_err(Failure::system("make the administration socket"))?;
+        let socket = menagerie_datadir::admin::listen(folder.path())
+            .map_err(Failure::system("make the administration socket"))?;
 
         let (sender, ended) = channel();
         let (for_log, log_folder) = (shared.clone(), folder.clone());
@@ -178,7 +178,7 @@ impl Keeper {
                 Some(Err(failure)) => return Err(failure),
             }
         }
-        let _ = std::fs::remove_file(self.folder.path().join(admin::SOCKET));
+        menagerie_datadir::admin::remove(self.folder.path());
         Ok(())
     }
 }
@@ -190,7 +190,7 @@ impl Stopper {
         self.shared.work.notify_all();
         let _ = self.shared.waker.wake();
         // The administration loop looks up only when somebody comes.
-        let _ = admin::connect(self.folder.path());
+        let _ = menagerie_datadir::admin::connect(self.folder.path());
     }
 }
 

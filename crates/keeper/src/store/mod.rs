@@ -1,7 +1,7 @@
 //! What is on disk: the log, the newest snapshot, and the folder they live in.
 //!
 //! # Layout
-//! - [`folder`]: the data folder: its lock (one keeper at a time) and its format version.
+//! - [`folder`]: the data folder, and what files are in it.
 //! - [`snapshot`]: the file format shared by snapshots and backups, written and read.
 //! - [`recover`]: from a folder to a [`State`](crate::core::State) and an open log.
 //! - [`restore`]: from a backup file to a new folder.
@@ -14,8 +14,9 @@ pub mod snapshot;
 #[cfg(test)]
 mod tests;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
+use menagerie_datadir::DataError;
 use thiserror::Error;
 
 pub use folder::Folder;
@@ -25,40 +26,9 @@ pub use restore::restore;
 /// Why the keeper's data could not be used. Each says what was found, where, and what to try.
 #[derive(Debug, Error)]
 pub enum StoreError {
-    /// Another process has the folder.
-    #[error("the data folder {} is in use by another keeper{}", path.display(), owner.map(|pid| format!(" (process {pid})")).unwrap_or_default())]
-    InUse {
-        /// The folder.
-        path: PathBuf,
-        /// Who has it, if it said so.
-        owner: Option<u32>,
-    },
-    /// The folder was written by a newer version.
-    #[error("{} has format {found}, but this version reads formats up to {known}", path.display())]
-    Newer {
-        /// The file that says so.
-        path: PathBuf,
-        /// The format it names.
-        found: u32,
-        /// The newest that we read.
-        known: u32,
-    },
-    /// A file does not hold what it must.
-    #[error("{} is damaged at byte {offset}: {what}", path.display())]
-    Damaged {
-        /// The file.
-        path: PathBuf,
-        /// Where in it.
-        offset: u64,
-        /// What is wrong there.
-        what: String,
-    },
-    /// A folder that must be empty is not.
-    #[error("{} holds keeper data already", path.display())]
-    NotEmpty {
-        /// The folder.
-        path: PathBuf,
-    },
+    /// The folder or a file in it.
+    #[error(transparent)]
+    Data(#[from] DataError),
     /// The log refused.
     #[error("cannot use the log in {}", path.display())]
     Log {
@@ -67,30 +37,26 @@ pub enum StoreError {
         /// Why.
         source: menagerie_wal::Error,
     },
-    /// The operating system refused.
-    #[error("cannot {doing} {}", path.display())]
-    Io {
-        /// What was attempted.
-        doing: &'static str,
-        /// On what.
-        path: PathBuf,
-        /// Why not.
-        source: std::io::Error,
-    },
 }
 
 impl StoreError {
     /// What the operator may try.
     pub fn help(&self) -> &'static str {
         match self {
-            Self::InUse { .. } => "stop the other keeper, or give this one a folder of its own with --data",
-            Self::Newer { .. } => "run the version that wrote it, or a newer one",
-            Self::Damaged { .. } => {
+            Self::Data(DataError::InUse { .. }) => {
+                "stop the other keeper, or give this one a folder of its own with --data"
+            }
+            Self::Data(DataError::Newer { .. }) => "run the version that wrote it, or a newer one",
+            Self::Data(DataError::Damaged { .. }) => {
                 "restore a backup into a new folder (menagerie keeper restore); keep the damaged one for analysis"
             }
-            Self::NotEmpty { .. } => "name a folder without keeper data, or move the old data away first",
+            Self::Data(DataError::NotEmpty { .. }) => {
+                "name a folder without keeper data, or move the old data away first"
+            }
+            Self::Data(DataError::Io { .. }) => {
+                "check that the folder exists, is writable for this user, and has room"
+            }
             Self::Log { source, .. } => source.help(),
-            Self::Io { .. } => "check that the folder exists, is writable for this user, and has room",
         }
     }
 
@@ -98,13 +64,21 @@ impl StoreError {
     pub(crate) fn is_out_of_files(&self) -> bool {
         match self {
             Self::Log { source, .. } => matches!(source, menagerie_wal::Error::OutOfFiles { .. }),
-            Self::Io { source, .. } => menagerie_wal::is_out_of_files(source),
-            Self::InUse { .. } | Self::Newer { .. } | Self::Damaged { .. } | Self::NotEmpty { .. } => false,
+            Self::Data(DataError::Io { source, .. }) => menagerie_wal::is_out_of_files(source),
+            Self::Data(
+                DataError::InUse { .. }
+                | DataError::Newer { .. }
+                | DataError::Damaged { .. }
+                | DataError::NotEmpty { .. },
+            ) => false,
         }
     }
 
-    pub(crate) fn io(doing: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(std::io::Error) -> Self {
-        let path = path.into();
-        move |source| Self::Io { doing, path, source }
+    pub(crate) fn io(doing: &'static str, path: impl AsRef<Path>) -> impl FnOnce(std::io::Error) -> Self {
+        move |source| Self::Data(DataError::io(doing, path)(source))
+    }
+
+    pub(crate) fn damaged(path: &Path, offset: u64, what: impl Into<String>) -> Self {
+        Self::Data(DataError::damaged(path, offset, what))
     }
 }

@@ -45,18 +45,15 @@ pub fn recover(folder: &Folder, options: Options, log_options: LogOptions) -> Re
         covered = snapshot::load(newest, &mut state)?.sequence;
         if covered != *named {
             let what = format!("it stands at sequence {covered}, which is not what its name says");
-            return Err(StoreError::Damaged { path: newest.clone(), offset: 0, what });
+            return Err(StoreError::damaged(newest, 0, what));
         }
         snapshot_bytes = newest.metadata().map_err(StoreError::io("look at", newest))?.len();
     }
     let path = folder.log();
     let replay = |sequence: u64, record: &[u8]| -> Result<(), Failure> {
         let txn = Txn::decode(record, state.acls_mut()).map_err(|error| {
-            Failure::Store(StoreError::Damaged {
-                path: path.clone(),
-                offset: 0,
-                what: format!("record {sequence} is intact but makes no sense: {error}"),
-            })
+            let what = format!("record {sequence} is intact but makes no sense: {error}");
+            Failure::Store(StoreError::damaged(&path, 0, what))
         })?;
         state.apply(txn.zxid, txn.changes, Millis(0), &mut |_| {});
         Ok(())

@@ -4,9 +4,10 @@ use std::fs;
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use menagerie_datadir::private;
 use menagerie_wal::{Options as LogOptions, Wal};
 
-use super::folder::{Folder, create_private};
+use super::folder::Folder;
 use super::{StoreError, snapshot};
 use crate::core::sessions::Millis;
 use crate::core::{Change, Options, State};
@@ -61,7 +62,7 @@ pub fn restore(
     let is_empty = |path: &Path| fs::read_dir(path).map(|mut entries| entries.next().is_none());
     let log = folder.log();
     if !folder.snapshots()?.is_empty() || !is_empty(&log).map_err(StoreError::io("list", &log))? {
-        return Err(StoreError::NotEmpty { path: into.to_owned() });
+        return Err(folder.not_empty());
     }
     // First a log that begins behind the snapshot: until that is there, the folder refuses to open.
     let sequence = 1;
@@ -87,7 +88,7 @@ fn write_snapshot(folder: &Folder, state: &State, sequence: u64) -> Result<(), S
     let path = folder.snapshot(sequence);
     let temporary = folder.snapshot_in_the_making();
     let write = || -> std::io::Result<()> {
-        let mut writer = snapshot::Writer::new(std::io::BufWriter::new(create_private(&temporary)?))?;
+        let mut writer = snapshot::Writer::new(std::io::BufWriter::new(private::create(&temporary)?))?;
         let mut at = Some(0);
         while let Some(slot) = at {
             let mut block = Vec::with_capacity(snapshot::BLOCK_BYTES * 2);

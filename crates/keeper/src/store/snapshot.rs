@@ -11,6 +11,7 @@ use std::fs::File;
 use std::io::{self, Read, Write};
 use std::path::Path;
 
+use menagerie_datadir::DataError;
 use menagerie_wire::{Reader, Write as _};
 
 use super::StoreError;
@@ -200,13 +201,13 @@ impl<'a> Source<'a> {
     }
 
     fn damaged(&self, what: impl ToString) -> StoreError {
-        StoreError::Damaged { path: self.path.to_owned(), offset: self.offset, what: what.to_string() }
+        StoreError::damaged(self.path, self.offset, what.to_string())
     }
 
     fn fill(&mut self, bytes: &mut [u8]) -> Result<(), StoreError> {
         self.input.read_exact(bytes).map_err(|error| match error.kind() {
             io::ErrorKind::UnexpectedEof => self.damaged("the file ends too early"),
-            _ => StoreError::Io { doing: "read", path: self.path.to_owned(), source: error },
+            _ => StoreError::io("read", self.path)(error),
         })
     }
 
@@ -239,7 +240,7 @@ impl<'a> Source<'a> {
     fn header(&mut self) -> Result<(), StoreError> {
         match self.next() {
             Ok(Block::Header) => {}
-            Ok(_) | Err(StoreError::Damaged { .. }) => {
+            Ok(_) | Err(StoreError::Data(DataError::Damaged { .. })) => {
                 self.offset = 0;
                 return Err(self.damaged("it does not begin like a keeper snapshot or backup"));
             }
@@ -251,8 +252,8 @@ impl<'a> Source<'a> {
             .and_then(|rest| Reader::new(rest).int().ok())
             .ok_or_else(|| self.damaged("not a keeper snapshot"))?;
         if version > VERSION {
-            let path = self.path.to_owned();
-            return Err(StoreError::Newer { path, found: version.cast_unsigned(), known: VERSION as u32 });
+            let (path, found) = (self.path.to_owned(), version.cast_unsigned());
+            return Err(DataError::Newer { path, found, known: VERSION as u32 }.into());
         }
         Ok(())
     }
@@ -285,7 +286,7 @@ impl<'a> Source<'a> {
         match self.input.read(&mut [0]) {
             Ok(0) => Ok(position),
             Ok(_) => Err(self.damaged("bytes behind the end")),
-            Err(error) => Err(StoreError::Io { doing: "read", path: self.path.to_owned(), source: error }),
+            Err(error) => Err(StoreError::io("read", self.path)(error)),
         }
     }
 }

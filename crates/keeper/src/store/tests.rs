@@ -109,7 +109,7 @@ fn snapshot_under_another_name_than_its_own_is_refused_and_nothing_is_removed() 
     backup(&older);
     backup(&newest);
     let refused = recover(&folder, Options::default(), LogOptions::default()).err();
-    assert!(matches!(refused, Some(StoreError::Damaged { .. })), "{refused:?}");
+    assert!(matches!(refused, Some(StoreError::Data(DataError::Damaged { .. }))), "{refused:?}");
     assert!(older.exists() && newest.exists());
 }
 
