@@ -6,7 +6,7 @@ use std::time::Duration;
 use menagerie_queues::QueueError;
 use menagerie_queues::admin::{self, Change, Changed};
 use menagerie_queues::coordination::claim::topic;
-use menagerie_queues::journals::Home;
+use menagerie_queues::journals::{self, Home};
 use menagerie_znodes::queues::{QueueName, Settings};
 
 use crate::access::{Caller, Wish};
@@ -123,7 +123,7 @@ impl Service {
     async fn counts(&self, queues: &[&(QueueName, Settings)]) -> Result<HashMap<QueueName, u64>, Reply> {
         let mut by_home: BTreeMap<Home, Vec<&(QueueName, Settings)>> = BTreeMap::new();
         for queue in queues {
-            by_home.entry(Home::from(&queue.1)).or_default().push(queue);
+            by_home.entry(journals::home(&queue.1)).or_default().push(queue);
         }
         let mut counts = HashMap::new();
         for queues in by_home.into_values() {

@@ -3,8 +3,7 @@
 //! # Layout
 //! - [`core`]: what is decided without a clock or a socket. [`core::assignment`]: which worker handles what;
 //!   [`core::rebalance`]: what that changes. [`core::turn`]: which message comes next. [`core::ledger`]: what is begun, done
-//!   and recorded. [`core::failure`]: what becomes of a message that failed. [`core::partitioning`]: where a message goes;
-//!   [`core::whereabouts`]: which journal is meant.
+//!   and recorded. [`core::failure`]: what becomes of a message that failed. [`core::partitioning`]: where a message goes.
 //! - [`coordination`]: who handles what, in ZooKeeper.
 //! - [`worker`]: the loop that takes partitions and handles their messages; [`task`]: what is done with a message;
 //!   [`runner`]: programs as tasks; [`failed`]: messages that were given up.

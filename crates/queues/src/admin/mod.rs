@@ -23,7 +23,7 @@ use menagerie_kernel::{Session, Term};
 use menagerie_znodes::queues::{self, Keep, QueueName, Settings};
 
 use crate::error::QueueError;
-use crate::journals::{Home, Journals};
+use crate::journals::{self, Journals};
 
 pub use change::{Change, Changed, change};
 pub use create::{Created, create, create_as, plain};
@@ -59,6 +59,6 @@ pub fn home(
     queue: &QueueName,
     settings: &Settings,
 ) -> Result<Arc<dyn Journal>, QueueError> {
-    let home = Home::from(settings);
+    let home = journals::home(settings);
     journals.get(&home).ok_or_else(|| QueueError::NoJournal { queue: queue.clone(), journal: home.journal })
 }

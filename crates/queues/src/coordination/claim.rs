@@ -20,7 +20,7 @@ use tracing::{debug, warn};
 use super::cursor::CursorAt;
 use crate::core::failure::Attempts;
 use crate::error::QueueError;
-use crate::journals::{Home, Journals};
+use crate::journals::{self, Home, Journals};
 use crate::metrics::Metrics;
 
 /// Under this name workers have their state in the journal.
@@ -139,7 +139,7 @@ async fn open(
     };
     let queue = partition.queue();
     let home = match term.read(&queues::settings(queue)).await? {
-        Some(settings) => Home::from(&settings.value),
+        Some(settings) => journals::home(&settings.value),
         None => Home::named(""),
     };
     let journal = journals

@@ -7,7 +7,6 @@ pub mod ledger;
 pub mod partitioning;
 pub mod rebalance;
 pub mod turn;
-pub mod whereabouts;
 
 #[cfg(test)]
 mod tests;

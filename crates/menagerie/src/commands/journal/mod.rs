@@ -2,11 +2,7 @@
 
 mod backup;
 mod cat;
-mod claim;
-mod claimant;
-mod folders;
 mod refusal;
-pub mod register;
 mod renew;
 mod restore;
 pub mod serve;
@@ -17,7 +13,7 @@ mod verify;
 
 use clap::{Args, Subcommand};
 
-pub use refusal::Refusal;
+pub use menagerie_journal_directory::register::{self, Refusal};
 
 use crate::exit::CliError;
 use crate::logging::Talk;

@@ -14,7 +14,7 @@ use prometheus_client::registry::Registry;
 use tracing::{error, warn};
 
 use super::Refusal;
-use super::register::{self, Entry, Registration};
+use super::register::{self, Registrant, Registration};
 use super::target::{ADDRESS_FILE, TLS};
 use crate::client::{ClientArgs, Connection};
 use crate::commands::data::DataArgs;
@@ -24,6 +24,7 @@ use crate::host::full_name;
 use crate::ports;
 use crate::role::host::Signals;
 use crate::role::{Host, Ready, Role};
+use crate::who::this_host;
 
 const KIND: &str = "journal";
 
@@ -174,7 +175,8 @@ impl Serve {
             None
         } else {
             let address = self.advertise.unwrap_or_else(|| reached_at(running.server.address()));
-            let entry = Entry::new(&running.store, &self.name, address, tls).map_err(Failure::from)?;
+            let entry = Registrant::new(&running.store, &self.name, this_host(), address, tls)
+                .map_err(Failure::from)?;
             let connection = Connection::within(&settings, Owner)?;
             Some(Registered { connection, entry, on_taken: OnTaken::Stop })
         };
@@ -185,7 +187,7 @@ impl Serve {
 /// How a journal registers.
 pub struct Registered {
     pub connection: Connection,
-    pub entry: Entry,
+    pub entry: Registrant,
     pub on_taken: OnTaken,
 }
 

@@ -29,7 +29,7 @@ use tracing::warn;
 use self::addresses::{ADDRESSES, Addresses};
 use self::demo::Demo;
 use super::data::DataArgs;
-use super::journal::register::{self, Entry};
+use super::journal::register::{self, Registrant};
 use super::journal::serve::{self as journal, OnTaken, Registered, Running};
 use super::keeper::{serve as keeper, words};
 use super::queue::serve::{self as queue, Parts};
@@ -44,6 +44,7 @@ use crate::listener::{Door, Limits};
 use crate::logging::Talk;
 use crate::role::host::Signals;
 use crate::role::{Host, Role};
+use crate::who::this_host;
 use crate::{client, config, ports};
 
 /// Where engines live on a keeper of our own.
@@ -190,8 +191,9 @@ impl Up {
         let store = journal.store.clone();
         let journals = Journals::from([(register::NAME.to_owned(), Arc::new(store) as _)]);
         let name = Name::new(register::NAME).expect("it is a name");
-        let entry = Entry::new(&journal.store, &name, journal.server.address().to_string(), false)
-            .map_err(Failure::from)?;
+        let entry =
+            Registrant::new(&journal.store, &name, this_host(), journal.server.address().to_string(), false)
+                .map_err(Failure::from)?;
         let registered = Registered { connection: local.connection(), entry, on_taken: OnTaken::Serve };
         let metrics = Metrics::new(registry);
         let parts =

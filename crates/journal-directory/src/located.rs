@@ -7,11 +7,10 @@ use menagerie_journal::{
     Batch, Client, Commit, Committed, Consumer, Created, Fence, Journal, JournalError, MessageId, Opened,
     PartitionId, PartitionStats, RandomId, Read, Reply, Ticks, Topic, TopicConfig, TopicView, Usage,
 };
-
 use menagerie_znodes::journals::Server;
 
-use super::directory::Directory;
-use crate::core::whereabouts::{Choice, Entry, Home, choose};
+use crate::directory::Directory;
+use crate::whereabouts::{Choice, Home, Registered, choose};
 
 /// One that is registered, or was, or will be.
 pub struct Located {
@@ -24,11 +23,12 @@ pub struct Located {
 struct Known {
     /// Nothing has changed in the directory since.
     revision: u64,
-    entry: Entry,
+    entry: Registered,
     client: Client,
 }
 
 impl Located {
+    /// The one with this home, wherever it is.
     pub fn new(directory: Directory, home: Home) -> Self {
         Self { directory, home, last: Mutex::new(None) }
     }
@@ -82,7 +82,7 @@ impl Located {
         ))
     }
 
-    fn connect(&self, entry: &Entry) -> Result<Client, JournalError> {
+    fn connect(&self, entry: &Registered) -> Result<Client, JournalError> {
         let access = self.directory.access();
         let authority = match (&access.authority, entry.tls) {
             (Some(authority), true) => Some(authority.clone()),

@@ -1,5 +1,13 @@
 //! The journal's entry under `/journals`: which folder it serves, what it is called, and where it listens. A folder is served
 //! by one process, and a name belongs to one folder: else messages would go to one and be looked for in the other.
+//!
+//! - this file: a registration. `claim`: whether a journal may serve its folder (pure); `claimant`: does that. `folders`: what
+//!   ZooKeeper knows of folders. `refusal`: why a journal must not serve.
+
+mod claim;
+mod claimant;
+mod folders;
+mod refusal;
 
 use std::path::PathBuf;
 use std::sync::mpsc;
@@ -13,13 +21,12 @@ use menagerie_znodes::journals::Server;
 use tokio::sync::oneshot;
 use tracing::warn;
 
-use super::claim::Ours;
-use super::claimant::Claimant;
-use super::refusal::Refusal;
-use crate::who::this_host;
+use claim::Ours;
+use claimant::Claimant;
+pub use refusal::Refusal;
 
 /// Between two attempts to reach ZooKeeper: the journal serves without it.
-pub(super) const AGAIN: Duration = Duration::from_secs(2);
+const AGAIN: Duration = Duration::from_secs(2);
 /// Taking leave takes no longer.
 const LEAVE: Duration = Duration::from_secs(2);
 
@@ -29,23 +36,29 @@ const VERDICT: Duration = Duration::from_secs(4);
 /// What a journal is called unless it is told: one is enough for most.
 pub const NAME: &str = "main";
 
-/// What is registered.
-pub struct Entry {
-    pub(super) store: Store,
-    pub(super) folder: String,
-    pub(super) ours: Ours,
+/// A journal that is to be registered.
+pub struct Registrant {
+    store: Store,
+    folder: String,
+    ours: Ours,
 }
 
-impl Entry {
-    /// A journal that others reach at this address by this name.
-    pub fn new(store: &Store, name: &Name, address: String, tls: bool) -> Result<Self, StoreError> {
+impl Registrant {
+    /// The journal of this store, which others reach at this address of this host by this name.
+    pub fn new(
+        store: &Store,
+        name: &Name,
+        host: String,
+        address: String,
+        tls: bool,
+    ) -> Result<Self, StoreError> {
         let Identity { folder, start } = store.identity();
         let lineage = store.lineage()?;
         let texts = |ids: Vec<_>| ids.iter().map(ToString::to_string).collect();
         let server = Server {
             start: start.to_string(),
             name: name.to_string(),
-            host: this_host(),
+            host,
             address,
             tls,
             continues: texts(lineage.continues),
@@ -57,7 +70,7 @@ impl Entry {
     }
 
     /// The data folder as operators name it.
-    pub(super) fn data(&self) -> PathBuf {
+    fn data(&self) -> PathBuf {
         let folder = self.store.data();
         folder.parent().unwrap_or(folder).to_owned()
     }
@@ -76,14 +89,14 @@ impl Registration {
     /// answer.
     pub fn begin(
         config: Config,
-        entry: Entry,
+        journal: Registrant,
         refused: impl FnOnce(&Refusal) + Send + 'static,
     ) -> std::io::Result<Self> {
         let (stop, stopped) = oneshot::channel();
         let (first, told) = mpsc::channel();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let run = move || {
-            let why = runtime.block_on(stay(config, entry, stopped, &first));
+            let why = runtime.block_on(stay(config, journal, stopped, &first));
             if let Some(why) = &why {
                 refused(why);
             }
@@ -123,7 +136,7 @@ impl Drop for Registration {
 /// Stays registered until it is stopped, or finds that it must not serve. `first` is told when it is not refused at once.
 async fn stay(
     config: Config,
-    entry: Entry,
+    journal: Registrant,
     mut stopped: oneshot::Receiver<()>,
     first: &mpsc::Sender<bool>,
 ) -> Option<Refusal> {
@@ -143,7 +156,8 @@ async fn stay(
         session = connect => session,
         _ = &mut stopped => return None,
     };
-    let mut claimant = Claimant { entry: &entry, first, is_settled: false, has_told: false, member: None };
+    let mut claimant =
+        Claimant { journal: &journal, first, is_settled: false, has_told: false, member: None };
     let refusal = tokio::select! {
         refusal = claimant.run(&session) => refusal,
         _ = &mut stopped => None,

@@ -8,8 +8,8 @@ use menagerie_kernel::Session;
 use menagerie_kernel::recipes::tree_cache::{TreeCache, TreeCacheError};
 use menagerie_znodes::journals::{self, Folder, Server};
 
-use super::Access;
-use crate::core::whereabouts::{Choice, Entry, Home, choose};
+use crate::access::Access;
+use crate::whereabouts::{Choice, Home, Registered, choose};
 
 /// Follows who is registered.
 #[derive(Debug, Clone)]
@@ -37,7 +37,7 @@ impl Directory {
     }
 
     /// All that are registered.
-    pub fn entries(&self) -> Vec<Entry> {
+    pub fn entries(&self) -> Vec<Registered> {
         let starts = |folder: String| {
             let path = journals::folder(&folder).path().to_owned();
             self.cache.children(&path).into_iter().map(move |start| (folder.clone(), start))
@@ -99,8 +99,8 @@ impl Directory {
     }
 }
 
-fn entry(folder: &str, server: Server, since: i64) -> Option<Entry> {
+fn entry(folder: &str, server: Server, since: i64) -> Option<Registered> {
     let Server { start, name, address, tls, continues, .. } = server;
     let identity = Identity { folder: folder.parse().ok()?, start: start.parse().ok()? };
-    Some(Entry { name, address, identity, continues, tls, since })
+    Some(Registered { name, address, identity, continues, tls, since })
 }

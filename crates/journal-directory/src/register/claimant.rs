@@ -15,14 +15,14 @@ use tracing::warn;
 use super::claim::{Step, step};
 use super::folders::{answers, look, namesake, take};
 use super::refusal::Refusal;
-use super::register::{AGAIN, Entry};
+use super::{AGAIN, Registrant};
 
 /// Between two looks whether one that does not answer is still registered.
 const LOOK: Duration = Duration::from_secs(1);
 
 /// A journal on its way to being registered, or there.
 pub(super) struct Claimant<'a> {
-    pub(super) entry: &'a Entry,
+    pub(super) journal: &'a Registrant,
     /// Told once whether it was refused at once.
     pub(super) first: &'a mpsc::Sender<bool>,
     /// It has the folder and the name, or had them: whoever takes the name while we are away is not waited for any more.
@@ -100,14 +100,14 @@ impl Claimant<'_> {
         if self.member.is_some() {
             return;
         }
-        let Server { name, address, host, tls, .. } = &self.entry.ours.server;
+        let Server { name, address, host, tls, .. } = &self.journal.ours.server;
         let (Ok(kind), Ok(host)) = (Name::new("journal"), Name::new(host.as_str())) else { return };
         let mut component = Component::new(&host, env!("CARGO_PKG_VERSION"));
         component.state = ComponentState::Running;
         component.details.insert("name".to_owned(), name.as_str().into());
         component.details.insert("address".to_owned(), address.as_str().into());
         component.details.insert("tls".to_owned(), (*tls).into());
-        component.details.insert("folder".to_owned(), self.entry.folder.as_str().into());
+        component.details.insert("folder".to_owned(), self.journal.folder.as_str().into());
         match Member::join(session, &kind, component).await {
             Ok(member) => self.member = Some(member),
             Err(error) => warn!(error = %whole(&error), "cannot list the journal as a component"),
@@ -127,10 +127,10 @@ impl Claimant<'_> {
     }
 
     async fn turn(&self, term: &Term) -> Result<Turn, Trouble> {
-        let Entry { folder, ours, store } = self.entry;
+        let Registrant { folder, ours, store } = self.journal;
         let (seen, version, watches) = look(term, folder, ours).await?;
         let copied = |one: &Server, other: &Server| {
-            Turn::Refused(Refusal::copied(folder, one.clone(), other.clone(), self.entry.data()))
+            Turn::Refused(Refusal::copied(folder, one.clone(), other.clone(), self.journal.data()))
         };
         match step(&seen, ours) {
             Step::Held if self.is_settled => Ok(Turn::Held(watches)),

@@ -1,4 +1,4 @@
-//! Whether a journal may serve its folder, by what ZooKeeper knows of it. Decides only; `register.rs` does it.
+//! Whether a journal may serve its folder, by what ZooKeeper knows of it. Decides only; `claimant.rs` does it.
 
 use menagerie_znodes::journals::{Folder, Server};
 
@@ -28,7 +28,10 @@ pub enum Step<'a> {
     /// We serve it.
     Held,
     /// Nobody else does: take it, and remove these, who are dead.
-    Take { dead: Vec<&'a Server> },
+    Take {
+        /// Registered, and dead.
+        dead: Vec<&'a Server>,
+    },
     /// This one may be alive, or may have died a moment ago: ask it. If it answers, [`Step::Contest`]; else wait until its
     /// session is over.
     Ask(&'a Server),

@@ -1,8 +1,8 @@
-//! Which of the journals that are registered has a queue's messages.
+//! Which of the journals that are registered has the messages that somebody looks for. Pure.
 
 use menagerie_journal::Identity;
 
-/// Where a queue's messages are, as its settings say.
+/// Where messages are, as whoever put them there remembers.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Home {
     /// What the journal is called; empty for the only one that there is.
@@ -20,8 +20,8 @@ impl Home {
 
 /// A journal, as it is registered.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Entry {
-    /// What queues call it.
+pub struct Registered {
+    /// What it is called.
     pub name: String,
     /// `HOST:PORT`.
     pub address: String,
@@ -35,7 +35,7 @@ pub struct Entry {
     pub since: i64,
 }
 
-impl Entry {
+impl Registered {
     /// Whether both lead to the same process at the same address; it may have been registered anew.
     pub fn leads_where(&self, other: &Self) -> bool {
         (self.identity, &self.address, self.tls) == (other.identity, &other.address, other.tls)
@@ -56,15 +56,15 @@ pub enum Choice<'a> {
     /// Nothing that is registered.
     None,
     /// This one.
-    One(&'a Entry),
+    One(&'a Registered),
     /// The name is right, but the messages are in another folder than this one's.
-    Strange(&'a Entry),
+    Strange(&'a Registered),
     /// Several that are not the same, by their addresses: messages would go to one and be looked for in another.
     Several(Vec<String>),
 }
 
 /// Finds the journal that has the messages.
-pub fn choose<'a>(entries: &'a [Entry], home: &Home) -> Choice<'a> {
+pub fn choose<'a>(entries: &'a [Registered], home: &Home) -> Choice<'a> {
     let called = || entries.iter().filter(|entry| home.journal.is_empty() || entry.name == home.journal);
     let meant = || called().filter(|entry| entry.has(home));
     let Some(newest) = meant().max_by_key(|entry| entry.since) else {
@@ -85,10 +85,10 @@ mod tests {
         format!("{number:032x}")
     }
 
-    fn entry(name: &str, folder: u8, start: u8, since: i64) -> Entry {
+    fn entry(name: &str, folder: u8, start: u8, since: i64) -> Registered {
         let identity = Identity { folder: id(folder).parse().unwrap(), start: id(start).parse().unwrap() };
         let address = format!("{name}:{start}");
-        Entry { name: name.to_owned(), address, identity, continues: Vec::new(), tls: false, since }
+        Registered { name: name.to_owned(), address, identity, continues: Vec::new(), tls: false, since }
     }
 
     fn in_folder(journal: &str, folder: u8) -> Home {
@@ -120,7 +120,7 @@ mod tests {
 
     #[test]
     fn a_folder_that_goes_on_from_the_one_that_is_meant_has_its_messages() {
-        let restored = Entry { continues: vec![id(1), id(7)], ..entry("main", 2, 2, 6) };
+        let restored = Registered { continues: vec![id(1), id(7)], ..entry("main", 2, 2, 6) };
         let all = [restored, entry("main", 1, 1, 5)];
         for folder in [1, 2, 7] {
             assert_eq!(choose(&all[..1], &in_folder("main", folder)), Choice::One(&all[0]), "{folder}");

@@ -1,0 +1,47 @@
+//! Why a journal must not serve.
+
+use std::path::PathBuf;
+
+use menagerie_znodes::journals::Server;
+use thiserror::Error;
+
+/// Another journal is in the way.
+#[derive(Debug, Clone, Error)]
+pub enum Refusal {
+    /// It has the name, and other data.
+    #[error("journal {:?} runs already, on {} of {}, with other data", .0.name, .0.address, .0.host)]
+    Taken(Server),
+    /// It has served a copy of the same folder.
+    #[error(
+        "folder {folder} was served on {} of {} and on {} of {}: one is a copy of the other, nobody can tell which of them \
+         has all messages, and so neither serves",
+        servers[0].address, servers[0].host, servers[1].address, servers[1].host
+    )]
+    Copied {
+        /// The id that both have.
+        folder: String,
+        /// Both.
+        servers: Box<[Server; 2]>,
+        /// Where our data is.
+        data: PathBuf,
+    },
+}
+
+impl Refusal {
+    /// Two have served copies of one folder.
+    pub(super) fn copied(folder: &str, one: Server, other: Server, data: PathBuf) -> Self {
+        Self::Copied { folder: folder.to_owned(), servers: Box::new([one, other]), data }
+    }
+
+    /// What an operator can do.
+    pub fn help(&self) -> String {
+        match self {
+            Self::Taken(_) => "give this one a name of its own with --name, or stop the other one".to_owned(),
+            Self::Copied { data, .. } => format!(
+                "stop both and decide which one is to go on; there, run `menagerie journal renew --data {}` and start it \
+                 again: queues go on with it. Remove the other one, or renew it and give it another --name",
+                data.display()
+            ),
+        }
+    }
+}
