@@ -1,21 +1,19 @@
 //! A journal on its way to its entry, and while it has it: looks, has `claim.rs` decide, and does that.
 
-use std::sync::mpsc;
 use std::time::Duration;
 
 use menagerie_journal::StoreError;
-use menagerie_kernel::recipes::membership::Member;
 use menagerie_kernel::session::{Change, Watch};
 use menagerie_kernel::{CallError, Session, Term, retry, whole};
-use menagerie_znodes::components::{Component, ComponentState};
+use menagerie_znodes::Payload as _;
 use menagerie_znodes::journals::{self, Folder, Server};
-use menagerie_znodes::{Name, Payload as _};
+use tokio::sync::watch;
 use tracing::warn;
 
 use super::claim::{Step, step};
 use super::folders::{answers, look, namesake, take};
 use super::refusal::Refusal;
-use super::{AGAIN, Registrant};
+use super::{RETRY_PAUSE, Registrant, Standing};
 
 /// Between two looks whether one that does not answer is still registered.
 const LOOK: Duration = Duration::from_secs(1);
@@ -23,12 +21,11 @@ const LOOK: Duration = Duration::from_secs(1);
 /// A journal on its way to being registered, or there.
 pub(super) struct Claimant<'a> {
     pub(super) journal: &'a Registrant,
-    /// Told once whether it was refused at once.
-    pub(super) first: &'a mpsc::Sender<bool>,
+    pub(super) standing: &'a watch::Sender<Standing>,
     /// It has the folder and the name, or had them: whoever takes the name while we are away is not waited for any more.
     pub(super) is_settled: bool,
-    pub(super) has_told: bool,
-    pub(super) member: Option<Member>,
+    /// The log says already whom it waits for.
+    pub(super) has_warned: bool,
 }
 
 /// What came of a look at ZooKeeper.
@@ -56,7 +53,7 @@ impl Claimant<'_> {
     pub(super) async fn run(&mut self, session: &Session) -> Option<Refusal> {
         let mut terms = session.term_by_term();
         loop {
-            let refused = self.run_in(session, &terms.term().patient()).await;
+            let refused = self.run_in(&terms.term().patient()).await;
             if let Some(refused) = terms.finished(refused).await {
                 return refused.ok();
             }
@@ -64,11 +61,12 @@ impl Claimant<'_> {
     }
 
     /// The same until the term is over.
-    async fn run_in(&mut self, session: &Session, term: &Term) -> Result<Refusal, CallError> {
+    async fn run_in(&mut self, term: &Term) -> Result<Refusal, CallError> {
         loop {
             match self.turn(term).await {
                 Ok(Turn::Held(watches)) => {
-                    self.settle(session).await;
+                    self.is_settled = true;
+                    self.standing.send_replace(Standing::Registered);
                     let [folder, servers] = watches.map(Watch::changed);
                     let ended = tokio::select! { change = folder => change, change = servers => change };
                     if ended == Change::Ended {
@@ -77,45 +75,28 @@ impl Claimant<'_> {
                 }
                 Ok(Turn::Again) => {}
                 Ok(Turn::Wait(other)) => {
-                    // Nobody knows how long that takes.
-                    let _ = self.first.send(false);
-                    self.tell_once(&other);
+                    self.wait_for(&other);
                     tokio::time::sleep(LOOK).await;
                 }
                 Ok(Turn::Refused(refusal)) => return Ok(refusal),
                 Err(Trouble::Call(error)) if error.ends_term() => return Err(error),
                 Err(error) => {
                     warn!(error = %whole(&error), "cannot register the journal; trying again");
-                    tokio::time::sleep(AGAIN).await;
+                    tokio::time::sleep(RETRY_PAUSE).await;
                 }
             }
         }
     }
 
-    /// It is registered: also where people look for everything that runs.
-    async fn settle(&mut self, session: &Session) {
-        self.is_settled = true;
-        // Nobody may wait for it any more.
-        let _ = self.first.send(false);
-        if self.member.is_some() {
-            return;
-        }
-        let Server { name, address, host, tls, .. } = &self.journal.ours.server;
-        let (Ok(kind), Ok(host)) = (Name::new("journal"), Name::new(host.as_str())) else { return };
-        let mut component = Component::new(&host, env!("CARGO_PKG_VERSION"));
-        component.state = ComponentState::Running;
-        component.details.insert("name".to_owned(), name.as_str().into());
-        component.details.insert("address".to_owned(), address.as_str().into());
-        component.details.insert("tls".to_owned(), (*tls).into());
-        component.details.insert("folder".to_owned(), self.journal.folder.as_str().into());
-        match Member::join(session, &kind, component).await {
-            Ok(member) => self.member = Some(member),
-            Err(error) => warn!(error = %whole(&error), "cannot list the journal as a component"),
-        }
-    }
-
-    fn tell_once(&mut self, other: &Server) {
-        if !std::mem::replace(&mut self.has_told, true) {
+    fn wait_for(&mut self, other: &Server) {
+        self.standing.send_if_modified(|standing| match standing {
+            Standing::Undecided => {
+                *standing = Standing::Waiting;
+                true
+            }
+            Standing::Waiting | Standing::Registered => false,
+        });
+        if !std::mem::replace(&mut self.has_warned, true) {
             let Server { name, address, host, .. } = other;
             warn!(
                 name,

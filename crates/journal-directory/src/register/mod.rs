@@ -1,7 +1,7 @@
 //! The journal's entry under `/journals`: which folder it serves, what it is called, and where it listens. A folder is served
 //! by one process, and a name belongs to one folder: else messages would go to one and be looked for in the other.
 //!
-//! - this file: a registration. `claim`: whether a journal may serve its folder (pure); `claimant`: does that. `folders`: what
+//! - this file: a journal that registers. `claim`: whether a journal may serve its folder (pure); `claimant`: does that. `folders`: what
 //!   ZooKeeper knows of folders. `refusal`: why a journal must not serve.
 
 mod claim;
@@ -10,28 +10,21 @@ mod folders;
 mod refusal;
 
 use std::path::PathBuf;
-use std::sync::mpsc;
-use std::thread;
 use std::time::Duration;
 
 use menagerie_journal::{Identity, Store, StoreError};
-use menagerie_kernel::{Config, Session, whole};
+use menagerie_kernel::Session;
 use menagerie_znodes::Name;
 use menagerie_znodes::journals::Server;
-use tokio::sync::oneshot;
-use tracing::warn;
+use serde_json::{Map, Value};
+use tokio::sync::watch;
 
 use claim::Ours;
 use claimant::Claimant;
 pub use refusal::Refusal;
 
-/// Between two attempts to reach ZooKeeper: the journal serves without it.
-const AGAIN: Duration = Duration::from_secs(2);
-/// Taking leave takes no longer.
-const LEAVE: Duration = Duration::from_secs(2);
-
-/// Whoever starts waits so long for what comes of it.
-const VERDICT: Duration = Duration::from_secs(4);
+/// Between two attempts to register, or to reach ZooKeeper: the journal serves without it.
+pub const RETRY_PAUSE: Duration = Duration::from_secs(2);
 
 /// What a journal is called unless it is told: one is enough for most.
 pub const NAME: &str = "main";
@@ -76,96 +69,32 @@ impl Registrant {
     }
 }
 
-/// A registration on a thread of its own. Dropped, it leaves.
-pub struct Registration {
-    stop: Option<oneshot::Sender<()>>,
-    thread: Option<thread::JoinHandle<Option<Refusal>>>,
-    refused: bool,
+/// How far a registration has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Standing {
+    /// Nobody knows yet whether the journal may serve.
+    Undecided,
+    /// It waits for ZooKeeper, or for another journal that does not answer: nobody knows for how long.
+    Waiting,
+    /// It is registered, or was.
+    Registered,
 }
 
-impl Registration {
-    /// Registers, now or when ZooKeeper can be reached. If the journal must not serve, `refused` is called, now or whenever
-    /// that is found; whether it is so from the beginning is known on return, unless ZooKeeper or another journal do not
-    /// answer.
-    pub fn begin(
-        config: Config,
-        journal: Registrant,
-        refused: impl FnOnce(&Refusal) + Send + 'static,
-    ) -> std::io::Result<Self> {
-        let (stop, stopped) = oneshot::channel();
-        let (first, told) = mpsc::channel();
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let run = move || {
-            let why = runtime.block_on(stay(config, journal, stopped, &first));
-            if let Some(why) = &why {
-                refused(why);
-            }
-            let _ = first.send(why.is_some());
-            why
-        };
-        let thread = thread::Builder::new().name("journal-member".to_owned()).spawn(run)?;
-        let refused = told.recv_timeout(VERDICT).unwrap_or_default();
-        Ok(Self { stop: Some(stop), thread: Some(thread), refused })
+impl Registrant {
+    /// Registers, and stays registered in all terms of the session. Returns only when the journal must not serve, or when the
+    /// session is closed, which removes the entry.
+    pub async fn stay(&self, session: &Session, standing: &watch::Sender<Standing>) -> Option<Refusal> {
+        Claimant { journal: self, standing, is_settled: false, has_warned: false }.run(session).await
     }
 
-    /// Whether it must not serve, from the beginning.
-    pub fn is_refused(&self) -> bool {
-        self.refused
+    /// What `menagerie status` knows of it.
+    pub fn details(&self) -> Map<String, Value> {
+        let Server { name, address, tls, .. } = &self.ours.server;
+        Map::from_iter([
+            ("name".to_owned(), name.as_str().into()),
+            ("address".to_owned(), address.as_str().into()),
+            ("tls".to_owned(), (*tls).into()),
+            ("folder".to_owned(), self.folder.as_str().into()),
+        ])
     }
-
-    /// Leaves; tells why it had to, if it had.
-    pub fn end(mut self) -> Option<Refusal> {
-        self.leave()
-    }
-
-    fn leave(&mut self) -> Option<Refusal> {
-        if let Some(stop) = self.stop.take() {
-            // It may have ended by itself.
-            let _ = stop.send(());
-        }
-        self.thread.take()?.join().ok().flatten()
-    }
-}
-
-impl Drop for Registration {
-    fn drop(&mut self) {
-        self.leave();
-    }
-}
-
-/// Stays registered until it is stopped, or finds that it must not serve. `first` is told when it is not refused at once.
-async fn stay(
-    config: Config,
-    journal: Registrant,
-    mut stopped: oneshot::Receiver<()>,
-    first: &mpsc::Sender<bool>,
-) -> Option<Refusal> {
-    let connect = async {
-        loop {
-            match Session::connect(config.clone()).await {
-                Ok(session) => return session,
-                Err(error) => {
-                    let _ = first.send(false);
-                    warn!(error = %whole(&error), "cannot reach ZooKeeper to register the journal; trying again");
-                    tokio::time::sleep(AGAIN).await;
-                }
-            }
-        }
-    };
-    let session = tokio::select! {
-        session = connect => session,
-        _ = &mut stopped => return None,
-    };
-    let mut claimant =
-        Claimant { journal: &journal, first, is_settled: false, has_told: false, member: None };
-    let refusal = tokio::select! {
-        refusal = claimant.run(&session) => refusal,
-        _ = &mut stopped => None,
-    };
-    if let Some(member) = claimant.member {
-        let _ = tokio::time::timeout(LEAVE, member.leave()).await;
-    }
-    // It takes the entry along.
-    let _ = tokio::time::timeout(LEAVE, session.close()).await;
-    refusal
 }

@@ -1,7 +1,9 @@
 //! Why a journal must not serve.
 
+use std::borrow::Cow;
 use std::path::PathBuf;
 
+use menagerie_types::{Explain, exit_code};
 use menagerie_znodes::journals::Server;
 use thiserror::Error;
 
@@ -32,16 +34,22 @@ impl Refusal {
     pub(super) fn copied(folder: &str, one: Server, other: Server, data: PathBuf) -> Self {
         Self::Copied { folder: folder.to_owned(), servers: Box::new([one, other]), data }
     }
+}
 
-    /// What an operator can do.
-    pub fn help(&self) -> String {
+impl Explain for Refusal {
+    fn help(&self) -> Cow<'static, str> {
         match self {
-            Self::Taken(_) => "give this one a name of its own with --name, or stop the other one".to_owned(),
+            Self::Taken(_) => "give this one a name of its own with --name, or stop the other one".into(),
             Self::Copied { data, .. } => format!(
                 "stop both and decide which one is to go on; there, run `menagerie journal renew --data {}` and start it \
                  again: queues go on with it. Remove the other one, or renew it and give it another --name",
                 data.display()
-            ),
+            )
+            .into(),
         }
+    }
+
+    fn exit_code(&self) -> u8 {
+        exit_code::FAILED
     }
 }

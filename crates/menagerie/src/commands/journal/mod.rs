@@ -2,7 +2,7 @@
 
 mod backup;
 mod cat;
-mod refusal;
+mod registration;
 mod renew;
 mod restore;
 pub mod serve;
@@ -13,7 +13,7 @@ mod verify;
 
 use clap::{Args, Subcommand};
 
-pub use menagerie_journal_directory::register::{self, Refusal};
+pub use registration::{OnTaken, Registration};
 
 use crate::exit::CliError;
 use crate::logging::Talk;

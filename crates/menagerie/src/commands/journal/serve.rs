@@ -3,20 +3,24 @@
 use std::fs;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::Args;
 use menagerie_journal::server::{Failure, Listen, TlsFiles, admin};
 use menagerie_journal::{Config, Metrics, Server, Store};
+use menagerie_journal_directory::register::{self, Registrant, Standing};
 use menagerie_kernel::local_secret;
 use menagerie_kernel::session::Role::Owner;
+use menagerie_types::Explain as _;
 use menagerie_znodes::Name;
 use prometheus_client::registry::Registry;
-use tracing::{error, warn};
+use tokio::sync::{OnceCell, watch};
+use tokio::time::timeout;
+use tracing::warn;
 
-use super::Refusal;
-use super::register::{self, Registrant, Registration};
+use super::registration::{OnTaken, Registration};
 use super::target::{ADDRESS_FILE, TLS};
-use crate::client::{ClientArgs, Connection};
+use crate::client::{self, ClientArgs, Connection};
 use crate::commands::data::DataArgs;
 use crate::exit::CliError;
 use crate::files::{Port, Shares};
@@ -27,6 +31,9 @@ use crate::role::{Host, Ready, Role};
 use crate::who::this_host;
 
 const KIND: &str = "journal";
+
+/// Wait at most this long to hear whether another journal is in our way; one that does not answer is waited for later.
+const VERDICT_MAX: Duration = Duration::from_secs(4);
 
 /// Its files: segments that are read and written, log, snapshots.
 pub const PORT: Port = Port { kind: KIND, own_files: 320, weight: 2 };
@@ -171,72 +178,61 @@ impl Serve {
         let connections_max = Some(Shares::of(&[PORT]).connections(PORT));
         let listen = Listen { address: self.listen, tls: files, connections_max };
         let running = Running::start(config, &listen, &mut host.registry, "--listen")?;
-        let registered = if self.unregistered {
+        let registration = if self.unregistered {
             None
         } else {
             let address = self.advertise.unwrap_or_else(|| reached_at(running.server.address()));
-            let entry = Registrant::new(&running.store, &self.name, this_host(), address, tls)
+            let journal = Registrant::new(&running.store, &self.name, this_host(), address, tls)
                 .map_err(Failure::from)?;
             let connection = Connection::within(&settings, Owner)?;
-            Some(Registered { connection, entry, on_taken: OnTaken::Stop })
+            Some(Registration { connection, journal, on_taken: OnTaken::Stop })
         };
-        host.run(role(running, registered))
+        host.run(role(running, registration))
     }
 }
 
-/// How a journal registers.
-pub struct Registered {
-    pub connection: Connection,
-    pub entry: Registrant,
-    pub on_taken: OnTaken,
-}
-
-/// What to do when another journal is registered by our name.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum OnTaken {
-    /// Stop: nobody would find our messages.
-    Stop,
-    /// Serve all the same: what needs our messages is in this process.
-    Serve,
-}
-
 /// A journal that has started. It serves without ZooKeeper, too, and registers as soon as it can.
-pub fn role(running: Running, registered: Option<Registered>) -> Role {
+pub fn role(running: Running, registration: Option<Registration>) -> Role {
     Role::new(KIND, async move |life| {
-        let store = running.store.clone();
-        let ready = Ready::on(running.server.address());
-        let registration = match registered {
-            None => None,
-            Some(Registered { connection, entry, on_taken }) => {
-                let store = store.clone();
-                let stop = move |refusal: &Refusal| match (refusal, on_taken) {
-                    (Refusal::Taken(_), OnTaken::Serve) => {
-                        error!("another journal is registered here by our name: this one is not");
-                    }
-                    _ => store.stop(),
-                };
-                Some(
-                    Registration::begin(connection.config, entry, stop)
-                        .map_err(CliError::io("start a thread"))?,
-                )
-            }
-        };
+        let (store, ready) = (running.store.clone(), Ready::on(running.server.address()));
         let mut waiting = tokio::task::spawn_blocking(move || running.wait());
-        if !registration.as_ref().is_some_and(Registration::is_refused) {
-            life.ready(ready).await;
-        }
-        let ended = tokio::select! {
-            ended = &mut waiting => ended,
-            () = life.stopping() => {
-                store.stop();
-                waiting.await
+        let sessions = OnceCell::new();
+        let (standing, mut decided) = watch::channel(Standing::Undecided);
+        let registering = async {
+            match &registration {
+                Some(registration) => registration.keep(life, &sessions, &standing).await,
+                None => std::future::pending().await,
             }
         };
-        ended.expect("waiting does not panic")?;
-        match registration.and_then(Registration::end) {
-            Some(refusal) => Err(refusal.into()),
-            None => Ok(()),
+        let serving = async {
+            if registration.is_some() {
+                let verdict = decided.wait_for(|standing| *standing != Standing::Undecided);
+                // Whoever does not answer in time has no say in whether we begin.
+                let _ = timeout(VERDICT_MAX, verdict).await;
+            }
+            life.ready(ready).await;
+            life.stopping().await;
+            life.draining().await;
+        };
+        let mut has_ended = None;
+        let served = tokio::select! {
+            refusal = registering => Err(CliError::Refused { what: refusal.to_string(), help: refusal.help().into() }),
+            ended = &mut waiting => {
+                has_ended = Some(ended);
+                Ok(())
+            }
+            () = serving => Ok(()),
+        };
+        store.stop();
+        let ended = match has_ended {
+            Some(ended) => ended,
+            None => waiting.await,
+        };
+        life.leave().await;
+        if let Some(session) = sessions.into_inner() {
+            client::close(session).await;
         }
+        served.and(ended.expect("waiting does not panic"))
     })
 }
 

@@ -15,6 +15,7 @@ use std::sync::Arc;
 
 use clap::Args;
 use menagerie_journal::server::Failure;
+use menagerie_journal_directory::register::{self, Registrant};
 use menagerie_keeper::{Config, Keeper};
 use menagerie_kernel::local_secret::{self, Owner};
 use menagerie_kernel::session::Auth;
@@ -29,8 +30,8 @@ use tracing::warn;
 use self::addresses::{ADDRESSES, Addresses};
 use self::demo::Demo;
 use super::data::DataArgs;
-use super::journal::register::{self, Registrant};
-use super::journal::serve::{self as journal, OnTaken, Registered, Running};
+use super::journal::serve::{self as journal, Running};
+use super::journal::{OnTaken, Registration};
 use super::keeper::{serve as keeper, words};
 use super::queue::serve::{self as queue, Parts};
 use super::slots::fleetlock;
@@ -191,17 +192,18 @@ impl Up {
         let store = journal.store.clone();
         let journals = Journals::from([(register::NAME.to_owned(), Arc::new(store) as _)]);
         let name = Name::new(register::NAME).expect("it is a name");
-        let entry =
+        let registrant =
             Registrant::new(&journal.store, &name, this_host(), journal.server.address().to_string(), false)
                 .map_err(Failure::from)?;
-        let registered = Registered { connection: local.connection(), entry, on_taken: OnTaken::Serve };
+        let registration =
+            Registration { connection: local.connection(), journal: registrant, on_taken: OnTaken::Serve };
         let metrics = Metrics::new(registry);
         let parts =
             Parts { door: queue_door, metrics, access_log: None, body_bytes_max: BODY_BYTES_MAX, options };
         let slots_metrics = slots::Metrics::new(registry);
         let roles = vec![
             (keeper::role(keeper, Some(local.connection())), "any ZooKeeper client: zkCli, kazoo, Curator"),
-            (journal::role(journal, Some(registered)), "messages of queues and flows"),
+            (journal::role(journal, Some(registration)), "messages of queues and flows"),
             (
                 queue::role(local.connection(), parts, async move |_: &_| Ok(journals)),
                 "queues over HTTP: curl http://ADDRESS/v1/…",
