@@ -17,6 +17,7 @@ use thiserror::Error;
 use crate::config::{ConfigError, Origin};
 
 /// Everything that can end a command.
+#[expect(missing_docs, reason = "fields of errors name themselves")]
 #[derive(Debug, Error)]
 pub enum CliError {
     /// The arguments are understood but make no sense together.

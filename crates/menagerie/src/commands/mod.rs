@@ -1,4 +1,4 @@
-//! One file per verb: arguments, one call, one print.
+//! Every command: `<noun>/<verb>.rs` has its arguments, one call, one print. This file is all that a new noun edits.
 
 mod backup_file;
 pub mod check;
@@ -14,3 +14,66 @@ pub mod status;
 pub mod up;
 pub mod worker;
 pub mod zk;
+
+use std::process::ExitCode;
+
+use clap::Subcommand;
+
+use crate::exit::CliError;
+use crate::logging::Talk;
+
+/// The first word of every command.
+#[derive(Debug, Subcommand)]
+pub enum Noun {
+    Up(up::Up),
+    Keeper(keeper::Keeper),
+    Journal(journal::Journal),
+    Slots(slots::Slots),
+    Queue(queue::Queue),
+    Worker(Box<worker::Worker>),
+    Zk(zk::Zk),
+    Check(check::Check),
+    Status(status::Status),
+    Doctor(doctor::Doctor),
+    Config(config::Config),
+    Completions(completions::Completions),
+}
+
+impl Noun {
+    /// What is logged unless the user says otherwise.
+    pub fn talk(&self) -> Talk {
+        match self {
+            Self::Up(up) => up.talk(),
+            Self::Keeper(_) | Self::Worker(_) => Talk::Server,
+            Self::Journal(journal) => journal.talk(),
+            Self::Slots(slots) => slots.talk(),
+            Self::Queue(_)
+            | Self::Zk(_)
+            | Self::Status(_)
+            | Self::Doctor(_)
+            | Self::Config(_)
+            | Self::Completions(_) => Talk::Command,
+            Self::Check(_) => Talk::Plugin,
+        }
+    }
+
+    /// Does what was asked, and gives the exit code.
+    pub fn run(self) -> Result<ExitCode, CliError> {
+        match self {
+            // It has codes of its own, and nothing is an error to it.
+            Self::Check(check) => return Ok(check.run()),
+            Self::Up(up) => up.run(),
+            Self::Keeper(keeper) => keeper.run(),
+            Self::Journal(journal) => journal.run(),
+            Self::Slots(slots) => slots.run(),
+            Self::Queue(queue) => queue.run(),
+            Self::Worker(worker) => worker.run(),
+            Self::Zk(zk) => zk.run(),
+            Self::Status(status) => status.run(),
+            Self::Doctor(doctor) => doctor.run(),
+            Self::Config(config) => config.run(),
+            Self::Completions(completions) => completions.run(),
+        }?;
+        Ok(ExitCode::SUCCESS)
+    }
+}

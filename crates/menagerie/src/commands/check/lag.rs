@@ -10,9 +10,9 @@ use super::range::Range;
 use super::report::{Perf, Report, State, Thresholds};
 use super::thresholds::{AgeArgs, WaitingArgs, count};
 use crate::client::Client;
-use crate::commands::queue::desk::{AccessArgs, Desk};
 use crate::durations;
 use crate::exit::{CliError, cannot};
+use crate::stores::{AccessArgs, Stores};
 
 /// As it is called in the line.
 pub const SERVICE: &str = "LAG";
@@ -72,8 +72,8 @@ impl Lag {
         let Some(queue) = self.queue.queue() else {
             return Ok(Report::unknown(SERVICE, "no queue is named"));
         };
-        let desk = Desk::at(client, &self.access).await?;
-        let view = show::show(&desk.session, &desk.journals, queue).await;
+        let stores = Stores::at(client, &self.access).await?;
+        let view = show::show(&stores.session, &stores.journals, queue).await;
         let view = view.map_err(cannot(format!("look at queue {queue}")))?;
         Ok(judge(
             &view,

@@ -6,10 +6,10 @@ use menagerie_queues::admin::{self, Change, Changed};
 use menagerie_znodes::queues::{Keep, QueueName};
 use serde_json::json;
 
-use super::desk::DeskArgs;
 use super::keep;
 use crate::exit::{CliError, cannot};
 use crate::output::FormatArg;
+use crate::stores::StoreArgs;
 
 /// Change a queue that is there. Workers hear of it at once; what they have dropped does not come back.
 #[derive(Debug, Args)]
@@ -26,11 +26,11 @@ pub struct Alter {
 
 impl Alter {
     /// Changes it.
-    pub fn run(self, desk: DeskArgs) -> Result<(), CliError> {
+    pub fn run(self, stores: StoreArgs) -> Result<(), CliError> {
         let (queue, keep) = (&self.queue, self.keep);
-        desk.change(async |desk| {
+        stores.change(async |stores| {
             let change = Change { keep: Some(keep), ..Change::default() };
-            let changed = match admin::change(&desk.session, &desk.journals, queue, &change).await {
+            let changed = match admin::change(&stores.session, &stores.journals, queue, &change).await {
                 Ok(Changed::Missing) => Err(QueueError::NoQueue { queue: queue.clone() }),
                 changed => changed,
             };

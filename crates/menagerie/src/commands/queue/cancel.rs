@@ -7,10 +7,10 @@ use menagerie_znodes::queues::QueueName;
 use serde_json::json;
 
 use super::delayed::{doing, open};
-use super::desk::DeskArgs;
 use crate::exit::CliError;
 use crate::output::{FormatArg, count};
 use crate::progress::Meter;
+use crate::stores::StoreArgs;
 
 /// Take messages back that are not due yet: nobody will ever handle them.
 #[derive(Debug, Args)]
@@ -40,9 +40,9 @@ struct WhichArgs {
 
 impl Cancel {
     /// Takes them back.
-    pub fn run(self, desk: DeskArgs) -> Result<(), CliError> {
-        desk.change(async |desk| {
-            let delayed = open(desk, &self.queue, self.partition).await?;
+    pub fn run(self, stores: StoreArgs) -> Result<(), CliError> {
+        stores.change(async |stores| {
+            let delayed = open(stores, &self.queue, self.partition).await?;
             let cancelled = if self.which.all {
                 let mut meter = Meter::new();
                 let told = |cancelled| meter.show("cancelled", cancelled, None);

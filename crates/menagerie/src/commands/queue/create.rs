@@ -6,10 +6,10 @@ use menagerie_types::exit_code;
 use menagerie_znodes::queues::{Keep, PARTITIONS_MAX, QueueName, Settings};
 use serde_json::json;
 
-use super::desk::{Desk, DeskArgs, PATIENCE};
 use super::keep;
 use crate::exit::{CliError, cannot};
 use crate::output::{FormatArg, count};
+use crate::stores::{JOURNAL_PATIENCE, StoreArgs, Stores};
 
 /// Make a queue. Making it again with the same number of partitions is fine; with another one, or another --keep, it is a
 /// conflict.
@@ -46,22 +46,22 @@ fn partitions(text: &str) -> Result<u16, String> {
 
 impl Create {
     /// Makes it.
-    pub fn run(self, desk: DeskArgs) -> Result<(), CliError> {
+    pub fn run(self, stores: StoreArgs) -> Result<(), CliError> {
         if let Some(of) = self.queue.failures_of() {
             return Err(CliError::Usage {
                 what: format!("{} is for messages of {of} that were given up", self.queue),
                 help: format!("choose another name; a queue {of} has such a place from the beginning"),
             });
         }
-        desk.change(async |desk| {
-            let journal = self.journal.name(desk).await?;
+        stores.change(async |stores| {
+            let journal = self.journal.name(stores).await?;
             let doing = || cannot(format!("make queue {}", self.queue));
             let plain = admin::plain(self.partitions, &journal);
             let settings = Settings { keep: self.keep.unwrap_or_default(), ..plain };
-            let created = admin::create_as(&desk.session, &desk.journals, &self.queue, &settings).await;
+            let created = admin::create_as(&stores.session, &stores.journals, &self.queue, &settings).await;
             let created = created.map_err(doing())?;
             if created == admin::Created::Existed {
-                let there = admin::settings(&desk.session, &self.queue).await.map_err(doing())?;
+                let there = admin::settings(&stores.session, &self.queue).await.map_err(doing())?;
                 self.agree(there.keep)?;
             }
             let was = match created {
@@ -105,12 +105,12 @@ impl Create {
 
 impl JournalArg {
     /// What it is called.
-    pub async fn name(&self, desk: &Desk) -> Result<String, CliError> {
+    pub async fn name(&self, stores: &Stores) -> Result<String, CliError> {
         if let Some(journal) = &self.journal {
-            desk.journals.expect(journal, PATIENCE).await;
+            stores.journals.expect(journal, JOURNAL_PATIENCE).await;
             return Ok(journal.clone());
         }
-        match desk.journals.names(PATIENCE).await.as_slice() {
+        match stores.journals.names(JOURNAL_PATIENCE).await.as_slice() {
             [only] => Ok(only.clone()),
             [] => Err(CliError::Found {
                 what: "no journal is registered, and queues keep their messages in one".to_owned(),

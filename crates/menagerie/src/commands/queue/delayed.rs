@@ -8,11 +8,11 @@ use menagerie_queues::admin::delayed::{DelayedMessage, DelayedMessages};
 use menagerie_znodes::queues::{PartitionName, QueueName};
 use serde::Serialize;
 
-use super::desk::{Desk, DeskArgs};
 use super::message::{Body, shortened};
 use crate::clock;
 use crate::exit::{CliError, cannot};
 use crate::output::{FormatArg, Row, Rows};
+use crate::stores::{StoreArgs, Stores};
 
 /// Show the messages that are not due yet, the next one first.
 #[derive(Debug, Args)]
@@ -81,9 +81,9 @@ fn utc(ticks: Ticks) -> String {
 
 impl Delayed {
     /// Looks and prints.
-    pub fn run(self, desk: DeskArgs) -> Result<(), CliError> {
-        desk.look(async |desk| {
-            let delayed = open(desk, &self.queue, self.partition).await?;
+    pub fn run(self, stores: StoreArgs) -> Result<(), CliError> {
+        stores.observe(async |stores| {
+            let delayed = open(stores, &self.queue, self.partition).await?;
             let found = delayed.next(self.limit).await.map_err(doing(&self.queue))?;
             self.format.print(&Rows(found.iter().map(View::of).collect()))
         })
@@ -92,11 +92,11 @@ impl Delayed {
 
 /// The delayed messages of a queue, or of a partition.
 pub async fn open(
-    desk: &Desk,
+    stores: &Stores,
     queue: &QueueName,
     partition: Option<u16>,
 ) -> Result<DelayedMessages, CliError> {
-    let opened = DelayedMessages::open(&desk.session, &desk.journals, queue, partition).await;
+    let opened = DelayedMessages::open(&stores.session, &stores.journals, queue, partition).await;
     opened.map_err(doing(queue))
 }
 

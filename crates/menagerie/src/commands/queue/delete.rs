@@ -5,9 +5,9 @@ use menagerie_queues::admin::{self, show};
 use menagerie_znodes::queues::QueueName;
 use serde_json::json;
 
-use super::desk::DeskArgs;
 use crate::exit::{CliError, cannot};
 use crate::output::{FormatArg, count};
+use crate::stores::StoreArgs;
 
 /// Delete a queue, with its handled messages.
 #[derive(Debug, Args)]
@@ -26,12 +26,12 @@ pub struct Delete {
 
 impl Delete {
     /// Deletes it.
-    pub fn run(self, desk: DeskArgs) -> Result<(), CliError> {
+    pub fn run(self, stores: StoreArgs) -> Result<(), CliError> {
         let queue = &self.queue;
-        desk.change(async |desk| {
+        stores.change(async |stores| {
             let doing = || cannot(format!("delete queue {queue}"));
             if !self.force {
-                let view = show::show(&desk.session, &desk.journals, queue).await.map_err(doing())?;
+                let view = show::show(&stores.session, &stores.journals, queue).await.map_err(doing())?;
                 let waiting = view.lag() + view.delayed();
                 if waiting + view.failed > 0 {
                     return Err(CliError::Refused {
@@ -45,8 +45,8 @@ impl Delete {
                 }
             }
             let deleted = match self.without_journal {
-                true => admin::abandon(&desk.session, queue).await,
-                false => admin::delete(&desk.session, &desk.journals, queue).await,
+                true => admin::abandon(&stores.session, queue).await,
+                false => admin::delete(&stores.session, &stores.journals, queue).await,
             };
             deleted.map_err(doing())?;
             let told = json!({ "queue": queue, "deleted": true });

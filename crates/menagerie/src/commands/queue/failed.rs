@@ -7,10 +7,10 @@ use menagerie_queues::failed::Story;
 use menagerie_znodes::queues::QueueName;
 use serde::Serialize;
 
-use super::desk::{Desk, DeskArgs};
 use super::message::{Body, SHOWN, shortened};
 use crate::exit::{CliError, cannot};
 use crate::output::{FormatArg, Row, Rows, told};
+use crate::stores::{StoreArgs, Stores};
 
 /// Messages asked for at once.
 pub const BATCH: u32 = 1000;
@@ -76,9 +76,9 @@ fn ending(line: &str) -> String {
 
 impl Failed {
     /// Looks and prints.
-    pub fn run(self, desk: DeskArgs) -> Result<(), CliError> {
-        desk.look(async |desk| {
-            let failed = open(desk, &self.queue).await?;
+    pub fn run(self, stores: StoreArgs) -> Result<(), CliError> {
+        stores.observe(async |stores| {
+            let failed = open(stores, &self.queue).await?;
             let (mut views, mut last) = (Vec::new(), MessageId::ZERO);
             // Large ones come few at a time.
             while views.len() < self.limit as usize {
@@ -94,8 +94,8 @@ impl Failed {
 }
 
 /// The failed messages of a queue.
-pub async fn open(desk: &Desk, queue: &QueueName) -> Result<FailedMessages, CliError> {
-    FailedMessages::open(&desk.session, &desk.journals, queue).await.map_err(doing(queue))
+pub async fn open(stores: &Stores, queue: &QueueName) -> Result<FailedMessages, CliError> {
+    FailedMessages::open(&stores.session, &stores.journals, queue).await.map_err(doing(queue))
 }
 
 /// What was attempted.

@@ -4,11 +4,11 @@ use clap::Args;
 use menagerie_znodes::queues::QueueName;
 use serde_json::json;
 
-use super::desk::DeskArgs;
 use super::failed::{doing, open};
 use super::retry::WhichArgs;
 use crate::exit::CliError;
 use crate::output::{FormatArg, count};
+use crate::stores::StoreArgs;
 
 /// Forget messages that were given up.
 #[derive(Debug, Args)]
@@ -23,9 +23,9 @@ pub struct Forget {
 
 impl Forget {
     /// Forgets them.
-    pub fn run(self, desk: DeskArgs) -> Result<(), CliError> {
-        desk.change(async |desk| {
-            let messages = open(desk, &self.queue).await?;
+    pub fn run(self, stores: StoreArgs) -> Result<(), CliError> {
+        stores.change(async |stores| {
+            let messages = open(stores, &self.queue).await?;
             let forgotten = self
                 .which
                 .each(&self.queue, &messages, "forgotten", async |failed| {

@@ -5,10 +5,10 @@ use menagerie_journal::MessageId;
 use menagerie_queues::admin::browse::{Browser, Found};
 use menagerie_znodes::queues::QueueName;
 
-use super::desk::DeskArgs;
 use super::message;
 use crate::exit::{CliError, cannot};
 use crate::output::{self, Format, FormatArg};
+use crate::stores::StoreArgs;
 
 /// Print the body of one message, as it is; with -o json, all about it.
 #[derive(Debug, Args)]
@@ -31,11 +31,11 @@ fn places(found: &[Found]) -> String {
 
 impl Get {
     /// Looks and prints.
-    pub fn run(self, desk: DeskArgs) -> Result<(), CliError> {
-        desk.look(async |desk| {
+    pub fn run(self, stores: StoreArgs) -> Result<(), CliError> {
+        stores.observe(async |stores| {
             let doing = || cannot(format!("look into queue {}", self.queue));
             let browser =
-                Browser::open(&desk.session, &desk.journals, &self.queue).await.map_err(doing())?;
+                Browser::open(&stores.session, &stores.journals, &self.queue).await.map_err(doing())?;
             let partitions = browser.partitions(self.partition).map_err(doing())?;
             let found = browser.with_id(&partitions, self.id).await.map_err(doing())?;
             match (found.as_slice(), self.format.output) {

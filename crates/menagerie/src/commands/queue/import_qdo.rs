@@ -4,10 +4,10 @@ use clap::Args;
 use menagerie_queues::admin::import::{self, Imported};
 
 use super::create::JournalArg;
-use super::desk::DeskArgs;
 use crate::client::{self, Client};
 use crate::exit::{CliError, cannot};
 use crate::output::{FormatArg, Row, Rows};
+use crate::stores::StoreArgs;
 
 /// Take over how far qdo had come: its queues are made here, and their cursors stand where they stood, or a little before.
 #[derive(Debug, Args)]
@@ -26,8 +26,8 @@ pub struct ImportQdo {
 
 impl ImportQdo {
     /// Imports, and says what became of each cursor.
-    pub fn run(self, desk: DeskArgs) -> Result<(), CliError> {
-        let settings = desk.client.clone().settings()?;
+    pub fn run(self, stores: StoreArgs) -> Result<(), CliError> {
+        let settings = stores.client.clone().settings()?;
         let found = client::block_on(async {
             let client = client::until_stopped(Client::connect(settings)).await?;
             let found = client::until_stopped(async {
@@ -44,14 +44,14 @@ impl ImportQdo {
             });
         }
         if self.dry_run {
-            return desk.look(async |desk| {
-                let preview = import::preview(&desk.session, &found).await;
+            return stores.observe(async |stores| {
+                let preview = import::preview(&stores.session, &found).await;
                 self.format.print(&Rows(preview.map_err(cannot("look at cursors that are there"))?))
             });
         }
-        desk.change(async |desk| {
-            let journal = self.journal.name(desk).await?;
-            let imported = import::import(&desk.session, &desk.journals, &journal, &found).await;
+        stores.change(async |stores| {
+            let journal = self.journal.name(stores).await?;
+            let imported = import::import(&stores.session, &stores.journals, &journal, &found).await;
             let imported = imported.map_err(cannot(format!("import {}", self.from)))?;
             self.format.print(&Rows(imported))
         })

@@ -8,10 +8,10 @@ use menagerie_queues::admin::keys as stored;
 use menagerie_znodes::queues::{KeyId, QueueName, Scope};
 use serde::Serialize;
 
-use super::desk::DeskArgs;
 use crate::clock;
 use crate::exit::{CliError, cannot};
 use crate::output::{FormatArg, OutputArgs, Row, Rows, Show};
+use crate::stores::StoreArgs;
 
 /// Add, list and revoke the keys by which applications are known over HTTP.
 #[derive(Debug, Args)]
@@ -29,11 +29,11 @@ enum Verb {
 
 impl Key {
     /// Does what was asked.
-    pub fn run(self, desk: DeskArgs) -> Result<(), CliError> {
+    pub fn run(self, stores: StoreArgs) -> Result<(), CliError> {
         match self.verb {
-            Verb::Add(verb) => verb.run(desk),
-            Verb::List(verb) => verb.run(desk),
-            Verb::Revoke(verb) => verb.run(desk),
+            Verb::Add(verb) => verb.run(stores),
+            Verb::List(verb) => verb.run(stores),
+            Verb::Revoke(verb) => verb.run(stores),
         }
     }
 }
@@ -79,14 +79,14 @@ impl Show for Added {
 }
 
 impl Add {
-    fn run(self, desk: DeskArgs) -> Result<(), CliError> {
+    fn run(self, stores: StoreArgs) -> Result<(), CliError> {
         let key = if self.stdin { read()? } else { drawn()? };
         let hash = Hash::of(&key);
         let scopes = if self.scopes.is_empty() { Scope::ALL.to_vec() } else { self.scopes };
         let now = u64::try_from(clock::now_ms()).unwrap_or(0);
         let kept = keys::kept(&self.application, &hash, scopes, now, self.note);
-        desk.change(async |desk| {
-            let added = stored::add(&desk.session, &kept).await.map_err(cannot("add a key"))?;
+        stores.change(async |stores| {
+            let added = stored::add(&stores.session, &kept).await.map_err(cannot("add a key"))?;
             if !added {
                 return Err(CliError::Refused {
                     what: format!("this key is known already, as {}", hash.id()),
@@ -136,11 +136,11 @@ struct KeyRow {
 }
 
 impl List {
-    fn run(self, desk: DeskArgs) -> Result<(), CliError> {
+    fn run(self, stores: StoreArgs) -> Result<(), CliError> {
         let output = self.output;
-        desk.look(async |desk| {
+        stores.observe(async |stores| {
             let look = async || {
-                let keys = stored::list(&desk.session).await.map_err(cannot("list keys"))?;
+                let keys = stored::list(&stores.session).await.map_err(cannot("list keys"))?;
                 let row = |(id, key): (KeyId, menagerie_znodes::queues::ApplicationKey)| KeyRow {
                     id,
                     application: key.application,
@@ -175,9 +175,9 @@ struct Revoke {
 }
 
 impl Revoke {
-    fn run(self, desk: DeskArgs) -> Result<(), CliError> {
-        desk.change(async |desk| {
-            let revoked = stored::revoke(&desk.session, &self.id).await.map_err(cannot("revoke a key"))?;
+    fn run(self, stores: StoreArgs) -> Result<(), CliError> {
+        stores.change(async |stores| {
+            let revoked = stored::revoke(&stores.session, &self.id).await.map_err(cannot("revoke a key"))?;
             if revoked {
                 eprintln!("key {} is revoked", self.id);
                 return Ok(());

@@ -8,10 +8,10 @@ use menagerie_queues::admin::show::{self, QueueView};
 use menagerie_znodes::queues::{Keep, QueueName};
 use serde::Serialize;
 
-use super::desk::DeskArgs;
 use super::show::{age, state};
 use crate::exit::{CliError, cannot};
 use crate::output::{OutputArgs, Row, Rows};
+use crate::stores::StoreArgs;
 
 /// List all queues: how many messages wait, and for how long.
 #[derive(Debug, Args)]
@@ -91,13 +91,13 @@ impl QueueRow {
 
 impl List {
     /// Looks and prints.
-    pub fn run(self, desk: DeskArgs) -> Result<(), CliError> {
+    pub fn run(self, stores: StoreArgs) -> Result<(), CliError> {
         let output = self.output;
-        desk.look(async |desk| {
+        stores.observe(async |stores| {
             let mut away = None;
             let look = async || {
                 let mut rows = Vec::new();
-                let all = show::all(&desk.session, &desk.journals).await;
+                let all = show::all(&stores.session, &stores.journals).await;
                 for (queue, view) in all.map_err(cannot("list queues"))? {
                     match view.map_err(|error| (trouble(&error), error)) {
                         Ok(view) => rows.push(QueueRow::of(&view)),

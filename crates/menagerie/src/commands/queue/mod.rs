@@ -1,6 +1,6 @@
 //! `menagerie queue`: messages, and how queues are doing.
 //!
-//! One file per verb. `desk.rs`: a session and the journals, for all of them; `message.rs`: messages as they are shown;
+//! One file per verb. `stores.rs`: a session and the journals, for all of them; `message.rs`: messages as they are shown;
 //! `keep.rs`: how long they stay.
 
 mod alter;
@@ -8,7 +8,6 @@ mod cancel;
 mod create;
 mod delayed;
 mod delete;
-pub mod desk;
 mod failed;
 mod forget;
 mod get;
@@ -34,14 +33,14 @@ mod workers;
 
 use clap::{Args, Subcommand};
 
-use self::desk::DeskArgs;
 use crate::exit::CliError;
+use crate::stores::StoreArgs;
 
 /// Make queues, put messages into them, look at them, and see whether workers keep up.
 #[derive(Debug, Args)]
 pub struct Queue {
     #[command(flatten)]
-    desk: DeskArgs,
+    stores: StoreArgs,
     #[command(subcommand)]
     verb: Verb,
 }
@@ -75,30 +74,30 @@ enum Verb {
 impl Queue {
     /// Does what was asked.
     pub fn run(self) -> Result<(), CliError> {
-        let desk = self.desk;
+        let stores = self.stores;
         match self.verb {
-            Verb::Create(verb) => verb.run(desk),
-            Verb::Alter(verb) => verb.run(desk),
-            Verb::Put(verb) => verb.run(desk),
-            Verb::Peek(verb) => verb.run(desk),
-            Verb::Get(verb) => verb.run(desk),
-            Verb::Tail(verb) => verb.run(desk),
-            Verb::List(verb) => verb.run(desk),
-            Verb::Show(verb) => verb.run(desk),
-            Verb::Workers(verb) => verb.run(desk),
-            Verb::Pause(verb) => verb.run(desk),
-            Verb::Resume(verb) => verb.run(desk),
-            Verb::Delayed(verb) => verb.run(desk),
-            Verb::Cancel(verb) => verb.run(desk),
-            Verb::Failed(verb) => verb.run(desk),
-            Verb::Retry(verb) => verb.run(desk),
-            Verb::Forget(verb) => verb.run(desk),
-            Verb::Purge(verb) => verb.run(desk),
-            Verb::Skip(verb) => verb.run(desk),
-            Verb::Delete(verb) => verb.run(desk),
-            Verb::ImportQdo(verb) => verb.run(desk),
-            Verb::Serve(verb) => verb.run(desk),
-            Verb::Key(verb) => verb.run(desk),
+            Verb::Create(verb) => verb.run(stores),
+            Verb::Alter(verb) => verb.run(stores),
+            Verb::Put(verb) => verb.run(stores),
+            Verb::Peek(verb) => verb.run(stores),
+            Verb::Get(verb) => verb.run(stores),
+            Verb::Tail(verb) => verb.run(stores),
+            Verb::List(verb) => verb.run(stores),
+            Verb::Show(verb) => verb.run(stores),
+            Verb::Workers(verb) => verb.run(stores),
+            Verb::Pause(verb) => verb.run(stores),
+            Verb::Resume(verb) => verb.run(stores),
+            Verb::Delayed(verb) => verb.run(stores),
+            Verb::Cancel(verb) => verb.run(stores),
+            Verb::Failed(verb) => verb.run(stores),
+            Verb::Retry(verb) => verb.run(stores),
+            Verb::Forget(verb) => verb.run(stores),
+            Verb::Purge(verb) => verb.run(stores),
+            Verb::Skip(verb) => verb.run(stores),
+            Verb::Delete(verb) => verb.run(stores),
+            Verb::ImportQdo(verb) => verb.run(stores),
+            Verb::Serve(verb) => verb.run(stores),
+            Verb::Key(verb) => verb.run(stores),
         }
     }
 }

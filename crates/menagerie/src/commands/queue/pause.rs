@@ -4,10 +4,10 @@ use clap::Args;
 use menagerie_queues::admin;
 use menagerie_znodes::queues;
 
-use super::desk::DeskArgs;
 use super::scope::ScopeArgs;
 use crate::exit::{CliError, cannot};
 use crate::output::FormatArg;
+use crate::stores::StoreArgs;
 use crate::who;
 
 /// Let nobody take messages of a queue, or a worker none, until `queue resume`. What runs is finished, nothing moves.
@@ -24,11 +24,11 @@ pub struct Pause {
 
 impl Pause {
     /// Pauses it.
-    pub fn run(self, desk: DeskArgs) -> Result<(), CliError> {
-        desk.change(async |desk| {
+    pub fn run(self, stores: StoreArgs) -> Result<(), CliError> {
+        stores.change(async |stores| {
             let (Some(scope), name) = (self.scope.scope(), self.scope.name()) else { return Ok(()) };
             let pause = queues::Pause { by: who::operator(), reason: self.reason };
-            admin::pause(&desk.session, &scope, &pause).await.map_err(cannot(format!("pause {name}")))?;
+            admin::pause(&stores.session, &scope, &pause).await.map_err(cannot(format!("pause {name}")))?;
             let text = format!("{name} is paused; `menagerie queue resume` lets it go on");
             self.format.tell(&text, &self.scope.told("paused", true))
         })

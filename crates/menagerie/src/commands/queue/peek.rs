@@ -4,10 +4,10 @@ use clap::Args;
 use menagerie_queues::admin::browse::Browser;
 use menagerie_znodes::queues::QueueName;
 
-use super::desk::DeskArgs;
 use super::message;
 use crate::exit::{CliError, cannot};
 use crate::output::FormatArg;
+use crate::stores::StoreArgs;
 
 /// Show the next messages that wait, oldest first, without taking them.
 #[derive(Debug, Args)]
@@ -26,12 +26,13 @@ pub struct Peek {
 
 impl Peek {
     /// Looks and prints.
-    pub fn run(self, desk: DeskArgs) -> Result<(), CliError> {
-        desk.look(async |desk| {
+    pub fn run(self, stores: StoreArgs) -> Result<(), CliError> {
+        stores.observe(async |stores| {
             let doing = || cannot(format!("look into queue {}", self.queue));
-            let browser = Browser::open(&desk.session, &desk.journals, &self.queue).await.map_err(doing())?;
+            let browser =
+                Browser::open(&stores.session, &stores.journals, &self.queue).await.map_err(doing())?;
             let partitions = browser.partitions(self.partition).map_err(doing())?;
-            let found = browser.waiting(&desk.session, &partitions, self.limit).await.map_err(doing())?;
+            let found = browser.waiting(&stores.session, &partitions, self.limit).await.map_err(doing())?;
             message::print(&found, self.format)
         })
     }

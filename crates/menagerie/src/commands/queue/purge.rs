@@ -6,10 +6,10 @@ use menagerie_znodes::queues::QueueName;
 use serde_json::json;
 
 use super::delayed;
-use super::desk::DeskArgs;
 use crate::exit::{CliError, cannot};
 use crate::output::{FormatArg, count};
 use crate::progress::Meter;
+use crate::stores::StoreArgs;
 
 /// Forget every message of a queue, handled or not. Some that a worker has read ahead may still be handled; those that are
 /// not due yet stay, unless they are to go, too.
@@ -29,25 +29,25 @@ pub struct Purge {
 
 impl Purge {
     /// Forgets them.
-    pub fn run(self, desk: DeskArgs) -> Result<(), CliError> {
-        desk.change(async |desk| {
+    pub fn run(self, stores: StoreArgs) -> Result<(), CliError> {
+        stores.change(async |stores| {
             let doing = cannot(format!("purge queue {}", self.queue));
             if self.handled {
-                let purged = admin::purge_handled(&desk.session, &desk.journals, &self.queue).await;
+                let purged = admin::purge_handled(&stores.session, &stores.journals, &self.queue).await;
                 return self.tell(purged.map_err(doing)?);
             }
             // First: one that becomes due meanwhile is a message then, and goes with the others.
             let cancelled = match self.delayed {
                 true => {
                     let mut meter = Meter::new();
-                    let delayed = delayed::open(desk, &self.queue, None).await?;
+                    let delayed = delayed::open(stores, &self.queue, None).await?;
                     let cancelled =
                         delayed.cancel_all(|cancelled| meter.show("cancelled", cancelled, None)).await;
                     Some(cancelled.map_err(delayed::doing(&self.queue))?)
                 }
                 false => None,
             };
-            let purged = admin::purge(&desk.session, &desk.journals, &self.queue).await;
+            let purged = admin::purge(&stores.session, &stores.journals, &self.queue).await;
             let messages = purged.map_err(doing)?;
             let text = format!("{} of queue {} forgotten", count(messages, "message"), self.queue);
             match cancelled {

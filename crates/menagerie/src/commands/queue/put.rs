@@ -12,13 +12,13 @@ use menagerie_queues::admin::{Place, Putter};
 use menagerie_znodes::queues::{PartitionName, QueueName};
 use serde::Serialize;
 
-use super::desk::DeskArgs;
 use super::input::{self, Input, Item, Shape};
 use super::time::moment;
 use crate::durations;
 use crate::exit::{CliError, cannot};
 use crate::output::{Format, FormatArg, Show, count};
 use crate::progress::Meter;
+use crate::stores::StoreArgs;
 
 /// Put so many at once, or so many bytes: enough to share the journal's syncs, little enough to hold in memory.
 const BATCH_MESSAGES: usize = 1000;
@@ -147,13 +147,13 @@ impl Show for View {
 
 impl Put {
     /// Puts them.
-    pub fn run(self, desk: DeskArgs) -> Result<(), CliError> {
+    pub fn run(self, stores: StoreArgs) -> Result<(), CliError> {
         self.check()?;
-        desk.change(async |desk| {
+        stores.change(async |stores| {
             let doing = cannot(format!("put messages into queue {}", self.queue));
             // Spreads those who put one message each.
             let start = (Ticks::now().0 / 10) as u16;
-            let putter = Putter::open(&desk.session, &desk.journals, &self.queue, start).await;
+            let putter = Putter::open(&stores.session, &stores.journals, &self.queue, start).await;
             let putter = putter.map_err(doing)?;
             let put = self.put(putter).await?;
             if self.file.is_some() {

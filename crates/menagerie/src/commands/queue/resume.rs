@@ -3,10 +3,10 @@
 use clap::Args;
 use menagerie_queues::admin;
 
-use super::desk::DeskArgs;
 use super::scope::ScopeArgs;
 use crate::exit::{CliError, cannot};
 use crate::output::FormatArg;
+use crate::stores::StoreArgs;
 
 /// Let a queue or a worker that was paused go on.
 #[derive(Debug, Args)]
@@ -19,10 +19,10 @@ pub struct Resume {
 
 impl Resume {
     /// Lets it go on.
-    pub fn run(self, desk: DeskArgs) -> Result<(), CliError> {
-        desk.change(async |desk| {
+    pub fn run(self, stores: StoreArgs) -> Result<(), CliError> {
+        stores.change(async |stores| {
             let (Some(scope), name) = (self.scope.scope(), self.scope.name()) else { return Ok(()) };
-            let resumed = admin::resume(&desk.session, &scope).await;
+            let resumed = admin::resume(&stores.session, &scope).await;
             let resumed = resumed.map_err(cannot(format!("resume {name}")))?;
             let text = if resumed { format!("{name} goes on") } else { format!("{name} was not paused") };
             self.format.tell(&text, &self.scope.told("resumed", resumed))

@@ -6,11 +6,11 @@ use menagerie_queues::admin::failed::{FailedMessage, FailedMessages};
 use menagerie_znodes::queues::QueueName;
 use serde_json::json;
 
-use super::desk::DeskArgs;
 use super::failed::{BATCH, doing, open};
 use crate::exit::CliError;
 use crate::output::{FormatArg, count};
 use crate::progress::Meter;
+use crate::stores::StoreArgs;
 
 /// Send messages that were given up back to where they were: behind all that wait there by now, each with a new id and its
 /// first attempt before it.
@@ -83,9 +83,9 @@ impl WhichArgs {
 
 impl Retry {
     /// Sends them back.
-    pub fn run(self, desk: DeskArgs) -> Result<(), CliError> {
-        desk.change(async |desk| {
-            let messages = open(desk, &self.queue).await?;
+    pub fn run(self, stores: StoreArgs) -> Result<(), CliError> {
+        stores.change(async |stores| {
+            let messages = open(stores, &self.queue).await?;
             let retried = self
                 .which
                 .each(&self.queue, &messages, "sent back", async |failed| {

@@ -19,7 +19,6 @@ use menagerie_queues::QueueError;
 use menagerie_queues::journals::Journals;
 use serde_json::Map;
 
-use super::desk::DeskArgs;
 use crate::allow::everybody;
 use crate::client::Connection;
 use crate::config::Settings;
@@ -29,6 +28,7 @@ use crate::listener::{Door, Limits, TlsArgs};
 use crate::ports;
 use crate::role::host::Signals;
 use crate::role::{Host, Ready, Role};
+use crate::stores::StoreArgs;
 
 /// Long polls are connections, and last up to a minute.
 pub const LIMITS: Limits = Limits { connections: 16_384, exchange: Duration::from_secs(90) };
@@ -76,14 +76,14 @@ const DRAIN_MAX: Duration = Duration::from_secs(2);
 
 impl Serve {
     /// Serves until told to stop.
-    pub fn run(self, desk: DeskArgs) -> Result<(), CliError> {
+    pub fn run(self, stores: StoreArgs) -> Result<(), CliError> {
         if !self.tls.is_given() {
             let instead = Some("give --tls-cert and --tls-key");
             ports::require_loopback(self.listen, self.insecure, "--listen", instead)?;
         }
         let mut host = Host::new(self.metrics, self.insecure, Signals::Host)?;
         let limits = LIMITS.at_most(Shares::of(&[PORT]).connections(PORT));
-        let settings = desk.client.settings()?;
+        let settings = stores.client.settings()?;
         let parts = Parts {
             door: Door {
                 socket: ports::bind(self.listen, "--listen")?,
@@ -101,7 +101,7 @@ impl Serve {
                 room_bytes: usize::try_from(self.in_flight_bytes_max).ok(),
             },
         };
-        let access = desk.access.access(&settings);
+        let access = stores.access.access(&settings);
         let connection = Connection::within(&settings, Owner)?;
         let journals = async move |session: &Session| {
             let journals = Journals::registered(session, access).await;

@@ -7,11 +7,11 @@ use menagerie_queues::admin::show::{self, PartitionView, QueueView, Rate};
 use menagerie_znodes::queues::{self, Keep, Pause, QueueName};
 use serde::Serialize;
 
-use super::desk::{Desk, DeskArgs};
 use super::keep::kept;
 use crate::durations;
 use crate::exit::{CliError, cannot};
 use crate::output::{self, OutputArgs, Table, count, told};
+use crate::stores::{StoreArgs, Stores};
 
 /// Between the two looks of which a rate is made. Workers tell how far they are once a second.
 const SAMPLE: Duration = Duration::from_secs(2);
@@ -55,15 +55,15 @@ struct Partition {
 
 impl Show {
     /// Looks and prints.
-    pub fn run(self, desk: DeskArgs) -> Result<(), CliError> {
-        desk.look(async |desk| {
+    pub fn run(self, stores: StoreArgs) -> Result<(), CliError> {
+        stores.observe(async |stores| {
             let mut before: Option<(Instant, QueueView)> = None;
             let look = async || {
                 if before.is_none() && !self.quick {
-                    before = Some((Instant::now(), self.look(desk).await?));
+                    before = Some((Instant::now(), self.look(stores).await?));
                     tokio::time::sleep(SAMPLE).await;
                 }
-                let (now, view) = (Instant::now(), self.look(desk).await?);
+                let (now, view) = (Instant::now(), self.look(stores).await?);
                 let shown = compose(&view, before.as_ref().map(|(then, before)| (before, now - *then)));
                 before = (!self.quick).then_some((now, view));
                 Ok(shown)
@@ -72,8 +72,8 @@ impl Show {
         })
     }
 
-    async fn look(&self, desk: &Desk) -> Result<QueueView, CliError> {
-        let view = show::show(&desk.session, &desk.journals, &self.queue).await;
+    async fn look(&self, stores: &Stores) -> Result<QueueView, CliError> {
+        let view = show::show(&stores.session, &stores.journals, &self.queue).await;
         view.map_err(cannot(format!("look at queue {}", self.queue)))
     }
 }

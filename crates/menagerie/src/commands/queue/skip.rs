@@ -6,9 +6,9 @@ use menagerie_queues::admin;
 use menagerie_znodes::queues::QueueName;
 use serde_json::json;
 
-use super::desk::DeskArgs;
 use crate::exit::{CliError, cannot};
 use crate::output::FormatArg;
+use crate::stores::StoreArgs;
 
 /// Forget the messages of a partition up to this one, handled or not: for damaged ones that hold it. A worker's log names
 /// them; it goes on behind them by itself.
@@ -28,10 +28,10 @@ pub struct Skip {
 
 impl Skip {
     /// Forgets them.
-    pub fn run(self, desk: DeskArgs) -> Result<(), CliError> {
-        desk.change(async |desk| {
+    pub fn run(self, stores: StoreArgs) -> Result<(), CliError> {
+        stores.change(async |stores| {
             let partition = self.queue.partition(self.partition);
-            let skipped = admin::skip(&desk.session, &desk.journals, &partition, self.through).await;
+            let skipped = admin::skip(&stores.session, &stores.journals, &partition, self.through).await;
             skipped.map_err(cannot(format!("skip messages of {partition}")))?;
             let text = format!("messages of {partition} up to {} forgotten", self.through);
             self.format.tell(&text, &json!({ "partition": partition, "through": self.through.to_string() }))

@@ -11,10 +11,10 @@ use menagerie_queues::admin::browse::{Browser, Found};
 use menagerie_znodes::queues::{PartitionName, QueueName};
 use tokio::task::JoinSet;
 
-use super::desk::DeskArgs;
 use super::message;
 use crate::exit::{CliError, cannot};
 use crate::output::{self, FormatArg};
+use crate::stores::StoreArgs;
 
 /// One long poll of `tail -f`.
 const POLL: Duration = Duration::from_secs(30);
@@ -41,10 +41,11 @@ pub struct Tail {
 
 impl Tail {
     /// Looks and prints, and goes on if that was asked for.
-    pub fn run(self, desk: DeskArgs) -> Result<(), CliError> {
-        desk.look(async |desk| {
+    pub fn run(self, stores: StoreArgs) -> Result<(), CliError> {
+        stores.observe(async |stores| {
             let doing = || cannot(format!("look into queue {}", self.queue));
-            let browser = Browser::open(&desk.session, &desk.journals, &self.queue).await.map_err(doing())?;
+            let browser =
+                Browser::open(&stores.session, &stores.journals, &self.queue).await.map_err(doing())?;
             let partitions = browser.partitions(self.partition).map_err(doing())?;
             // Looked at first, so that nothing falls between the two.
             let mut places = BTreeMap::new();

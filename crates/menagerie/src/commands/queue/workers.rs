@@ -3,9 +3,9 @@
 use clap::Args;
 use menagerie_queues::admin::show::{self, WorkerEntry};
 
-use super::desk::DeskArgs;
 use crate::exit::{CliError, cannot};
 use crate::output::{OutputArgs, Row, Rows};
+use crate::stores::StoreArgs;
 
 /// List all workers: which queues they serve, and which partitions they have.
 #[derive(Debug, Args)]
@@ -16,10 +16,11 @@ pub struct Workers {
 
 impl Workers {
     /// Looks and prints.
-    pub fn run(self, desk: DeskArgs) -> Result<(), CliError> {
+    pub fn run(self, stores: StoreArgs) -> Result<(), CliError> {
         let output = self.output;
-        desk.look(async |desk| {
-            let look = async || show::workers(&desk.session).await.map(Rows).map_err(cannot("list workers"));
+        stores.observe(async |stores| {
+            let look =
+                async || show::workers(&stores.session).await.map(Rows).map_err(cannot("list workers"));
             output.print(look).await
         })
     }

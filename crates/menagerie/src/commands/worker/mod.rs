@@ -29,11 +29,11 @@ use tracing::warn;
 use self::options::OptionArgs;
 use self::signals::Told;
 use self::task::TaskArgs;
-use super::queue::desk::DeskArgs;
 use crate::client::Connection;
 use crate::exit::{CliError, cannot};
 use crate::role::host::Signals;
 use crate::role::{Host, Life, Ready, Role};
+use crate::stores::StoreArgs;
 use crate::{durations, ports};
 
 /// Orders that may wait: a worker hears them at once.
@@ -52,7 +52,7 @@ pub struct Worker {
     #[arg(required = true, value_name = "QUEUE")]
     queues: Vec<QueueName>,
     #[command(flatten)]
-    desk: DeskArgs,
+    stores: StoreArgs,
     #[command(flatten)]
     options: OptionArgs,
     #[command(flatten)]
@@ -76,7 +76,7 @@ impl Worker {
         if let Some(queue) = self.queues.iter().find(|queue| queue.failures_of().is_some()) {
             return Err(cannot("work")(QueueError::Reserved { queue: queue.clone() }));
         }
-        let settings = self.desk.client.clone().settings()?;
+        let settings = self.stores.client.clone().settings()?;
         let options = self.options.options(&self.queues, &settings.worker)?;
         self.task.check(&options)?;
         let mut host = Host::new(self.metrics, self.insecure, Signals::Role)?;
@@ -85,13 +85,13 @@ impl Worker {
         let told = Told {
             orders: orders.clone(),
             term_grace: self.term_grace,
-            client: self.desk.client.clone(),
+            client: self.stores.client.clone(),
             args: self.options.clone(),
             queues: self.queues.clone(),
             settings: settings.clone(),
         };
         let connection = Connection::within(&settings, Owner)?;
-        let access = self.desk.access.access(&settings);
+        let access = self.stores.access.access(&settings);
         let queues: Vec<String> = self.queues.iter().map(ToString::to_string).collect();
         let details = Map::from_iter([
             ("worker".to_owned(), options.name.as_str().into()),

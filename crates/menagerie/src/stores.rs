@@ -1,4 +1,4 @@
-//! What every command about queues works with: a session, and the journals that are registered there.
+//! Where things are kept: ZooKeeper for coordination, the journals that are registered there for messages.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -15,13 +15,15 @@ use crate::config::{Chosen, Settings};
 use crate::exit::{CliError, cannot};
 
 /// A journal that was started a moment ago is waited for.
-pub const PATIENCE: Duration = Duration::from_secs(5);
+pub const JOURNAL_PATIENCE: Duration = Duration::from_secs(5);
 
 /// Where ZooKeeper is, and by what journals and we know each other.
 #[derive(Debug, Args)]
-pub struct DeskArgs {
+pub struct StoreArgs {
+    /// Where ZooKeeper is.
     #[command(flatten)]
     pub client: ClientArgs,
+    /// By what journals and we know each other.
     #[command(flatten)]
     pub access: AccessArgs,
 }
@@ -60,15 +62,15 @@ fn local_tokens() -> Vec<PathBuf> {
     roots.map(|root| root.join("journal").join(TOKEN_FILE)).collect()
 }
 
-/// A session and the journals.
-pub struct Desk {
+/// A session in the namespace, and the journals that are registered there.
+pub struct Stores {
     /// The session.
     pub session: Session,
     /// What is registered there.
     pub journals: Journals,
 }
 
-impl Desk {
+impl Stores {
     /// In an open session.
     pub async fn at(client: &Client, access: &AccessArgs) -> Result<Self, CliError> {
         let journals = Journals::registered(&client.session, access.access(&client.settings)).await;
@@ -77,27 +79,27 @@ impl Desk {
     }
 }
 
-impl DeskArgs {
+impl StoreArgs {
     /// Works, and takes leave.
     pub fn run(
         self,
         role: Role,
-        work: impl AsyncFnOnce(&Desk) -> Result<(), CliError>,
+        work: impl AsyncFnOnce(&Stores) -> Result<(), CliError>,
     ) -> Result<(), CliError> {
         let access = self.access;
         client::run_within(self.client, role, async |client| {
-            let desk = Desk::at(client, &access).await?;
-            work(&desk).await
+            let stores = Stores::at(client, &access).await?;
+            work(&stores).await
         })
     }
 
     /// Changes something.
-    pub fn change(self, work: impl AsyncFnOnce(&Desk) -> Result<(), CliError>) -> Result<(), CliError> {
+    pub fn change(self, work: impl AsyncFnOnce(&Stores) -> Result<(), CliError>) -> Result<(), CliError> {
         self.run(Role::Owner, work)
     }
 
-    /// Only looks.
-    pub fn look(self, work: impl AsyncFnOnce(&Desk) -> Result<(), CliError>) -> Result<(), CliError> {
+    /// Only reads.
+    pub fn observe(self, work: impl AsyncFnOnce(&Stores) -> Result<(), CliError>) -> Result<(), CliError> {
         self.run(Role::Observer, work)
     }
 }
