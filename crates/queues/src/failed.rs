@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use menagerie_journal::{Append, Commit, JournalError, Message, NewMessage, PartitionId, TopicConfig};
+use menagerie_programs::output;
 use menagerie_znodes::queues::PartitionName;
 use serde::{Deserialize, Serialize};
 
@@ -14,7 +15,7 @@ use crate::error::QueueError;
 use crate::task::Failed;
 
 /// As much of a task's output is kept with its message.
-pub const OUTPUT_BYTES_MAX: usize = 4 << 10;
+pub const OUTPUT_BYTES_MAX: usize = output::KEPT_BYTES_MAX;
 /// As much of what a task says of its failure.
 pub const ERROR_BYTES_MAX: usize = 4 << 10;
 /// The same, where there is little room.

@@ -2,12 +2,12 @@
 
 use std::fmt;
 use std::pin::Pin;
-use std::time::Duration;
 
 use menagerie_journal::Message;
-use menagerie_kernel::{Fence, Moment};
+use menagerie_kernel::Fence;
 use menagerie_znodes::queues::PartitionName;
-use tokio::sync::watch;
+
+pub use menagerie_programs::Lease;
 
 /// Messages that are to be handled together: one, unless the worker works in batches.
 #[derive(Debug, Clone)]
@@ -34,64 +34,6 @@ impl Work {
             place if place < self.repeats => 2,
             _ => 1,
         }
-    }
-}
-
-/// How long a task may go on. One that does not look is dropped when the lease has run out.
-#[derive(Debug, Clone)]
-pub struct Lease {
-    valid_until: watch::Receiver<Moment>,
-    timeout: watch::Receiver<Duration>,
-    stop: watch::Receiver<bool>,
-}
-
-/// How long a program may take to end when the lease does. SIGTERM comes so much earlier, and a lease that is kept up has
-/// never less than about half of the session's time-out left: with more than a quarter, programs would be ended whose
-/// lease is not over.
-pub fn lease_grace(grace: Duration, session_timeout: Duration) -> Duration {
-    grace.min(session_timeout / 4)
-}
-
-impl Lease {
-    pub(crate) fn new(
-        valid_until: watch::Receiver<Moment>,
-        timeout: watch::Receiver<Duration>,
-        stop: watch::Receiver<bool>,
-    ) -> Self {
-        Self { valid_until, timeout, stop }
-    }
-
-    /// [`lease_grace`] under the session time-out of this moment: a server may grant less at every reconnect.
-    pub fn grace(&self, most: Duration) -> Duration {
-        lease_grace(most, *self.timeout.borrow())
-    }
-
-    /// Until when nobody else can handle the same messages, as a level. It moves forward as long as all is well.
-    pub fn valid_until(&self) -> watch::Receiver<Moment> {
-        self.valid_until.clone()
-    }
-
-    /// Whether it has run out: another may handle the same messages by now, and nothing may begin.
-    pub fn is_over(&self) -> bool {
-        self.valid_until.borrow().has_passed()
-    }
-
-    /// Waits until it lasts for longer than its [`grace`](Self::grace). Not, if the task is to stop before that.
-    pub async fn lasts(&self, most: Duration) -> bool {
-        let mut valid_until = self.valid_until.clone();
-        tokio::select! {
-            biased;
-            () = self.stopped() => false,
-            until = valid_until.wait_for(|until| *until > Moment::after(self.grace(most))) => until.is_ok(),
-        }
-    }
-
-    /// Waits until the task is to stop, because the partition is another's or the worker is told to end. It is then to
-    /// answer [`Outcome::Stopped`], soon.
-    pub async fn stopped(&self) {
-        let mut stop = self.stop.clone();
-        // The worker itself is gone: that is a stop, too.
-        let _ = stop.wait_for(|stop| *stop).await;
     }
 }
 

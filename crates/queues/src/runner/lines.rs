@@ -1,13 +1,12 @@
 //! What the worker says to a program that it feeds, and what it is answered: a line of JSON each.
 
 use std::collections::HashMap;
-use std::fmt;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use menagerie_journal::Message;
-use serde::de::Visitor;
-use serde::{Deserialize, Deserializer, Serialize};
+use menagerie_programs::lines::{Text, shorten};
+use serde::{Deserialize, Serialize};
 
 use crate::task::{Failed, Outcome, Work};
 
@@ -35,28 +34,6 @@ struct Answer {
     error: Option<Text>,
     #[serde(default)]
     retry: Option<bool>,
-}
-
-/// What somebody says. Half a character (`\udce9` without its other half), which languages write whose text is UTF-16 or may
-/// hold bytes that are none, is no reason to refuse all of it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Text(String);
-
-impl<'de> Deserialize<'de> for Text {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        struct Lossy;
-        impl Visitor<'_> for Lossy {
-            type Value = Text;
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("text")
-            }
-            fn visit_bytes<E>(self, bytes: &[u8]) -> Result<Text, E> {
-                Ok(Text(String::from_utf8_lossy(bytes).into_owned()))
-            }
-        }
-        // As bytes, text is not looked into.
-        from.deserialize_bytes(Lossy)
-    }
 }
 
 /// Whether a program is given one message at a time, or lists of them.
@@ -123,33 +100,6 @@ pub fn answer(line: &str, work: &Work, shape: Shape) -> Result<Vec<Outcome>, Str
     answers.into_iter().zip(&ids).map(outcome).collect()
 }
 
-/// What a program says first, if it says so.
-#[derive(Debug, Deserialize)]
-struct Greeting {
-    ready: bool,
-    #[serde(default)]
-    error: Option<Text>,
-}
-
-/// Whether it can be asked; an error says why not.
-pub fn greeting(line: &str) -> Result<(), String> {
-    match serde_json::from_str(line) {
-        Ok(Greeting { ready: true, .. }) => Ok(()),
-        Ok(Greeting { error, .. }) => {
-            Err(error.map_or_else(|| "it does not say why".to_owned(), |Text(why)| why))
-        }
-        Err(_) => Err(format!("it greeted with {}", shorten(line))),
-    }
-}
-
-fn shorten(text: &str) -> String {
-    const SHOWN: usize = 200;
-    match text.char_indices().nth(SHOWN) {
-        Some((end, _)) => format!("{}…", &text[..end]),
-        None => text.to_owned(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
 
@@ -214,7 +164,6 @@ mod tests {
         assert_eq!(error(&line(r#","error":"caf\u00e9 \ud83d\ude00 \n""#)), "café \u{1f600} \n");
         assert_eq!(error(&line(r#","error":null"#)), "it said no more than that it failed");
         assert!(answer(&line(r#","error":3"#), &work(&[b""]), Shape::One).is_err());
-        assert_eq!(greeting(r#"{"ready":false,"error":"a\udce9"}"#).unwrap_err().chars().next(), Some('a'));
     }
 
     #[test]

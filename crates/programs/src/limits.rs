@@ -1,4 +1,4 @@
-//! How long a program may take for a message, and how much memory.
+//! How long a program may take, and how much memory.
 
 use std::time::Duration;
 
@@ -8,12 +8,12 @@ use rustix::process::{Pid, Resource, Rlimit, prlimit};
 use tokio::sync::watch;
 use tracing::warn;
 
-use crate::task::Lease;
+use crate::lease::Lease;
 
 /// What a program may use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Limits {
-    /// For one message; for a batch, so long for all of it.
+    /// For what it is asked at once, however much that is.
     pub time: Option<Duration>,
     /// Bytes of address space, of each process.
     pub memory_bytes: Option<u64>,
@@ -21,8 +21,8 @@ pub struct Limits {
 
 /// Why a program was ended before it had answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Cut {
-    /// The worker is to stop, or the partition is another's.
+pub(crate) enum Cut {
+    /// It is to stop, or its lease is over.
     Stopped,
     /// It took too long.
     TimeLimit,
@@ -30,7 +30,7 @@ pub enum Cut {
 
 impl Limits {
     /// Limits the memory of a process that has just been started. What it has started before that is not limited.
-    pub fn apply(&self, process: ProcessId) {
+    pub(crate) fn apply(&self, process: ProcessId) {
         let Some(bytes) = self.memory_bytes else { return };
         let limit = Rlimit { current: Some(bytes), maximum: Some(bytes) };
         let pid = i32::try_from(process.pid).ok().and_then(Pid::from_raw);
@@ -40,7 +40,12 @@ impl Limits {
     }
 
     /// Waits until a program has to be ended. Meanwhile its guard is told how long the lease lasts, when that changes.
-    pub async fn cut(&self, lease: &Lease, valid_until: watch::Receiver<Moment>, control: &Control) -> Cut {
+    pub(crate) async fn cut(
+        &self,
+        lease: &Lease,
+        valid_until: watch::Receiver<Moment>,
+        control: &Control,
+    ) -> Cut {
         let time = async {
             match self.time {
                 Some(time) => tokio::time::sleep(time).await,
@@ -57,7 +62,7 @@ impl Limits {
 
 /// Ends a program, and tells how that was. While the lease is kept up, so is its guard's deadline: what ends by that had no
 /// right any more, and what does not end in its grace is killed for that.
-pub async fn end(guarded: &mut Guarded, lease: &Lease, grace: Duration) -> Outcome {
+pub(crate) async fn end(guarded: &mut Guarded, lease: &Lease, grace: Duration) -> Outcome {
     let control = guarded.control().clone();
     control.stop(grace);
     tokio::select! {

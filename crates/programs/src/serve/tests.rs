@@ -3,42 +3,43 @@
 use std::ffi::OsString;
 use std::path::Path;
 
-use menagerie_journal::{Message, MessageId};
 use tokio::sync::watch;
 
 use super::*;
-use crate::runner::Limits;
-use crate::task::Lease;
+use crate::limits::Limits;
 
 /// Writes down what it is told.
 fn writes(folder: &Path) -> Program {
-    let text =
-        r#"while read -r line; do echo "$line" >> "$1/told"; echo "$line" | sed 's/,.*/,"ok":true}/'; done"#;
+    let text = r#"while read -r line; do echo "$line" >> "$1/told"; echo "$line"; done"#;
     let command: Vec<OsString> = vec!["sh".into(), "-c".into(), text.into(), "sh".into(), folder.into()];
     let (grace, guard) = (Duration::from_millis(300), menagerie_testkit::binary().to_owned());
     Program { command, guard, grace, lease_grace: grace, limits: Limits::default(), user: None }
 }
 
-fn work(lease: Lease) -> Work {
-    let body = bytes::Bytes::from_static(b"hello");
-    let message = Message { id: MessageId::ZERO, meta: bytes::Bytes::new(), body, expires: None };
-    let (partition, fence) = ("mail-1".parse().unwrap(), "1-1".parse().unwrap());
-    Work { partition, messages: vec![message], attempt: 1, repeats: 0, fence, lease }
+/// Asks, and gives the line that came back.
+async fn ask(serve: &Serve, lease: Lease) -> Asked<String> {
+    let ask = Ask { line: b"[1,2]\n", lease: &lease, on_delay: &|why, _| panic!("{why}") };
+    serve.ask(ask, |line| Ok(Judged::Good(String::from_utf8_lossy(line).into_owned()))).await
+}
+
+fn echoed() -> Asked<String> {
+    Asked::Answered { answer: "[1,2]".to_owned(), output: Vec::new() }
 }
 
 #[tokio::test]
 async fn while_the_lease_is_short_nothing_is_asked() {
     let folder = tempfile::tempdir().unwrap();
-    let serve = Serve::new(writes(folder.path()), Shape::One, Greeting::None);
+    let serve = Serve::new(writes(folder.path()), Greeting::None, 1 << 20);
     serve.warm_up().await.unwrap();
     let hour = Duration::from_secs(3_600);
     let (clock, valid_until) = watch::channel(Moment::after(Duration::from_millis(200)));
     let (_stop, stopped) = watch::channel(false);
-    let mut asked = serve.run(work(Lease::new(valid_until, watch::channel(hour).1, stopped)));
+    let lease = Lease::new(valid_until, watch::channel(hour).1, stopped);
+    let mut asked = Box::pin(ask(&serve, lease));
     assert!(tokio::time::timeout(Duration::from_millis(500), &mut asked).await.is_err(), "it waits");
     assert!(!folder.path().join("told").exists());
     clock.send_replace(Moment::after(hour));
-    assert_eq!(asked.await, [Outcome::Done]);
+    assert_eq!(asked.await, echoed());
     let told = std::fs::read_to_string(folder.path().join("told")).unwrap();
     assert_eq!(told.lines().count(), 1, "{told}");
 }
@@ -49,14 +50,14 @@ async fn program_that_was_started_when_sessions_had_more_time_is_replaced() {
     let second = Duration::from_secs(1);
     let mut program = writes(folder.path());
     program.lease_grace = second * 5;
-    let serve = Serve::new(program, Shape::One, Greeting::None);
+    let serve = Serve::new(program, Greeting::None, 1 << 20);
     let (clock, valid_until) = watch::channel(Moment::after(second * 60));
     let (timeout, granted) = watch::channel(second * 80);
     let (_stop, stopped) = watch::channel(false);
     let lease = || Lease::new(valid_until.clone(), granted.clone(), stopped.clone());
-    assert_eq!(serve.run(work(lease())).await, [Outcome::Done]);
+    assert_eq!(ask(&serve, lease()).await, echoed());
     // Less than the grace of the program that waits is left of such a lease at any time.
     timeout.send_replace(second * 8);
     clock.send_replace(Moment::after(second * 4));
-    assert_eq!(serve.run(work(lease())).await, [Outcome::Done]);
+    assert_eq!(ask(&serve, lease()).await, echoed());
 }

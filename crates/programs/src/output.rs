@@ -15,10 +15,10 @@ use tokio::net::unix::pipe;
 use tokio::sync::{mpsc, oneshot};
 use tracing::warn;
 
-use crate::failed::OUTPUT_BYTES_MAX;
-
+/// As much of the end of what a program prints is kept.
+pub const KEPT_BYTES_MAX: usize = 4 << 10;
 /// So much is read at once.
-pub(super) const CHUNK_BYTES: usize = 8 << 10;
+pub(crate) const CHUNK_BYTES: usize = 8 << 10;
 /// Chunks that wait for a reader who has stopped reading: half a megabyte; more is dropped.
 const CHUNKS_MAX: usize = 64;
 /// So long a reader is waited for. Then what comes is dropped, until it reads again.
@@ -104,7 +104,7 @@ pub async fn write(to: To, bytes: &[u8]) {
 }
 
 /// Reads until the end, and gives the last part of it.
-pub(super) async fn pass_on(from: Option<pipe::Receiver>, to: To) -> Vec<u8> {
+pub(crate) async fn pass_on(from: Option<pipe::Receiver>, to: To) -> Vec<u8> {
     let mut tail = VecDeque::new();
     let Some(mut from) = from else { return Vec::new() };
     let mut chunk = vec![0; CHUNK_BYTES];
@@ -116,9 +116,9 @@ pub(super) async fn pass_on(from: Option<pipe::Receiver>, to: To) -> Vec<u8> {
 }
 
 /// Adds to the end, and forgets the beginning.
-pub(super) fn keep(tail: &mut VecDeque<u8>, bytes: &[u8]) {
+pub(crate) fn keep(tail: &mut VecDeque<u8>, bytes: &[u8]) {
     tail.extend(bytes);
-    let old = tail.len().saturating_sub(OUTPUT_BYTES_MAX);
+    let old = tail.len().saturating_sub(KEPT_BYTES_MAX);
     tail.drain(..old);
 }
 
