@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap::Args;
 use menagerie_kernel::local_secret::Owner;
-use menagerie_kernel::session::{Auth as KernelAuth, Role, Tls};
+use menagerie_kernel::session::{Auth as KernelAuth, Rights, Tls};
 use menagerie_kernel::{Config, Session, State, Term, local_secret};
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -79,10 +79,10 @@ pub struct Connection {
 
 impl Connection {
     /// As these settings say.
-    pub fn within(settings: &Settings, role: Role) -> Result<Self, CliError> {
+    pub fn within(settings: &Settings, rights: Rights) -> Result<Self, CliError> {
         let mut config = kernel_config(settings, &settings.servers.value)?;
         config.namespace.clone_from(&settings.namespace.value);
-        config.role = role;
+        config.rights = rights;
         Ok(Self { config, origin: settings.servers.origin.clone() })
     }
 
@@ -113,8 +113,8 @@ impl Client {
     }
 
     /// Connects as an engine does: to what is ours alone, the namespace.
-    pub async fn connect_within(settings: Settings, role: Role) -> Result<Self, CliError> {
-        let session = Connection::within(&settings, role)?.open().await?;
+    pub async fn connect_within(settings: Settings, rights: Rights) -> Result<Self, CliError> {
+        let session = Connection::within(&settings, rights)?.open().await?;
         Ok(Self { settings, session })
     }
 
@@ -170,12 +170,12 @@ pub fn run(
 /// The same within the namespace, as an engine.
 pub fn run_within(
     args: ClientArgs,
-    role: Role,
+    rights: Rights,
     work: impl AsyncFnOnce(&Client) -> Result<(), CliError>,
 ) -> Result<(), CliError> {
     let settings = args.settings()?;
     block_on(async move {
-        let client = until_stopped(Client::connect_within(settings, role)).await?;
+        let client = until_stopped(Client::connect_within(settings, rights)).await?;
         let result = until_stopped(work(&client)).await;
         close(client.session).await;
         result
@@ -222,7 +222,7 @@ pub async fn stopped() -> Result<i32, CliError> {
 /// How to connect to these servers as somebody who only looks, unless asked to write.
 pub fn kernel_config(settings: &Settings, servers: &Servers) -> Result<Config, ConfigError> {
     let mut config = Config::new(servers.to_string(), "/");
-    config.role = Role::Observer;
+    config.rights = Rights::Observer;
     config.timeout = settings.session_timeout.value;
     config.call_timeout = CALL_TIMEOUT;
     let credentials = config::credentials(settings)?;

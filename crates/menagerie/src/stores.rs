@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::Args;
 use menagerie_journal::token::TOKEN_FILE;
 use menagerie_kernel::Session;
-use menagerie_kernel::session::Role;
+use menagerie_kernel::session::Rights;
 use menagerie_queues::journals::{Access, Journals, TokenFiles};
 
 use crate::client::{self, Client, ClientArgs};
@@ -83,11 +83,11 @@ impl StoreArgs {
     /// Works, and takes leave.
     pub fn run(
         self,
-        role: Role,
+        rights: Rights,
         work: impl AsyncFnOnce(&Stores) -> Result<(), CliError>,
     ) -> Result<(), CliError> {
         let access = self.access;
-        client::run_within(self.client, role, async |client| {
+        client::run_within(self.client, rights, async |client| {
             let stores = Stores::at(client, &access).await?;
             work(&stores).await
         })
@@ -95,11 +95,11 @@ impl StoreArgs {
 
     /// Changes something.
     pub fn change(self, work: impl AsyncFnOnce(&Stores) -> Result<(), CliError>) -> Result<(), CliError> {
-        self.run(Role::Owner, work)
+        self.run(Rights::Owner, work)
     }
 
     /// Only reads.
     pub fn observe(self, work: impl AsyncFnOnce(&Stores) -> Result<(), CliError>) -> Result<(), CliError> {
-        self.run(Role::Observer, work)
+        self.run(Rights::Observer, work)
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use menagerie_kernel::session::Role;
+use menagerie_kernel::session::Rights;
 use menagerie_kernel::{Config, Session};
 
 use crate::daemon::Daemon;
@@ -69,7 +69,7 @@ impl World {
         self.session_with(|_| {}).await
     }
 
-    /// The same with other settings: a time-out, a role, a user.
+    /// The same with other settings: a time-out, rights, a user.
     ///
     /// # Panics
     /// If there is none.
@@ -94,7 +94,7 @@ impl World {
     /// If there is none.
     pub async fn observer_through_proxy(&self, timeout: Duration) -> (Session, Proxy) {
         let (mut config, proxy) = self.config_through_proxy(timeout);
-        config.role = Role::Observer;
+        config.rights = Rights::Observer;
         (connect(config).await, proxy)
     }
 

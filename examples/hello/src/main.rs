@@ -15,7 +15,7 @@ use menagerie::stores::{StoreArgs, Stores};
 use menagerie_journal::{Consumer, Topic};
 use menagerie_journal_directory::{Home, Journals};
 use menagerie_kernel::Session;
-use menagerie_kernel::session::Role as Rights;
+use menagerie_kernel::session::Rights;
 use menagerie_znodes::Name;
 use serde_json::Map;
 

@@ -9,12 +9,12 @@ pub const TIMEOUT: Duration = Duration::from_secs(20);
 /// Calls on their way at once, at most: the client itself has no limit, and a server slows down who floods it.
 const IN_FLIGHT_MAX: usize = 512;
 
-/// What this session is for.
+/// Whether a session may own anything.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Role {
-    /// It owns things: the namespace is created if need be, and the lease clock runs.
+pub enum Rights {
+    /// It may hold locks and the like: it creates the namespace if that is missing, and runs the lease clock.
     Owner,
-    /// It holds nothing: no lease clock runs, and nothing is written that was not asked for.
+    /// It holds nothing: it runs no lease clock, and writes nothing on its own account.
     Observer,
 }
 
@@ -53,8 +53,8 @@ pub struct Config {
     pub servers: String,
     /// Below which path we live; `/` for all of the tree. It comes behind the chroot of `servers`.
     pub namespace: String,
-    /// What this session is for.
-    pub role: Role,
+    /// Whether this session may own anything.
+    pub rights: Rights,
     /// The session time-out to ask for; the server may grant another.
     pub timeout: Duration,
     /// How long a call may take before its outcome is unknown.
@@ -73,7 +73,7 @@ impl Config {
         Self {
             servers: servers.into(),
             namespace: namespace.into(),
-            role: Role::Owner,
+            rights: Rights::Owner,
             timeout: TIMEOUT,
             call_timeout: TIMEOUT,
             in_flight_max: IN_FLIGHT_MAX,

@@ -27,7 +27,7 @@ use tracing::info;
 pub use access::{Access, AccessError};
 pub use across::{TermByTerm, TermError};
 pub use calls::{Created, Found, IfLate, Read};
-pub use config::{Auth, Config, Role, TIMEOUT, Tls};
+pub use config::{Auth, Config, Rights, TIMEOUT, Tls};
 pub use flight::LateOutcome;
 pub use lease::{Granted, LeaseClock};
 pub use namespace::{next_generation, now_ms};
@@ -133,7 +133,7 @@ impl std::fmt::Debug for Session {
 impl Session {
     /// Connects, and from then on stays connected as well as can be.
     pub async fn connect(config: Config) -> Result<Self, ConnectError> {
-        if config.auth.is_none() && config.role == Role::Owner {
+        if config.auth.is_none() && config.rights == Rights::Owner {
             info!("no zookeeper.auth is set: what we create is open to everybody who reaches the ensemble");
         }
         let background = flight::Background::new();

@@ -6,7 +6,7 @@ use menagerie_znodes::{Payload, kernel};
 use zookeeper_client::{Client, CreateMode, Error};
 
 use super::ConnectError;
-use super::config::{Config, Role};
+use super::config::{Config, Rights};
 use super::supervisor::acls;
 
 /// Makes the namespace the root of what the client sees, and tells its generation; an owner creates it.
@@ -24,21 +24,21 @@ pub async fn enter(client: Client, config: &Config) -> Result<(Client, u64), Con
             client.check_stat(importing.path())
         );
         match (data, synced.and(note)) {
-            (Ok(_), Ok(Some(_))) if config.role == Role::Owner => {
+            (Ok(_), Ok(Some(_))) if config.rights == Rights::Owner => {
                 return Err(ConnectError::Importing { path: root });
             }
             (Ok((data, _)), Ok(_)) => {
                 let why = match u64::decode(&data) {
                     Ok(generation) => return Ok((client, generation)),
                     // Whoever holds nothing has no fences.
-                    Err(_) if config.role == Role::Observer => return Ok((client, 0)),
+                    Err(_) if config.rights == Rights::Observer => return Ok((client, 0)),
                     Err(error) => error.to_string(),
                 };
                 return Err(ConnectError::Generation { path: root, why });
             }
             (Err(Error::ConnectionLoss), _) | (_, Err(Error::ConnectionLoss)) => {}
             // Whoever owns the whole tree keeps no generation in it: fences are for namespaces.
-            (Err(Error::NoNode), _) if root == "/" || config.role == Role::Observer => {
+            (Err(Error::NoNode), _) if root == "/" || config.rights == Rights::Observer => {
                 return Ok((client, 0));
             }
             (Err(Error::NoNode), _) => create(&client, config, &root).await.map_err(failed)?,

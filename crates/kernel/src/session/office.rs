@@ -9,7 +9,7 @@ use tokio::sync::watch;
 use tracing::warn;
 use zookeeper_client::{Client, SessionState, StateWatcher};
 
-use super::config::{Config, Role};
+use super::config::{Config, Rights};
 use super::lease::{Granted, LeaseClock};
 use super::levels::Levels;
 use super::probe;
@@ -81,7 +81,7 @@ impl Office {
                 return Ending::Forfeited;
             }
             // Observers have no lease to keep up.
-            let may_ask = config.role == Role::Owner && self.is_connected;
+            let may_ask = config.rights == Rights::Owner && self.is_connected;
             if may_ask && in_flight.is_none() {
                 in_flight = self.next_request(config);
             }
@@ -105,7 +105,7 @@ impl Office {
             }
             if let Some(client_state) = changed {
                 in_flight = None;
-                let Some(state) = self.on_client_state(client_state, config.role) else {
+                let Some(state) = self.on_client_state(client_state, config.rights) else {
                     return Ending::Over;
                 };
                 // Before the state, so that nobody who is told of the connection finds a lease valid that is over.
@@ -131,14 +131,14 @@ impl Office {
     }
 
     /// The state of the session when the client is in this one; `None` when the session is over.
-    fn on_client_state(&mut self, client_state: SessionState, role: Role) -> Option<State> {
+    fn on_client_state(&mut self, client_state: SessionState, rights: Rights) -> Option<State> {
         let now = Moment::now();
         let last_change = std::mem::replace(&mut self.changed_at, now);
         match client_state {
             SessionState::SyncConnected | SessionState::ConnectedReadOnly => {
                 self.is_connected = true;
                 self.next_beat = now;
-                if role == Role::Owner {
+                if rights == Rights::Owner {
                     self.clock.reconnected(now);
                 }
                 Some(State::Connected)
@@ -146,7 +146,7 @@ impl Office {
             SessionState::Disconnected => {
                 // The client tells changes only, and of several at once the last. So there was a connection in between, at
                 // some time since the loss that we saw.
-                if !self.is_connected && role == Role::Owner {
+                if !self.is_connected && rights == Rights::Owner {
                     self.clock.reconnected(last_change);
                 }
                 self.is_connected = false;

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use menagerie_kernel::session::{Change, IfLate, Role, State};
+use menagerie_kernel::session::{Change, IfLate, Rights, State};
 use menagerie_kernel::{CallError, ConnectError, Session, Transaction, TransactionError, retry};
 use menagerie_testkit::{OpCode, eventually_async, free_port};
 use menagerie_znodes::{Kind, Raw, Znode, kernel};
@@ -23,7 +23,7 @@ async fn namespace_is_made_once_and_has_a_generation() {
 async fn observer_makes_nothing() {
     let world = World::new("observer");
     let mut config = world.config(LONG);
-    config.role = Role::Observer;
+    config.rights = Rights::Observer;
     let observer = Session::connect(config).await.unwrap();
     assert_eq!(observer.term().stat("/").await, Ok(None));
 }

@@ -2,7 +2,7 @@
 
 use std::io::Write as _;
 
-use menagerie_kernel::session::{IfLate, Role};
+use menagerie_kernel::session::{IfLate, Rights};
 use menagerie_kernel::transfer::format::Line;
 use menagerie_kernel::transfer::{self, ExportError, ImportError, Options, Progress, WhenChanged};
 use menagerie_kernel::{ConnectError, Session};
@@ -13,7 +13,7 @@ use crate::world::{LONG, World};
 /// A session that sees the test's root, and owns nothing.
 async fn observer(world: &World) -> Session {
     let mut config = world.config(LONG);
-    config.role = Role::Observer;
+    config.rights = Rights::Observer;
     config.namespace = "/".to_owned();
     Session::connect(config).await.unwrap()
 }

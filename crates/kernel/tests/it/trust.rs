@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use menagerie_kernel::session::{Auth, IfLate, Role, Tls};
+use menagerie_kernel::session::{Auth, IfLate, Rights, Tls};
 use menagerie_kernel::{CallError, Config, ConnectError, Session};
 use menagerie_testkit::{Authority, Keeper, Server, free_port};
 use menagerie_znodes::{Kind, kernel};
@@ -19,7 +19,7 @@ async fn what_a_user_creates_is_closed_to_others() {
 
     let stranger = Session::connect({
         let mut config = world.config(LONG);
-        config.role = Role::Observer;
+        config.rights = Rights::Observer;
         config
     });
     let denied =

@@ -1,6 +1,6 @@
 //! Lost replies and lost connections: nothing is held twice, nothing is held by nobody.
 
-use menagerie_kernel::session::{Role, State};
+use menagerie_kernel::session::{Rights, State};
 use menagerie_slots::{Request, SlotsError, acquire, admin};
 use menagerie_testkit::{OpCode, Proxy, eventually_async};
 use menagerie_znodes::slots::Frozen;
@@ -53,7 +53,7 @@ async fn who_gives_up_before_its_lease_can_be_relied_upon_leaves_nothing() {
     let world = World::new("untrusted", 1).await;
     let other = world.session().await;
     // The lease clock of a session that only looks does not go on: what it holds can never be relied upon.
-    let session = world.session_with(|config| config.role = Role::Observer).await;
+    let session = world.session_with(|config| config.rights = Rights::Observer).await;
     let term = session.term();
     term.lapsed().await;
     let (pool, request) = (world.pool.clone(), Request { ephemeral: true, ..request("a") });

@@ -16,7 +16,7 @@ mod workers;
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
-use menagerie_kernel::session::Role;
+use menagerie_kernel::session::Rights;
 
 use self::plugin::{Plugin, TimeOut};
 use self::report::Report;
@@ -70,7 +70,7 @@ impl Probe {
         match self {
             Self::Node(_) => Client::connect(settings).await,
             Self::Slots(_) | Self::Lag(_) | Self::Workers(_) => {
-                Client::connect_within(settings, Role::Observer).await
+                Client::connect_within(settings, Rights::Observer).await
             }
         }
     }

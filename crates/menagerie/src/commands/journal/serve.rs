@@ -10,7 +10,7 @@ use menagerie_journal::server::{Failure, Listen, TlsFiles, admin};
 use menagerie_journal::{Config, Metrics, Server, Store};
 use menagerie_journal_directory::register::{self, Registrant, Standing};
 use menagerie_kernel::local_secret;
-use menagerie_kernel::session::Role::Owner;
+use menagerie_kernel::session::Rights::Owner;
 use menagerie_types::Explain as _;
 use menagerie_znodes::Name;
 use prometheus_client::registry::Registry;

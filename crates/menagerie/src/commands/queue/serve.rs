@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use clap::Args;
 use menagerie_kernel::Session;
-use menagerie_kernel::session::Role::Owner;
+use menagerie_kernel::session::Rights::Owner;
 use menagerie_queue_http::keyring::Application;
 use menagerie_queue_http::metrics::Metrics;
 use menagerie_queue_http::room::ROOM_BYTES;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use clap::Args;
 use menagerie_kernel::Session;
-use menagerie_kernel::session::Role;
+use menagerie_kernel::session::Rights;
 use menagerie_slots::core::is_of_this_host;
 use menagerie_slots::{Held, Request, SlotsError, acquire, try_acquire};
 use menagerie_znodes::Name;
@@ -57,7 +57,7 @@ impl Acquire {
         let request = self.who.request()?;
         let settings = client.settings()?;
         client::block_on(async {
-            let client = client::until_stopped(Client::connect_within(settings, Role::Owner)).await?;
+            let client = client::until_stopped(Client::connect_within(settings, Rights::Owner)).await?;
             let taken = self.take(&client.session, &request).await;
             client::close(client.session).await;
             taken

@@ -1,7 +1,7 @@
 //! `menagerie slots freeze POOL|--all`
 
 use clap::Args;
-use menagerie_kernel::session::Role;
+use menagerie_kernel::session::Rights;
 use menagerie_slots::admin;
 use menagerie_znodes::Name;
 use menagerie_znodes::slots::Frozen;
@@ -32,7 +32,7 @@ impl Freeze {
     /// Stops.
     pub fn run(self, client: ClientArgs) -> Result<(), CliError> {
         // It needs nothing but the pool: no fence, no lease.
-        client::run_within(client, Role::Observer, async |client| {
+        client::run_within(client, Rights::Observer, async |client| {
             let session = &client.session;
             let frozen = Frozen { by: who::operator(), reason: self.reason.clone(), tell: self.tell };
             each(chosen(session, self.pool.as_ref()).await?, async |pool| {

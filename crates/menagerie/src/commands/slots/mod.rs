@@ -22,7 +22,7 @@ mod work;
 
 use clap::{Args, Subcommand};
 use menagerie_kernel::Session;
-use menagerie_kernel::session::Role;
+use menagerie_kernel::session::Rights;
 use menagerie_znodes::Name;
 
 use crate::client::{self, ClientArgs};
@@ -93,7 +93,7 @@ fn change(
     client: ClientArgs,
     work: impl AsyncFnOnce(&Session) -> Result<(), CliError>,
 ) -> Result<(), CliError> {
-    client::run_within(client, Role::Owner, async |client| work(&client.session).await)
+    client::run_within(client, Rights::Owner, async |client| work(&client.session).await)
 }
 
 /// Looks, once or again and again, and prints.
@@ -102,7 +102,7 @@ fn look<T: Show>(
     output: OutputArgs,
     mut look: impl AsyncFnMut(&Session) -> Result<T, CliError>,
 ) -> Result<(), CliError> {
-    client::run_within(client, Role::Observer, async |client| {
+    client::run_within(client, Rights::Observer, async |client| {
         output.print(async || look(&client.session).await).await
     })
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use clap::Args;
 use menagerie_kernel::Session;
-use menagerie_kernel::session::Role;
+use menagerie_kernel::session::Rights;
 use menagerie_slots::view;
 
 use super::work::{WorkArgs, work};
@@ -32,7 +32,7 @@ impl Run {
     pub fn run(self, client: ClientArgs) -> Result<(), CliError> {
         self.work.check()?;
         if self.dry_run {
-            return client::run_within(client, Role::Observer, async |client| {
+            return client::run_within(client, Rights::Observer, async |client| {
                 self.preview(&client.session).await
             });
         }
@@ -40,7 +40,7 @@ impl Run {
         client::block_on(async move {
             let mut signals = signals::passed_on()?;
             let client = tokio::select! {
-                client = Client::connect_within(settings, Role::Owner) => client?,
+                client = Client::connect_within(settings, Rights::Owner) => client?,
                 signal = super::work::ends(&mut signals) => {
                     return Err(CliError::Interrupted { signal: signal.as_raw() });
                 }

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use clap::Args;
-use menagerie_kernel::session::Role::Owner;
+use menagerie_kernel::session::Rights::Owner;
 use menagerie_kernel::{Session, whole};
 use menagerie_slots::core::Limits;
 use menagerie_slots::poll::{LAPSE, Sweeper};

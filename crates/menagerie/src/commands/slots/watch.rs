@@ -7,7 +7,7 @@ use clap::Args;
 use menagerie_kernel::Moment;
 use menagerie_kernel::Session;
 use menagerie_kernel::guard::{self, Command, Outcome, Stream};
-use menagerie_kernel::session::Role;
+use menagerie_kernel::session::Rights;
 use menagerie_slots::{SlotsError, disarm};
 use menagerie_znodes::Name;
 use rustix::process::Signal;
@@ -55,7 +55,7 @@ impl Watch {
             let mut signals = signals::passed_on()?;
             let ending = signals::asked_to_end()?;
             let client = tokio::select! {
-                client = Client::connect_within(settings, Role::Owner) => client?,
+                client = Client::connect_within(settings, Rights::Owner) => client?,
                 signal = asked(&ending) => return stopped(signal),
             };
             let watched = self.watch(&client.session, &holder, &mut signals, &ending).await;

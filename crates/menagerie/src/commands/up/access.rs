@@ -3,7 +3,7 @@
 //! namespace that was open becomes its user's.
 
 use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
-use menagerie_kernel::session::{Access, Auth, Role};
+use menagerie_kernel::session::{Access, Auth, Rights};
 use menagerie_kernel::{CallError, Config, Session, Term, subtree};
 use menagerie_znodes::kernel;
 use tracing::info;
@@ -23,7 +23,7 @@ const UNFINISHED: &str = "unfinished";
 /// was quicker.
 pub async fn establish(local: &Local, superuser: Auth, fresh: bool) -> Result<(), CliError> {
     let mut config = Config::new(local.keeper.to_string(), "/");
-    config.role = Role::Observer;
+    config.rights = Rights::Observer;
     config.auth = Some(superuser);
     let session = connect(config).await?;
     let term = session.term().patient();

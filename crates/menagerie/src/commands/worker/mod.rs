@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use clap::Args;
 use menagerie_kernel::Session;
-use menagerie_kernel::session::Role::Owner;
+use menagerie_kernel::session::Rights::Owner;
 use menagerie_queues::admin::show;
 use menagerie_queues::metrics::Metrics;
 use menagerie_queues::worker::{self, Ended, Means, Order};
