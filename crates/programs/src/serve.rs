@@ -3,7 +3,8 @@
 //! It answers each line with a line. One that dies, is cut off or prints anything else is ended, and started again for the
 //! next line. Standard error is its log. What a line says and what an answer means, the caller knows.
 
-use std::collections::VecDeque;
+mod log;
+
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
@@ -13,22 +14,17 @@ use menagerie_kernel::guard::{GuardError, Guarded, Outcome as Ending, Stream, sp
 use thiserror::Error;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::unix::pipe;
-use tokio::sync::{mpsc, oneshot};
-use tokio::task::AbortHandle;
 use tracing::{debug, info};
 
 use crate::lease::Lease;
 use crate::limits::{Cut, end};
 use crate::lines;
-use crate::output::{self, CHUNK_BYTES, To, keep};
 use crate::program::{Program, started};
 use crate::{Failure, OnDelay};
+use log::Log;
 
 /// No greeting is longer.
 const GREETING_BYTES_MAX: u64 = 1 << 20;
-/// So often a pipe is read until all is read that was in it when that began: Linux gives it 64 KiB.
-const CHUNKS_IN_A_PIPE: usize = (64 << 10) / CHUNK_BYTES;
-
 /// Who waits for so long has no lease any more. Most are asked again earlier, and their guards need not be told twice for
 /// each line.
 const REST: Duration = Duration::from_millis(20);
@@ -117,20 +113,6 @@ struct Running {
     stdin: pipe::Sender,
     stdout: BufReader<pipe::Receiver>,
     log: Log,
-}
-
-/// The end of what a program has printed to its standard error, which is passed on.
-struct Log {
-    tail: Arc<Mutex<VecDeque<u8>>>,
-    /// Who waits until all is read that is there by now.
-    waiting: mpsc::Sender<oneshot::Sender<()>>,
-    reader: AbortHandle,
-}
-
-impl Drop for Log {
-    fn drop(&mut self) {
-        self.reader.abort();
-    }
 }
 
 /// Why there is no answer.
@@ -314,52 +296,6 @@ impl Idle {
         }
         self.watched = self.programs.iter().any(|running| running.until.is_some());
         self.watched
-    }
-}
-
-impl Log {
-    fn follow(mut from: pipe::Receiver) -> Self {
-        let (waiting, mut asked) = mpsc::channel::<oneshot::Sender<()>>(1);
-        let tail = Arc::new(Mutex::new(VecDeque::new()));
-        let kept = tail.clone();
-        // It ends with the program, or with us.
-        let reader = tokio::spawn(async move {
-            let mut chunk = vec![0; CHUNK_BYTES];
-            let take = async |bytes: &[u8]| {
-                keep(&mut kept.lock().unwrap_or_else(PoisonError::into_inner), bytes);
-                output::write(To::Stderr, bytes).await;
-            };
-            loop {
-                tokio::select! {
-                    read = from.read(&mut chunk) => match read {
-                        Ok(read @ 1..) => take(&chunk[..read]).await,
-                        Ok(_) | Err(_) => return,
-                    },
-                    // Dropped, it has its answer.
-                    Some(_answer) = asked.recv() => {
-                        for _ in 0..CHUNKS_IN_A_PIPE {
-                            let Ok(read @ 1..) = from.try_read(&mut chunk) else { break };
-                            take(&chunk[..read]).await;
-                        }
-                    }
-                }
-            }
-        });
-        Self { tail, waiting, reader: reader.abort_handle() }
-    }
-
-    /// What was printed before belongs to another line.
-    fn clear(&self) {
-        self.tail.lock().unwrap_or_else(PoisonError::into_inner).clear();
-    }
-
-    /// The end of what was printed until now: what was said before an answer may be read after it.
-    async fn tail(&self) -> Vec<u8> {
-        let (answer, answered) = oneshot::channel();
-        if self.waiting.send(answer).await.is_ok() {
-            let _ = answered.await;
-        }
-        self.tail.lock().unwrap_or_else(PoisonError::into_inner).iter().copied().collect()
     }
 }
 
