@@ -16,6 +16,7 @@ use std::net::{SocketAddr, TcpListener as StdListener};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use thiserror::Error;
 use tokio::net::{TcpListener, TcpStream};
@@ -99,6 +100,9 @@ pub struct Server {
     thread: Option<JoinHandle<()>>,
 }
 
+/// When the server stops, wait at most this long until its connections are closed: one may be reading from a slow disk.
+const CLOSE_MAX: Duration = Duration::from_secs(1);
+
 impl Server {
     /// Listens and serves.
     pub fn start(store: Store, listen: &Listen) -> Result<Self, Failure> {
@@ -128,7 +132,7 @@ impl Server {
         let service = Arc::new(Service { store, token });
         let serve = move || {
             runtime.block_on(accept(listener, connections_max, tls, service, stopped));
-            runtime.shutdown_background();
+            runtime.shutdown_timeout(CLOSE_MAX);
         };
         let thread = std::thread::Builder::new()
             .name("journal-accept".to_owned())
@@ -203,7 +207,7 @@ async fn accept(
             Err(error) => {
                 // Out of descriptors, mostly: those who are connected go on.
                 warn!(%error, "cannot accept a connection");
-                tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+                tokio::time::sleep(Duration::from_millis(100)).await;
                 continue;
             }
         };
