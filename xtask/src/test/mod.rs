@@ -1,6 +1,7 @@
 //! `cargo xtask test`: the one command that decides whether the tree is good.
 
 pub mod events;
+mod manifest;
 pub mod report;
 pub mod suite;
 
@@ -15,54 +16,9 @@ use serde_json::Value;
 use crate::run::{cargo, output, step, target};
 use crate::venv::{schemathesis, venv};
 use crate::{kazoo, licences, packages, znode_map};
+use manifest::Manifests;
 use report::Report;
 use suite::Suite;
-
-/// Features that compile the tests which need more than Rust.
-const FEATURES: &str = "menagerie-keeper/apache,menagerie-kernel/apache,menagerie-kernel/kazoo,menagerie-queues/python,menagerie-testkit/apache,e2e/strace,e2e/python";
-
-/// A suite that runs on the keeper with all others, and then again on other ensembles: it must not care.
-struct Elsewhere {
-    /// The folder of its package.
-    package: &'static str,
-    /// On which others.
-    ensembles: &'static [&'static str],
-    /// Which of its tests; all when empty.
-    only: &'static [&'static str],
-    /// Tests that have servers of their own choice, or none: once is enough.
-    once: &'static [&'static str],
-}
-
-const ELSEWHERE: [Elsewhere; 6] = [
-    Elsewhere {
-        package: "kernel",
-        ensembles: &["apache", "apache3"],
-        only: &[],
-        once: &["guard::", "trust::", "lease::", "curator::", "kazoo::"],
-    },
-    Elsewhere {
-        package: "queues",
-        ensembles: &["apache"],
-        only: &[],
-        once: &["python::", "runners::", "failures::"],
-    },
-    Elsewhere { package: "queue-http", ensembles: &["apache"], only: &[], once: &["hostile::"] },
-    Elsewhere { package: "slots", ensembles: &["apache", "apache3"], only: &[], once: &[] },
-    Elsewhere {
-        package: "e2e",
-        ensembles: &["apache"],
-        only: &[
-            "cli::",
-            "queue_http::outage",
-            "queue_http::storm",
-            "queues::crash",
-            "queues::rebalance",
-            "queues::churn",
-        ],
-        once: &[],
-    },
-    Elsewhere { package: "e2e", ensembles: &["apache3"], only: &["slots::storm"], once: &[] },
-];
 
 /// Where the flaky tests of the last run are told of, with all that they printed.
 const FLAKY_FILE: &str = "flaky.txt";
@@ -71,9 +27,11 @@ const FLAKY_FILE: &str = "flaky.txt";
 pub fn run() -> Result<()> {
     let began = Instant::now();
     packages::install()?;
+    let manifests = Manifests::read()?;
+    let features = manifests.features.as_str();
     let mut report = Report::default();
-    checks(&mut report);
-    step("build of the tests", &mut cargo(&["test", "--no-run", "--workspace", "--features", FEATURES]))?;
+    checks(&mut report, features);
+    step("build of the tests", &mut cargo(&["test", "--no-run", "--workspace", "--features", features]))?;
     step("build of the program", &mut cargo(&["build", "--package", "menagerie"]))?;
     let environment = vec![
         // Else every suite would ask cargo for it again.
@@ -83,10 +41,10 @@ pub fn run() -> Result<()> {
     ];
     // Gigabytes that the compiler left to the disk would stand before every fdatasync of the first tests, for seconds.
     step("sync", &mut Command::new("sync"))?;
-    for suite in suites(&environment)? {
+    for suite in suites(&manifests, &environment)? {
         report.add(suite.run()?);
     }
-    doc_tests(&mut report)?;
+    doc_tests(&mut report, features)?;
     report.add(kazoo::outcomes()?);
     conclude(&report, began)
 }
@@ -102,8 +60,8 @@ fn conclude(report: &Report, began: Instant) -> Result<()> {
 }
 
 /// What is looked at without running anything.
-fn checks(report: &mut Report) {
-    let lints = ["clippy", "--quiet", "--workspace", "--all-targets", "--features", FEATURES];
+fn checks(report: &mut Report, features: &str) {
+    let lints = ["clippy", "--quiet", "--workspace", "--all-targets", "--features", features];
     let lints = || step("lints", cargo(&lints).args(["--", "--deny", "warnings"]));
     let checks: [(&str, &dyn Fn() -> Result<()>); 4] = [
         ("format", &|| step("format", &mut cargo(&["fmt", "--all", "--check"]))),
@@ -120,9 +78,9 @@ fn checks(report: &mut Report) {
 }
 
 /// The examples in the documentation: cargo alone can build them, so they are run by it, and only counted.
-fn doc_tests(report: &mut Report) -> Result<()> {
+fn doc_tests(report: &mut Report, features: &str) -> Result<()> {
     eprintln!("==> examples in the documentation");
-    let ran = cargo(&["test", "--doc", "--workspace", "--features", FEATURES]).output()?;
+    let ran = cargo(&["test", "--doc", "--workspace", "--features", features]).output()?;
     let said = String::from_utf8_lossy(&ran.stdout);
     let passed = said.lines().filter_map(|line| {
         line.strip_prefix("test result: ok. ")?.split_once(" passed")?.0.parse::<usize>().ok()
@@ -136,30 +94,26 @@ fn doc_tests(report: &mut Report) -> Result<()> {
 }
 
 /// All suites, in the order in which they run: each on the keeper, then some on other ensembles.
-fn suites(environment: &[(OsString, OsString)]) -> Result<Vec<Suite>> {
-    let built = built(environment)?;
+fn suites(manifests: &Manifests, environment: &[(OsString, OsString)]) -> Result<Vec<Suite>> {
+    let built = built(&manifests.features, environment)?;
     let mut suites = built.clone();
-    for elsewhere in &ELSEWHERE {
+    for elsewhere in &manifests.elsewhere {
         let name = format!("{} it", elsewhere.package);
         let suite = built.iter().find(|suite| suite.name == name);
-        let suite = suite.with_context(|| format!("cargo does not tell where it built {name}"))?;
-        let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
-        for ensemble in elsewhere.ensembles {
-            let mut suite = suite.clone();
-            suite.name = format!("{name} on {ensemble}");
-            suite.only = names(elsewhere.only);
-            suite.skip = names(elsewhere.once);
-            suite.environment.push(("MENAGERIE_TEST_ENSEMBLE".into(), ensemble.into()));
-            suites.push(suite);
-        }
+        let mut suite = suite.with_context(|| format!("cargo does not tell where it built {name}"))?.clone();
+        suite.name = format!("{name} on {}", elsewhere.ensemble);
+        suite.only.clone_from(&elsewhere.only);
+        suite.skip.clone_from(&elsewhere.once);
+        suite.environment.push(("MENAGERIE_TEST_ENSEMBLE".into(), elsewhere.ensemble.clone().into()));
+        suites.push(suite);
     }
     Ok(suites)
 }
 
 /// The suites as they were built before. To ask cargo to run one alone would choose other features of dependencies, and
 /// build everything again.
-fn built(environment: &[(OsString, OsString)]) -> Result<Vec<Suite>> {
-    let mut build = cargo(&["test", "--quiet", "--workspace", "--features", FEATURES]);
+fn built(features: &str, environment: &[(OsString, OsString)]) -> Result<Vec<Suite>> {
+    let mut build = cargo(&["test", "--quiet", "--workspace", "--features", features]);
     let messages = output(build.args(["--no-run", "--message-format", "json"]))?;
     let suite = |message: Value| {
         let program = PathBuf::from(message["executable"].as_str()?);
