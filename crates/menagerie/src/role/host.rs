@@ -115,7 +115,6 @@ impl Host {
         self.roles.push(Running { kind, stop, has_ended: false });
         while self.failure.is_none() && self.is_running(kind) {
             match self.next() {
-                Some(ready) if self.is_asked => drop(ready),
                 Some(ready) => return Ok(Some(ready)),
                 None if self.is_asked => break,
                 None => {}

@@ -207,8 +207,11 @@ pub fn role(running: Running, registration: Option<Registration>) -> Role {
         let serving = async {
             if registration.is_some() {
                 let verdict = decided.wait_for(|standing| *standing != Standing::Undecided);
-                // Whoever does not answer in time has no say in whether we begin.
-                let _ = timeout(VERDICT_MAX, verdict).await;
+                tokio::select! {
+                    // Whoever does not answer in time has no say in whether we begin.
+                    _ = timeout(VERDICT_MAX, verdict) => {}
+                    () = life.stopping() => return,
+                }
             }
             life.ready(ready).await;
             life.stopping().await;
