@@ -3,8 +3,9 @@
 use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
+use std::process::Command;
 
-use menagerie_testkit::{Process, RawClient, four_letter_word};
+use menagerie_testkit::{Process, RawClient, binary, four_letter_word};
 use rustix::process::Signal;
 
 use crate::ask::{create, done};
@@ -50,12 +51,23 @@ fn up_says_where_it_is_and_takes_it_back_on_ctrl_c() {
     http.read_to_string(&mut answer).expect("it answers");
     assert!(answer.ends_with("\r\n\r\nOK"), "{answer}");
     done(&mut RawClient::open(keeper), &create("/works", b""));
+    assert_eq!(running(keeper), ["journal", "keeper", "queue", "slots"]);
 
     up.signal(Signal::INT);
     let end = up.wait_for_end();
     assert_eq!(end.status.code(), Some(0), "{}", end.stderr);
     assert!(!file.exists(), "nobody is misled to where nothing runs");
     assert!(root.path().join("keeper").is_dir(), "the data stays");
+}
+
+/// The roles that `menagerie status` lists as running.
+fn running(keeper: SocketAddr) -> Vec<String> {
+    let status = ["status", "-o", "json", "--zookeeper", &keeper.to_string()].map(str::to_owned);
+    let output = Command::new(binary()).args(status).output().expect("it can be run");
+    let view: serde_json::Value = serde_json::from_slice(&output.stdout).expect("it is JSON");
+    let components = view["components"].as_array().expect("it is a list").iter();
+    let running = components.filter(|role| role["state"] == "running");
+    running.filter_map(|role| role["kind"].as_str().map(str::to_owned)).collect()
 }
 
 #[test]
@@ -67,7 +79,7 @@ fn words_of_the_keeper_are_allowed_by_flag_or_environment() {
         (&["--data", data, "--keeper-words", "dump"], "", true),
         (&["--data", data], "dump", true),
     ] {
-        let mut command = std::process::Command::new(menagerie_testkit::binary());
+        let mut command = Command::new(binary());
         let mut up = Process::spawn(command.args(up(args)).env("MENAGERIE_KEEPER_WORDS", environment));
         let keeper = up.wait_until_listening("keeper");
         let answer = four_letter_word(keeper, "dump");
@@ -93,7 +105,7 @@ fn plain_ports_for_other_machines_are_refused_with_flags_that_exist() {
 #[test]
 fn demo_leaves_nothing_behind() {
     let temporary = tempfile::tempdir().expect("a temporary directory can be made");
-    let mut command = std::process::Command::new(menagerie_testkit::binary());
+    let mut command = Command::new(binary());
     command.args(up(&["--demo"])).env("TMPDIR", temporary.path()).env_remove("MENAGERIE_DATA");
     let mut up = Process::spawn(&mut command);
     up.wait_for_line("how to stop it", |line| line.contains("Ctrl-C").then_some(()));

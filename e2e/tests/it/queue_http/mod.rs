@@ -1,6 +1,7 @@
 //! Queues over HTTP, by the binary.
 
 mod commands;
+mod draining;
 mod outage;
 #[cfg(feature = "python")]
 mod schema;
