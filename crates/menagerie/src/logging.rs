@@ -7,7 +7,10 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 
 use clap::{Args, ValueEnum};
 use tracing_appender::non_blocking::{NonBlockingBuilder, WorkerGuard};
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::{ParseError, Targets};
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::util::SubscriberInitExt as _;
+use tracing_subscriber::{fmt, registry};
 
 use crate::exit::CliError;
 
@@ -76,6 +79,18 @@ pub fn reopen() -> io::Result<bool> {
     Ok(true)
 }
 
+/// Levels by module. What is neither a level nor a module would silently log nothing.
+fn targets(filter: &str) -> Result<Targets, String> {
+    for directive in filter.split(',') {
+        let module = directive.split_once('=').map_or(directive, |(module, _)| module);
+        let is_module = |letter: char| letter.is_ascii_alphanumeric() || "_:".contains(letter);
+        if module.is_empty() || !module.chars().all(is_module) {
+            return Err(format!("{directive:?} is neither a level nor MODULE=LEVEL"));
+        }
+    }
+    filter.parse().map_err(|error: ParseError| error.to_string())
+}
+
 fn append_to(path: &std::path::Path) -> io::Result<File> {
     OpenOptions::new().create(true).append(true).open(path)
 }
@@ -93,8 +108,8 @@ impl LogArgs {
             Talk::Command => "warn,zookeeper_client=error",
             Talk::Plugin => "off",
         });
-        let filter = EnvFilter::try_new(level).map_err(|error| CliError::Usage {
-            what: format!("--log-level {level:?} is not a filter: {error}"),
+        let filter = targets(level).map_err(|why| CliError::Usage {
+            what: format!("--log-level {level:?} is not a filter: {why}"),
             help: "try `info`, `debug`, or `warn,menagerie_keeper=debug`".to_owned(),
         })?;
         let buffered = NonBlockingBuilder::default().buffered_lines_limit(LINES_MAX);
@@ -107,15 +122,27 @@ impl LogArgs {
                 (buffered.finish(log), false)
             }
         };
-        let builder = tracing_subscriber::fmt()
-            .with_env_filter(filter)
-            .with_writer(writer)
-            .with_ansi(ansi)
-            .with_target(false);
+        let layer = fmt::layer().with_writer(writer).with_ansi(ansi).with_target(false);
+        let logs = registry().with(filter);
         match self.log {
-            Format::Text => builder.init(),
-            Format::Json => builder.json().init(),
+            Format::Text => logs.with(layer).init(),
+            Format::Json => logs.with(layer.json()).init(),
         }
         Ok(guard)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn filters_are_levels_for_all_or_by_module() {
+        for good in ["info", "off", "warn,menagerie_keeper=debug", "menagerie_keeper::shell=trace"] {
+            assert!(targets(good).is_ok(), "{good}");
+        }
+        for bad in ["", "=,", "%%", "info,,debug", "menagerie=loud", "=debug"] {
+            assert!(targets(bad).is_err(), "{bad}");
+        }
     }
 }

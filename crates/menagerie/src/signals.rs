@@ -2,6 +2,7 @@
 
 use std::process;
 use std::thread;
+use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -12,13 +13,22 @@ use tracing::info;
 
 use crate::exit::CliError;
 
-/// Calls `stop` at the first SIGTERM or SIGINT from here on; the second one ends the process.
+/// `timeout` sends its signal to us and to our group, so that it comes twice; a person who asks again takes longer.
+const SAME_WISH: Duration = Duration::from_millis(300);
+
+/// Calls `stop` at the first SIGTERM or SIGINT from here on; another one, later, ends the process.
 pub fn on_stop(stop: impl FnOnce() + Send + 'static) -> Result<(), CliError> {
     let mut signals = Signals::new([SIGINT, SIGTERM]).map_err(CliError::io("listen for signals"))?;
     let run = move || {
-        let mut stop = Some(stop);
+        let (mut stop, mut asked) = (Some(stop), Instant::now());
         for signal in signals.forever() {
-            let Some(stop) = stop.take() else { process::exit(128 + signal) };
+            let Some(stop) = stop.take() else {
+                if asked.elapsed() < SAME_WISH {
+                    continue;
+                }
+                process::exit(128 + signal)
+            };
+            asked = Instant::now();
             info!(signal, "stopping: finishing what is in flight");
             // Nobody may have asked to be told.
             let _ = sd_notify::notify(&[sd_notify::NotifyState::Stopping]);
