@@ -10,7 +10,7 @@ use crate::commands::Noun;
 use crate::exit::CliError;
 use crate::logging::LogArgs;
 
-/// Runs a fleet's work on ZooKeeper: slots, queues, flows and pipelines, from one binary.
+/// Run a fleet's work on ZooKeeper from one binary: slots, queues, flows and pipelines.
 #[derive(Debug, Parser)]
 #[command(name = "menagerie", version, arg_required_else_help = true)]
 pub struct Cli {
@@ -33,7 +33,7 @@ pub fn with_tip(mut error: clap::Error, arguments: &[OsString]) -> clap::Error {
     let says = |word: &str| arguments.iter().any(|argument| argument == word);
     let runs = says("slots") && (says("run") || says("watch")) || says("worker");
     if runs && !says("--") && error.kind() == ErrorKind::UnknownArgument {
-        let tip = "what is to be run comes behind `--`".to_owned();
+        let tip = "the command to run comes behind `--`".to_owned();
         error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
     }
     error

@@ -26,13 +26,14 @@ const CLOSE_TIMEOUT_UNHEARD: Duration = Duration::from_secs(1);
 /// Where ZooKeeper is.
 #[derive(Debug, Clone, Args)]
 pub struct ClientArgs {
-    /// ZooKeeper's servers [env: MENAGERIE_ZOOKEEPER] [default: what `menagerie up` runs here, else 127.0.0.1:2181].
+    /// ZooKeeper servers [env: MENAGERIE_ZOOKEEPER] [default: the keeper of a local `menagerie up`, else
+    /// 127.0.0.1:2181].
     #[arg(long, global = true, value_name = "HOST:PORT,…[/CHROOT]", help_heading = "ZooKeeper")]
     zookeeper: Option<String>,
-    /// Where Menagerie lives in it [env: MENAGERIE_NAMESPACE] [default: /menagerie].
+    /// Znode below which Menagerie keeps everything [env: MENAGERIE_NAMESPACE] [default: /menagerie].
     #[arg(long, global = true, value_name = "PATH", help_heading = "ZooKeeper")]
     namespace: Option<String>,
-    /// The configuration [env: MENAGERIE_CONFIG] [default: the first of ./menagerie.toml,
+    /// Configuration file [env: MENAGERIE_CONFIG] [default: the first of ./menagerie.toml,
     /// ~/.config/menagerie/menagerie.toml, /etc/menagerie/menagerie.toml].
     #[arg(long, global = true, value_name = "FILE", help_heading = "ZooKeeper")]
     config: Option<PathBuf>,

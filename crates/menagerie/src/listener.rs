@@ -24,13 +24,13 @@ use crate::exit::CliError;
 /// How connections are encrypted.
 #[derive(Debug, Args)]
 pub struct TlsArgs {
-    /// Our certificate chain, PEM; with it, TLS is spoken and nothing else. Read again when it changes.
+    /// Server certificate chain, PEM; accept TLS only. Reloaded when the file changes.
     #[arg(long, value_name = "FILE", requires = "tls_key")]
     tls_cert: Option<PathBuf>,
-    /// Our private key, PEM.
+    /// Server private key, PEM.
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     tls_key: Option<PathBuf>,
-    /// Require clients to show a certificate signed by this authority, PEM.
+    /// Require a client certificate signed by this authority, PEM.
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     tls_ca: Option<PathBuf>,
 }

@@ -21,14 +21,14 @@ const LINES_MAX: usize = 8_192;
 /// How to log.
 #[derive(Debug, Args)]
 pub struct LogArgs {
-    /// How log lines look.
+    /// Format of log lines.
     #[arg(long, global = true, help_heading = "Logging", value_enum, default_value_t = Format::Text, env = "MENAGERIE_LOG_FORMAT")]
     log: Format,
     /// Append log lines to this file instead of stderr.
     #[arg(long, global = true, help_heading = "Logging", value_name = "FILE", env = "MENAGERIE_LOG_FILE")]
     log_file: Option<PathBuf>,
-    /// What to log: error, warn, info, debug or trace, for all or by module (`info,menagerie_keeper=debug`)
-    /// [default: info for what serves, warn for the rest].
+    /// Log level: error, warn, info, debug or trace, for everything or per module (`info,menagerie_keeper=debug`)
+    /// [default: info for servers, warn for other commands].
     #[arg(long, global = true, help_heading = "Logging", value_name = "FILTER", env = "MENAGERIE_LOG")]
     log_level: Option<String>,
 }

@@ -15,7 +15,7 @@ const WATCH_INTERVAL: Duration = Duration::from_secs(2);
 /// Moves the cursor to the top and clears the screen.
 const CLEAR: &str = "\x1b[H\x1b[2J";
 
-/// How results look.
+/// Output format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Format {
     /// For people.
@@ -27,7 +27,7 @@ pub enum Format {
 /// `-o`, for whatever prints.
 #[derive(Debug, Clone, Copy, Args)]
 pub struct FormatArg {
-    /// How results look.
+    /// Output format.
     #[arg(short, long, value_enum, default_value_t = Format::Table, value_name = "FORMAT")]
     pub output: Format,
 }
@@ -37,7 +37,7 @@ pub struct FormatArg {
 pub struct OutputArgs {
     #[command(flatten)]
     format: FormatArg,
-    /// Look again every two seconds, and show what has changed (JSON: a line each time), until Ctrl-C.
+    /// Refresh every two seconds and print again on change (JSON: one line each time), until Ctrl-C.
     #[arg(long)]
     watch: bool,
 }

@@ -31,12 +31,12 @@ pub struct StoreArgs {
 /// By what journals and we know each other. Nothing of it comes from ZooKeeper.
 #[derive(Debug, Clone, Args)]
 pub struct AccessArgs {
-    /// A copy of the journal's token file, on other machines or for other users than its own; with tokens of several
-    /// journals, one on each line [env: MENAGERIE_JOURNAL_TOKEN_FILE] [default: what the journal tells its own user, else
-    /// journal/token in the data folder of this user, or of this machine].
+    /// Copy of the journal's token file, needed on other machines and by other users; may hold the tokens of several
+    /// journals, one per line [env: MENAGERIE_JOURNAL_TOKEN_FILE] [default: the token that a local journal of the same
+    /// user hands out, else journal/token in the data folder of this user, or of this machine].
     #[arg(long, global = true, value_name = "FILE", help_heading = "Journal")]
     journal_token_file: Option<PathBuf>,
-    /// Whom to trust, PEM: journals must speak TLS then [env: MENAGERIE_JOURNAL_CA].
+    /// Certificate authority to trust, PEM; journals must then use TLS [env: MENAGERIE_JOURNAL_CA].
     #[arg(long, global = true, value_name = "FILE", help_heading = "Journal")]
     journal_ca: Option<PathBuf>,
 }

@@ -6,10 +6,10 @@ use crate::cli::Cli;
 use crate::exit::CliError;
 use crate::output;
 
-/// Print completions for a shell, e.g. `menagerie completions bash > /etc/bash_completion.d/menagerie`.
+/// Print shell completions, e.g. `menagerie completions bash > /etc/bash_completion.d/menagerie`.
 #[derive(Debug, Args)]
 pub struct Completions {
-    /// Which shell.
+    /// Shell to complete for.
     shell: clap_complete::Shell,
 }
 

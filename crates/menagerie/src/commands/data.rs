@@ -12,7 +12,7 @@ const SYSTEM_ROOT: &str = "/var/lib/menagerie";
 /// The root of all data of this machine; each role has a folder below it.
 #[derive(Debug, Clone, Args)]
 pub struct DataArgs {
-    /// Where data is kept, for every role [default: /var/lib/menagerie for root, else ~/.local/share/menagerie].
+    /// Data folder, shared by all roles [default: /var/lib/menagerie for root, else ~/.local/share/menagerie].
     #[arg(long, value_name = "DIR", env = "MENAGERIE_DATA")]
     pub data: Option<PathBuf>,
 }

@@ -13,7 +13,7 @@ use crate::output::{OutputArgs, Show, Table};
 use crate::survey::{self, Server};
 use crate::{clock, durations};
 
-/// Show who is registered, and how ZooKeeper is.
+/// Show the registered components and the state of ZooKeeper.
 #[derive(Debug, Args)]
 pub struct Status {
     #[command(flatten)]

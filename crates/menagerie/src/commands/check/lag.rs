@@ -20,7 +20,7 @@ pub const SERVICE: &str = "LAG";
 /// So much of a queue's name leaves room for what is counted: labels must differ within 19 characters.
 const LABEL_MAX: usize = 11;
 
-/// Check a queue: how long its oldest message has waited, how many wait, and how many were given up.
+/// Check a queue's backlog: how long its oldest message has waited, how many wait, and how many failed.
 #[derive(Debug, Args)]
 pub struct Lag {
     #[command(flatten)]
@@ -29,10 +29,10 @@ pub struct Lag {
     age: AgeArgs,
     #[command(flatten)]
     waiting: WaitingArgs,
-    /// Warn when the number of those that were given up is outside of this range.
+    /// Warn when the number of failed messages is outside this range.
     #[arg(long, value_name = "RANGE", value_parser = count)]
     failed_warning: Option<Range>,
-    /// Critical when the number of those that were given up is outside of this range.
+    /// Critical when the number of failed messages is outside this range.
     #[arg(long, value_name = "RANGE", value_parser = count)]
     failed_critical: Option<Range>,
     #[command(flatten)]
@@ -43,10 +43,10 @@ pub struct Lag {
 #[derive(Debug, Args)]
 #[group(required = true, multiple = false)]
 pub struct QueueArgs {
-    /// Which queue.
+    /// Name of the queue.
     #[arg(value_name = "QUEUE")]
     queue: Option<QueueName>,
-    /// The same.
+    /// Same as QUEUE.
     #[arg(long = "queue", value_name = "QUEUE")]
     named: Option<QueueName>,
 }

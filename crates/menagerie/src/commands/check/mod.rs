@@ -26,7 +26,7 @@ use crate::exit::CliError;
 
 pub use plugin::{arguments, fail, is_meant, refuse};
 
-/// Check something, as a monitoring plugin: exits with 0 OK, 1 WARNING, 2 CRITICAL, 3 UNKNOWN. Only looks.
+/// Run a read-only check as a monitoring plugin: exits with 0 OK, 1 WARNING, 2 CRITICAL, 3 UNKNOWN.
 #[derive(Debug, Args)]
 #[command(
     version,
@@ -37,10 +37,10 @@ pub use plugin::{arguments, fail, is_meant, refuse};
 pub struct Check {
     #[command(flatten)]
     client: ClientArgs,
-    /// How long it may take, and what it means when it takes longer [default state: UNKNOWN].
+    /// Time-out, and the state to report when it passes [default state: UNKNOWN].
     #[arg(short, long, global = true, value_name = "SECONDS[:STATE]", default_value = "10", value_parser = TimeOut::parse)]
     timeout: TimeOut,
-    /// Say more: -v a few lines, -vv how it was asked, -vvv everything.
+    /// Print more: -v a few lines, -vv which servers were asked, -vvv everything.
     #[arg(short, long, global = true, action = clap::ArgAction::Count)]
     verbose: u8,
     #[command(subcommand)]

@@ -17,17 +17,17 @@ pub const SERVICE: &str = "NODE";
 /// How much of the data is told in the line: it should fit a pager.
 const SAID_MAX: usize = 40;
 
-/// Check a znode: whether it exists, what it holds, and how old it is.
+/// Check a znode: whether it exists, what it holds, and its age.
 #[derive(Debug, Args)]
 pub struct Node {
     #[command(flatten)]
     path: PathArgs,
     #[command(flatten)]
     age: AgeArgs,
-    /// Count the age from the last change of its data, not from its creation.
+    /// Measure the age from the last change of the data, not from creation.
     #[arg(long)]
     changed: bool,
-    /// Critical if it does not exist; otherwise that is well, as for a free slot.
+    /// Critical if the znode does not exist; without this, a missing znode is OK, as for a free slot.
     #[arg(long)]
     must_exist: bool,
 }
@@ -36,10 +36,10 @@ pub struct Node {
 #[derive(Debug, Args)]
 #[group(required = true, multiple = false)]
 struct PathArgs {
-    /// Which one; a full path from the ensemble's root.
+    /// Znode to check; a full path from the ensemble's root.
     #[arg(value_parser = path::parse, value_name = "PATH")]
     path: Option<String>,
-    /// The same.
+    /// Same as PATH.
     #[arg(long = "path", value_parser = path::parse, value_name = "PATH")]
     named: Option<String>,
 }

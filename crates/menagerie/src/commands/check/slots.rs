@@ -23,7 +23,7 @@ const LABEL_MAX: usize = 11;
 /// How much of a reason is told in the line.
 const REASON_MAX: usize = 30;
 
-/// Check a pool: how long its oldest holder has been in, whether holders are gone, and how many wait.
+/// Check a pool: how long its oldest slot has been held, whether holders are gone, and how many wait.
 #[derive(Debug, Args)]
 pub struct Slots {
     #[command(flatten)]
@@ -32,7 +32,7 @@ pub struct Slots {
     age: AgeArgs,
     #[command(flatten)]
     waiting: WaitingArgs,
-    /// What it means that a holder's process is gone while its slot is kept.
+    /// State to report when a holder's process is gone but its slot is still held.
     #[arg(long, value_name = "STATE", value_parser = State::parse, default_value = "WARNING")]
     gone: State,
 }
@@ -41,10 +41,10 @@ pub struct Slots {
 #[derive(Debug, Args)]
 #[group(required = true, multiple = false)]
 struct PoolArgs {
-    /// Which pool.
+    /// Name of the pool.
     #[arg(value_name = "POOL")]
     pool: Option<Name>,
-    /// The same.
+    /// Same as POOL.
     #[arg(long = "pool", value_name = "POOL")]
     named: Option<Name>,
 }

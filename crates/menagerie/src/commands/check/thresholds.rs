@@ -9,10 +9,11 @@ use crate::durations;
 /// How old is too old.
 #[derive(Debug, Clone, Copy, Args)]
 pub struct AgeArgs {
-    /// Warn when the age is outside of this range: `2d` is up to two days, `1h:` at least an hour, `@0:5m` not within.
+    /// Warn when the age is outside this range: `2d` allows up to two days, `1h:` at least an hour, `@0:5m` alerts
+    /// inside it.
     #[arg(short, long, value_name = "AGE", value_parser = age)]
     warning: Option<Range>,
-    /// Critical when the age is outside of this range.
+    /// Critical when the age is outside this range.
     #[arg(short, long, value_name = "AGE", value_parser = age)]
     critical: Option<Range>,
 }
@@ -27,10 +28,10 @@ impl AgeArgs {
 /// How many may wait.
 #[derive(Debug, Clone, Copy, Args)]
 pub struct WaitingArgs {
-    /// Warn when the number of those that wait is outside of this range.
+    /// Warn when the number waiting is outside this range.
     #[arg(long, value_name = "RANGE", value_parser = count)]
     waiting_warning: Option<Range>,
-    /// Critical when the number of those that wait is outside of this range.
+    /// Critical when the number waiting is outside this range.
     #[arg(long, value_name = "RANGE", value_parser = count)]
     waiting_critical: Option<Range>,
 }

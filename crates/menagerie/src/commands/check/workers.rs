@@ -14,19 +14,19 @@ use crate::exit::{CliError, cannot};
 /// As it is called in the line.
 pub const SERVICE: &str = "WORKERS";
 
-/// Check the workers of a queue: how many there are, and whether every partition has one. One that is paused does not
-/// count: what it has, nobody handles.
+/// Check the workers of a queue: how many there are, and whether every partition has one. A paused worker does not
+/// count, as nobody handles its partitions.
 #[derive(Debug, Args)]
 pub struct Workers {
     #[command(flatten)]
     queue: QueueArgs,
-    /// Warn when the number of workers is outside of this range: `2:` is at least two.
+    /// Warn when the number of workers is outside this range: `2:` is at least two.
     #[arg(short, long, value_name = "RANGE", value_parser = count)]
     warning: Option<Range>,
-    /// Critical when the number of workers is outside of this range [default: 1:].
+    /// Critical when the number of workers is outside this range [default: 1:].
     #[arg(short, long, value_name = "RANGE", value_parser = count)]
     critical: Option<Range>,
-    /// What it means that a partition has no worker.
+    /// State to report when a partition has no worker.
     #[arg(long, value_name = "STATE", value_parser = State::parse, default_value = "WARNING")]
     unowned: State,
 }

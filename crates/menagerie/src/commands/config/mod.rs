@@ -7,7 +7,7 @@ use clap::{Args, Subcommand};
 use crate::client::ClientArgs;
 use crate::exit::CliError;
 
-/// Show the configuration that counts.
+/// Show the effective configuration.
 #[derive(Debug, Args)]
 pub struct Config {
     #[command(flatten)]

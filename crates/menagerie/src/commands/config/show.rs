@@ -15,10 +15,10 @@ use crate::output::{self, FormatArg, Table};
 /// What stands for a secret.
 const MASK: &str = "********";
 
-/// Show every value that counts; secrets are masked.
+/// Show every effective value; secrets are masked.
 #[derive(Debug, Args)]
 pub struct Show {
-    /// Say where each value comes from: a flag, an environment variable, a line of a file, or the default.
+    /// Show where each value comes from: a flag, an environment variable, a line of a file, or the default.
     #[arg(long)]
     origin: bool,
     #[command(flatten)]

@@ -19,9 +19,9 @@ use crate::config::Settings;
 use crate::exit::CliError;
 use crate::output::FormatArg;
 
-/// Check everything between us and ZooKeeper: servers, versions, latencies, clocks, watches, rights; whether what is stored can be read, and whether
-/// this host can prove who it is. Exits with 0 if
-/// nothing fails, 69 if no server can be reached, else 1.
+/// Diagnose everything between this host and ZooKeeper: servers, versions, latencies, clocks, watches, access rights,
+/// whether stored znodes are readable, and whether this host has a machine id. Exits with 0 if nothing fails, 69 if no
+/// server can be reached, else 1.
 #[derive(Debug, Args)]
 pub struct Doctor {
     #[command(flatten)]

@@ -14,7 +14,7 @@ use crate::exit::CliError;
 /// Write a consistent backup of the running journal to FILE.
 #[derive(Debug, Args)]
 pub struct Backup {
-    /// Where to; an existing file is replaced only when the backup is complete.
+    /// File to write; an existing one is replaced only when the backup is complete.
     file: PathBuf,
     #[command(flatten)]
     data: DataArgs,

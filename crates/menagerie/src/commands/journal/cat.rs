@@ -20,15 +20,15 @@ const BATCH: u32 = 1000;
 /// Print the messages of a partition, oldest first.
 #[derive(Debug, Args)]
 pub struct Cat {
-    /// The topic.
+    /// Topic to read.
     topic: Topic,
-    /// The partition.
+    /// Partition to read.
     #[arg(short, long, default_value_t = 1)]
     partition: u32,
-    /// Only what is behind this id (a UUID, or seconds).
+    /// Print only messages after this id (a UUID, or seconds).
     #[arg(long, value_name = "ID", default_value = "0")]
     after: MessageId,
-    /// At most so many.
+    /// Print at most N messages.
     #[arg(short = 'n', long, value_name = "N")]
     limit: Option<u64>,
     #[command(flatten)]
@@ -40,15 +40,15 @@ pub struct Cat {
 /// Print the newest messages of a partition.
 #[derive(Debug, Args)]
 pub struct Tail {
-    /// The topic.
+    /// Topic to read.
     topic: Topic,
-    /// The partition.
+    /// Partition to read.
     #[arg(short, long, default_value_t = 1)]
     partition: u32,
-    /// How many.
+    /// Print the newest N messages.
     #[arg(short = 'n', long, value_name = "N", default_value_t = 10)]
     lines: u32,
-    /// Go on with what comes, until Ctrl-C.
+    /// Keep printing new messages until Ctrl-C.
     #[arg(short, long)]
     follow: bool,
     #[command(flatten)]

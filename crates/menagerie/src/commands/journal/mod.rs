@@ -18,7 +18,7 @@ pub use registration::{OnTaken, Registration};
 use crate::exit::CliError;
 use crate::logging::Talk;
 
-/// Run the message log, or look into it, check it, back it up and restore it.
+/// Run the message log, or inspect, verify, back up and restore it.
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true)]
 pub struct Journal {

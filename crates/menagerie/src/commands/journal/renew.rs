@@ -7,12 +7,12 @@ use menagerie_journal::store::identity;
 use crate::commands::data::DataArgs;
 use crate::exit::{CliError, cannot};
 
-/// Give a data folder an identity of its own, after it was copied. Offline: the journal must not run. Queues whose messages
-/// are in the folder go on with it. Of several copies, renew the one that is to go on: the others do not start any more under
-/// the identity that they share.
+/// Give a copied data folder an identity of its own. The journal must not be running. Queues whose messages are in the
+/// folder continue with it. Of several copies, renew the one that is to continue: the others no longer start under the
+/// shared identity.
 #[derive(Debug, Args)]
 pub struct Renew {
-    /// The folder whose queues are to go on with this one [default: what this one was before].
+    /// Id of the folder whose queues continue with this one [default: this folder's previous id].
     #[arg(long, value_name = "FOLDER")]
     continues: Option<RandomId>,
     #[command(flatten)]

@@ -8,10 +8,10 @@ use menagerie_journal::store::backup;
 use crate::commands::data::DataArgs;
 use crate::exit::CliError;
 
-/// Make a new data folder from a backup. Offline: the folder must hold no journal data.
+/// Restore a backup into a folder that holds no journal data, while no journal runs there.
 #[derive(Debug, Args)]
 pub struct Restore {
-    /// The backup.
+    /// Backup file to read.
     file: PathBuf,
     #[command(flatten)]
     data: DataArgs,

@@ -41,7 +41,7 @@ pub const PORT: Port = Port { kind: KIND, own_files: 320, weight: 2 };
 /// How the journal is to run.
 #[derive(Debug, Args)]
 pub struct Serve {
-    /// Where to take connections; port 0 picks a free one.
+    /// Address to listen on; port 0 picks a free one.
     #[arg(long, value_name = "HOST:PORT", value_parser = ports::address, default_value = "127.0.0.1:2188", env = "MENAGERIE_JOURNAL_LISTEN")]
     listen: SocketAddr,
     #[command(flatten)]
@@ -54,28 +54,29 @@ pub struct Serve {
     /// Refuse appends when the disk has less than this many bytes left.
     #[arg(long, value_name = "BYTES", default_value_t = 64 << 20)]
     reserve: u64,
-    /// Longest message, in bytes.
+    /// Maximum size of a message, in bytes.
     #[arg(long, value_name = "BYTES", default_value_t = 16 << 20, value_parser = clap::value_parser!(u32).range(1..=1 << 30))]
     message_max: u32,
-    /// Our certificate chain, PEM: only TLS is spoken then.
+    /// Server certificate chain, PEM; accept TLS only.
     #[arg(long, value_name = "FILE", requires = "tls_key")]
     tls_cert: Option<PathBuf>,
-    /// Our private key, PEM.
+    /// Server private key, PEM.
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     tls_key: Option<PathBuf>,
-    /// What queues call this journal: each of a fleet has another name, and keeps it.
+    /// Name by which queues refer to this journal: unique in the fleet, and permanent.
     #[arg(long, value_name = "NAME", default_value = register::NAME, env = "MENAGERIE_JOURNAL_NAME")]
     name: Name,
-    /// As what others reach it [default: where it listens; if that is everywhere, this host's full name].
+    /// Address that clients use to reach this journal [default: the --listen address; if that is a wildcard, this
+    /// host's full name].
     #[arg(long, value_name = "HOST:PORT", value_parser = reachable)]
     advertise: Option<String>,
     /// Do not register in ZooKeeper.
     #[arg(long)]
     unregistered: bool,
-    /// Serve /metrics and /healthz there.
+    /// Serve /metrics and /healthz on this address.
     #[arg(long, value_name = "HOST:PORT", value_parser = ports::address)]
     metrics: Option<SocketAddr>,
-    /// Allow plain connections from other machines.
+    /// Allow unencrypted connections from other machines.
     #[arg(long)]
     insecure: bool,
 }

@@ -11,10 +11,10 @@ use super::target::TargetArgs;
 use crate::exit::{CliError, cannot};
 use crate::output::{OutputArgs, Show, Table};
 
-/// Show how full the journal is, or the partitions and consumers of a topic.
+/// Show how full the journal is, or the partitions and consumers of one topic.
 #[derive(Debug, Args)]
 pub struct Stat {
-    /// The topic; without it, the whole journal.
+    /// Topic to show [default: the whole journal].
     topic: Option<Topic>,
     #[command(flatten)]
     target: TargetArgs,

@@ -21,13 +21,13 @@ pub const TLS: &str = "tls";
 /// Where the journal is.
 #[derive(Debug, Args)]
 pub struct TargetArgs {
-    /// The journal [default: the one that runs on --data].
+    /// Address of the journal [default: the journal that runs on --data].
     #[arg(long, value_name = "HOST:PORT", env = "MENAGERIE_JOURNAL")]
     journal: Option<String>,
-    /// Its token [default: the one in --data].
+    /// File with the journal's token [default: the one in --data].
     #[arg(long, value_name = "FILE", env = "MENAGERIE_JOURNAL_TOKEN_FILE")]
     token_file: Option<PathBuf>,
-    /// Speak TLS, and trust what this authority signed, PEM.
+    /// Connect with TLS and trust certificates signed by this authority, PEM.
     #[arg(long, value_name = "FILE")]
     tls_ca: Option<PathBuf>,
     #[command(flatten)]

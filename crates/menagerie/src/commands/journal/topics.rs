@@ -7,7 +7,7 @@ use super::target::TargetArgs;
 use crate::exit::{CliError, cannot};
 use crate::output::{OutputArgs, Row, Rows};
 
-/// List topics, with what they are like.
+/// List topics and their settings.
 #[derive(Debug, Args)]
 pub struct Topics {
     #[command(flatten)]

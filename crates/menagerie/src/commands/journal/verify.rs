@@ -6,7 +6,7 @@ use menagerie_journal::store::verify;
 use crate::commands::data::DataArgs;
 use crate::exit::{CliError, cannot};
 
-/// Read everything that a journal has on disk, and name every damaged place. Offline: the journal must not run.
+/// Read everything a journal has on disk and report every damaged place. The journal must not be running.
 #[derive(Debug, Args)]
 pub struct Verify {
     #[command(flatten)]

@@ -11,11 +11,11 @@ use menagerie_kernel::transfer;
 use crate::commands::data::DataArgs;
 use crate::exit::CliError;
 
-/// Make a new data folder from a backup. Offline: the folder must hold no keeper data. Sessions of the backup are
-/// ended, zxids start a new epoch, and the generations of namespaces rise.
+/// Restore a backup into a folder that holds no keeper data, while no keeper runs there. Ends the backup's sessions,
+/// starts a new zxid epoch, and raises the generation of each namespace.
 #[derive(Debug, Args)]
 pub struct Restore {
-    /// The backup.
+    /// Backup file to read.
     file: PathBuf,
     #[command(flatten)]
     data: DataArgs,

@@ -26,44 +26,45 @@ pub const PORT: Port = Port { kind: KIND, own_files: 32, weight: 8 };
 /// How the keeper is to run.
 #[derive(Debug, Args)]
 pub struct Serve {
-    /// Where to take plain connections; port 0 picks a free one.
+    /// Address for unencrypted connections; port 0 picks a free one.
     #[arg(long, value_name = "HOST:PORT", value_parser = ports::address, default_value = "127.0.0.1:2181", env = "MENAGERIE_KEEPER_LISTEN")]
     listen: SocketAddr,
     #[command(flatten)]
     data: DataArgs,
-    /// When a write is acknowledged: once it is on disk, or once the operating system has it (a power cut may then
-    /// lose acknowledged writes).
+    /// When to acknowledge a write: `fsync` once it is on disk, `os` once the operating system has it (a power cut may
+    /// then lose acknowledged writes).
     #[arg(long, value_enum, default_value_t = DurabilityArg::Fsync)]
     durability: DurabilityArg,
-    /// Milliseconds of one tick; sessions may have time-outs of 2 to 20 ticks.
+    /// Length of a tick in milliseconds; session time-outs range from 2 to 20 ticks.
     #[arg(long, value_name = "MS", default_value_t = 2000, value_parser = clap::value_parser!(u32).range(1..=3_600_000))]
     tick: u32,
-    /// Where to take TLS connections.
+    /// Address for TLS connections.
     #[arg(long, value_name = "HOST:PORT", value_parser = ports::address, requires_all = ["tls_cert", "tls_key"])]
     tls_listen: Option<SocketAddr>,
-    /// Our certificate chain, PEM. Read again when it changes.
+    /// Server certificate chain, PEM. Reloaded when the file changes.
     #[arg(long, value_name = "FILE", requires = "tls_listen")]
     tls_cert: Option<PathBuf>,
-    /// Our private key, PEM.
+    /// Server private key, PEM.
     #[arg(long, value_name = "FILE", requires = "tls_listen")]
     tls_key: Option<PathBuf>,
-    /// Require clients to show a certificate signed by this authority, PEM; its subject is their x509 identity.
+    /// Require a client certificate signed by this authority, PEM; its subject is the client's x509 identity.
     #[arg(long, value_name = "FILE", requires = "tls_listen")]
     tls_ca: Option<PathBuf>,
-    /// Who proves this digest may do everything: `super:BASE64`, where BASE64 is the SHA-1 of `super:PASSWORD`.
+    /// Give whoever proves this digest access to everything: `super:BASE64`, where BASE64 is the SHA-1 of
+    /// `super:PASSWORD`.
     #[arg(long, value_name = "super:BASE64", value_parser = superuser_digest)]
     super_digest: Option<String>,
-    /// Refuse writes beyond a hard quota instead of only counting.
+    /// Refuse writes beyond a hard quota instead of only counting them.
     #[arg(long)]
     enforce_quota: bool,
-    /// Answer more four-letter words than srvr, ruok, isro, mntr, stat, conf and envi; `*` for all. Some show paths and
-    /// sessions to everybody, whatever access lists say.
+    /// Four-letter words to answer besides srvr, ruok, isro, mntr, stat, conf and envi; `*` for all. Some show paths
+    /// and sessions to anybody, regardless of access lists.
     #[arg(long, value_name = "WORD,…", value_delimiter = ',', value_parser = words::known, env = "MENAGERIE_KEEPER_WORDS")]
     words: Vec<String>,
-    /// Serve /metrics and /healthz there.
+    /// Serve /metrics and /healthz on this address.
     #[arg(long, value_name = "HOST:PORT", value_parser = ports::address)]
     metrics: Option<SocketAddr>,
-    /// Allow plain connections from other machines.
+    /// Allow unencrypted connections from other machines.
     #[arg(long)]
     insecure: bool,
 }

@@ -11,13 +11,13 @@ use crate::exit::{CliError, cannot};
 use crate::output::FormatArg;
 use crate::stores::StoreArgs;
 
-/// Change a queue that is there. Workers hear of it at once; what they have dropped does not come back.
+/// Change an existing queue. Workers follow at once; messages they have already dropped do not come back.
 #[derive(Debug, Args)]
 pub struct Alter {
-    /// Which queue.
+    /// Name of the queue.
     queue: QueueName,
-    /// For how long messages stay that were handled, counted from when they were put: a time such as 7d, or `forever`. Those
-    /// that wait stay as long as they do.
+    /// How long to keep handled messages, counted from when they were put: a duration such as 7d, or `forever`.
+    /// Unhandled messages are always kept.
     #[arg(long, value_name = "TIME", value_parser = keep::parse)]
     keep: Keep,
     #[command(flatten)]

@@ -12,14 +12,14 @@ use crate::output::{FormatArg, count};
 use crate::progress::Meter;
 use crate::stores::StoreArgs;
 
-/// Take messages back that are not due yet: nobody will ever handle them.
+/// Cancel delayed messages that are not due yet: nobody will ever handle them.
 #[derive(Debug, Args)]
 pub struct Cancel {
-    /// Which queue.
+    /// Name of the queue.
     queue: QueueName,
     #[command(flatten)]
     which: WhichArgs,
-    /// Only of this partition.
+    /// Only this partition.
     #[arg(short, long, value_name = "P")]
     partition: Option<u16>,
     #[command(flatten)]
@@ -30,10 +30,10 @@ pub struct Cancel {
 #[derive(Debug, Args)]
 #[group(required = true, multiple = false)]
 struct WhichArgs {
-    /// Their ids, as `queue put` and `queue delayed` show them.
+    /// Ids of the messages, as `queue put` and `queue delayed` show them.
     #[arg(value_name = "ID")]
     ids: Vec<DelayedId>,
-    /// All that there are now.
+    /// All delayed messages there are now.
     #[arg(long)]
     all: bool,
 }

@@ -11,18 +11,18 @@ use crate::exit::{CliError, cannot};
 use crate::output::{FormatArg, count};
 use crate::stores::{JOURNAL_PATIENCE, StoreArgs, Stores};
 
-/// Make a queue. Making it again with the same number of partitions is fine; with another one, or another --keep, it is a
+/// Create a queue. Idempotent; a different number of partitions, or a different --keep, is a
 /// conflict.
 #[derive(Debug, Args)]
 pub struct Create {
-    /// Its name; APP:NAME for another application than `default`.
+    /// Name of the queue; APP:NAME for an application other than `default`.
     #[arg(value_name = "NAME")]
     queue: QueueName,
-    /// How many workers can share it: each partition is handled by one, in order.
+    /// Number of partitions: at most this many workers share the queue; one worker handles each partition, in order.
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = partitions)]
     partitions: u16,
-    /// For how long messages stay that were handled, counted from when they were put: a time such as 7d, or `forever`. Those
-    /// that wait stay as long as they do [default: 7d].
+    /// How long to keep handled messages, counted from when they were put: a duration such as 7d, or `forever`.
+    /// Unhandled messages are always kept [default: 7d].
     #[arg(long, value_name = "TIME", value_parser = keep::parse)]
     keep: Option<Keep>,
     #[command(flatten)]
@@ -34,7 +34,7 @@ pub struct Create {
 /// Which journal.
 #[derive(Debug, Args)]
 pub struct JournalArg {
-    /// The journal that messages are kept in [default: the only one that is registered].
+    /// Journal that stores the messages [default: the only registered one].
     #[arg(long, value_name = "NAME")]
     journal: Option<String>,
 }

@@ -14,15 +14,15 @@ use crate::exit::{CliError, cannot};
 use crate::output::{FormatArg, Row, Rows};
 use crate::stores::{StoreArgs, Stores};
 
-/// Show the messages that are not due yet, the next one first.
+/// Show delayed messages that are not due yet, earliest first.
 #[derive(Debug, Args)]
 pub struct Delayed {
-    /// Which queue.
+    /// Name of the queue.
     queue: QueueName,
-    /// Only of this partition.
+    /// Only this partition.
     #[arg(short, long, value_name = "P")]
     partition: Option<u16>,
-    /// At most so many.
+    /// Show at most N messages.
     #[arg(short = 'n', long, value_name = "N", default_value_t = 100)]
     limit: u32,
     #[command(flatten)]

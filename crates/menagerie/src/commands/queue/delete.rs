@@ -9,15 +9,15 @@ use crate::exit::{CliError, cannot};
 use crate::output::{FormatArg, count};
 use crate::stores::StoreArgs;
 
-/// Delete a queue, with its handled messages.
+/// Delete a queue and its handled messages.
 #[derive(Debug, Args)]
 pub struct Delete {
-    /// Which queue.
+    /// Name of the queue.
     queue: QueueName,
-    /// Also if messages wait in it, or have failed.
+    /// Delete it even if it has waiting or failed messages.
     #[arg(long)]
     force: bool,
-    /// Do not ask the journal, which is away for good; if it comes back, the messages are still in it.
+    /// Do not contact the journal, because it is gone for good. If it comes back, it still has the messages.
     #[arg(long, requires = "force")]
     without_journal: bool,
     #[command(flatten)]

@@ -15,12 +15,12 @@ use crate::stores::{StoreArgs, Stores};
 /// Messages asked for at once.
 pub const BATCH: u32 = 1000;
 
-/// Show the messages that were given up, oldest first: why, after how many attempts, and the end of what they had printed.
+/// Show failed messages, oldest first: the error, the number of attempts, and the end of the task's output.
 #[derive(Debug, Args)]
 pub struct Failed {
-    /// Which queue.
+    /// Name of the queue.
     queue: QueueName,
-    /// At most so many.
+    /// Show at most N messages.
     #[arg(short = 'n', long, value_name = "N", default_value_t = 100)]
     limit: u32,
     #[command(flatten)]

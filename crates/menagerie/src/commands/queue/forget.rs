@@ -10,10 +10,10 @@ use crate::exit::CliError;
 use crate::output::{FormatArg, count};
 use crate::stores::StoreArgs;
 
-/// Forget messages that were given up.
+/// Delete failed messages.
 #[derive(Debug, Args)]
 pub struct Forget {
-    /// Which queue.
+    /// Name of the queue.
     queue: QueueName,
     #[command(flatten)]
     which: WhichArgs,

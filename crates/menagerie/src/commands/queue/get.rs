@@ -10,14 +10,14 @@ use crate::exit::{CliError, cannot};
 use crate::output::{self, Format, FormatArg};
 use crate::stores::StoreArgs;
 
-/// Print the body of one message, as it is; with -o json, all about it.
+/// Print the body of one message, verbatim; with -o json, all its fields.
 #[derive(Debug, Args)]
 pub struct Get {
-    /// Which queue.
+    /// Name of the queue.
     queue: QueueName,
-    /// Its id (a UUID, or seconds).
+    /// Message id (a UUID, or seconds).
     id: MessageId,
-    /// Only look in this partition.
+    /// Search only this partition.
     #[arg(short, long, value_name = "P")]
     partition: Option<u16>,
     #[command(flatten)]

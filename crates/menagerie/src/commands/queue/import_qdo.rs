@@ -9,15 +9,15 @@ use crate::exit::{CliError, cannot};
 use crate::output::{FormatArg, Row, Rows};
 use crate::stores::StoreArgs;
 
-/// Take over how far qdo had come: its queues are made here, and their cursors stand where they stood, or a little before.
+/// Take over qdo's progress: create its queues here, with their cursors where qdo's stood, or slightly earlier.
 #[derive(Debug, Args)]
 pub struct ImportQdo {
-    /// Where qdo lives, from the ensemble's root.
+    /// Path of qdo's znodes, from the ensemble's root.
     #[arg(long, value_name = "PATH", default_value = "/mozilla-qdo")]
     from: String,
     #[command(flatten)]
     journal: JournalArg,
-    /// Only say what would happen.
+    /// Only print what would happen.
     #[arg(long)]
     dry_run: bool,
     #[command(flatten)]

@@ -13,7 +13,7 @@ use crate::exit::{CliError, cannot};
 use crate::output::{FormatArg, OutputArgs, Row, Rows, Show};
 use crate::stores::StoreArgs;
 
-/// Add, list and revoke the keys by which applications are known over HTTP.
+/// Add, list and revoke the keys that identify applications over HTTP.
 #[derive(Debug, Args)]
 pub struct Key {
     #[command(subcommand)]
@@ -38,19 +38,19 @@ impl Key {
     }
 }
 
-/// Draw a key for an application, and print it: this once, for only its hash is kept. It counts at once, everywhere.
+/// Generate a key for an application and print it, this once: only its hash is stored. All servers accept it at once.
 #[derive(Debug, Args)]
 struct Add {
-    /// Which application.
+    /// Application that the key is for.
     #[arg(value_name = "APPLICATION", value_parser = application)]
     application: String,
-    /// What it is good for: read, write, admin [default: all of them].
+    /// Scopes of the key: read, write, admin [default: all of them].
     #[arg(long, value_name = "SCOPE", value_delimiter = ',')]
     scopes: Vec<Scope>,
-    /// What to remember about it: who has it, what for.
+    /// Note about the key: who has it, and what for.
     #[arg(long, value_name = "TEXT")]
     note: Option<String>,
-    /// Take the key from standard input instead of drawing one: for clients that have one already.
+    /// Read the key from standard input instead of generating one: for clients that already have one.
     #[arg(long)]
     stdin: bool,
     #[command(flatten)]
@@ -119,7 +119,7 @@ fn read() -> Result<String, CliError> {
     Ok(key)
 }
 
-/// List keys by their names; the keys themselves are not known to anybody but their owners.
+/// List keys by name; only their owners know the keys themselves.
 #[derive(Debug, Args)]
 struct List {
     #[command(flatten)]
@@ -166,10 +166,10 @@ impl Row for KeyRow {
     }
 }
 
-/// Take a key away: at once nobody is let in by it, on any server.
+/// Revoke a key: all servers refuse it at once.
 #[derive(Debug, Args)]
 struct Revoke {
-    /// Its name, as `key list` shows it.
+    /// Name of the key, as `key list` shows it.
     #[arg(value_name = "KEY")]
     id: KeyId,
 }

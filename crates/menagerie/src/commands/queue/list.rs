@@ -13,7 +13,7 @@ use crate::exit::{CliError, cannot};
 use crate::output::{OutputArgs, Row, Rows};
 use crate::stores::StoreArgs;
 
-/// List all queues: how many messages wait, and for how long.
+/// List all queues: how many messages are waiting, and for how long.
 #[derive(Debug, Args)]
 pub struct List {
     #[command(flatten)]

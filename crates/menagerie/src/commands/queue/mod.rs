@@ -36,7 +36,7 @@ use clap::{Args, Subcommand};
 use crate::exit::CliError;
 use crate::stores::StoreArgs;
 
-/// Make queues, put messages into them, look at them, and see whether workers keep up.
+/// Create queues, put messages, inspect them, and see whether workers keep up.
 #[derive(Debug, Args)]
 pub struct Queue {
     #[command(flatten)]

@@ -10,12 +10,13 @@ use crate::output::FormatArg;
 use crate::stores::StoreArgs;
 use crate::who;
 
-/// Let nobody take messages of a queue, or a worker none, until `queue resume`. What runs is finished, nothing moves.
+/// Stop taking messages, from one queue or by one worker, until `queue resume`. Running tasks finish; partitions stay
+/// with their workers.
 #[derive(Debug, Args)]
 pub struct Pause {
     #[command(flatten)]
     scope: ScopeArgs,
-    /// Why; shown to whoever looks.
+    /// Reason, shown to everybody who looks at it.
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
     #[command(flatten)]

@@ -9,15 +9,15 @@ use crate::exit::{CliError, cannot};
 use crate::output::FormatArg;
 use crate::stores::StoreArgs;
 
-/// Show the next messages that wait, oldest first, without taking them.
+/// Show the next waiting messages, oldest first, without taking them.
 #[derive(Debug, Args)]
 pub struct Peek {
-    /// Which queue.
+    /// Name of the queue.
     queue: QueueName,
-    /// Only of this partition.
+    /// Only this partition.
     #[arg(short, long, value_name = "P")]
     partition: Option<u16>,
-    /// At most so many.
+    /// Show at most N messages.
     #[arg(short = 'n', long, value_name = "N", default_value_t = 10)]
     limit: u32,
     #[command(flatten)]

@@ -11,16 +11,16 @@ use crate::output::{FormatArg, count};
 use crate::progress::Meter;
 use crate::stores::StoreArgs;
 
-/// Forget every message of a queue, handled or not. Some that a worker has read ahead may still be handled; those that are
-/// not due yet stay, unless they are to go, too.
+/// Delete every message of a queue, handled or not. Workers may still handle messages they have read ahead. Delayed
+/// messages that are not due yet stay, unless --delayed is given.
 #[derive(Debug, Args)]
 pub struct Purge {
-    /// Which queue.
+    /// Name of the queue.
     queue: QueueName,
-    /// Those that are not due yet, too: as `queue cancel NAME --all` takes them back.
+    /// Also cancel delayed messages that are not due yet, as `queue cancel NAME --all` does.
     #[arg(long)]
     delayed: bool,
-    /// Only those that were handled: to make room, without waiting for their time (`queue alter --keep`).
+    /// Delete only handled messages: frees space without waiting for --keep (see `queue alter`).
     #[arg(long, conflicts_with = "delayed")]
     handled: bool,
     #[command(flatten)]

@@ -24,39 +24,39 @@ use crate::stores::StoreArgs;
 const BATCH_MESSAGES: usize = 1000;
 const BATCH_BYTES: usize = 1 << 20;
 
-/// Put messages into a queue: those of the command line, or one for each line of a file.
+/// Put messages into a queue, from the command line or from the lines of a file.
 #[derive(Debug, Args)]
 pub struct Put {
-    /// Which queue.
+    /// Name of the queue.
     queue: QueueName,
-    /// What they say, one message each.
+    /// Message bodies, one message per argument.
     #[arg(value_name = "BODY", conflicts_with = "file")]
     bodies: Vec<OsString>,
-    /// Messages with the same key are handled in order.
+    /// Key that chooses the partition: messages with the same key are handled in order.
     #[arg(long, value_name = "KEY", conflicts_with = "partition")]
     key: Option<String>,
-    /// To this partition [default: by key, else one after the other].
+    /// Put into this partition [default: by key, else round robin].
     #[arg(short, long, value_name = "P")]
     partition: Option<u16>,
-    /// Not before so long from now.
+    /// Deliver after this delay.
     #[arg(long, value_name = "DURATION", value_parser = durations::parse_fine, conflicts_with = "at")]
     delay: Option<Duration>,
-    /// Not before then: 2026-11-15T12:00:00Z, with another offset, or local time without one.
+    /// Deliver at this time: 2026-11-15T12:00:00Z, with another offset, or local time without one.
     #[arg(long, value_name = "TIME", value_parser = moment)]
     at: Option<Ticks>,
-    /// Forget a message that nobody has handled by so long after it is due.
+    /// Drop a message that is still unhandled this long after it is due.
     #[arg(long, value_name = "DURATION", value_parser = input::lifetime)]
     ttl: Option<Duration>,
-    /// Of messages with the same id within two minutes, only the first counts. For one message.
+    /// Deduplication id: within two minutes, only the first message with this id counts. For a single message only.
     #[arg(long, value_name = "ID", value_parser = input::dedup_id, conflicts_with = "file")]
     dedup: Option<String>,
-    /// One message for each line of this file, as it is; `-` for standard input.
+    /// Put each line of this file as one message, verbatim; `-` reads standard input.
     #[arg(long, value_name = "FILE")]
     file: Option<OsString>,
-    /// The lines are JSON objects: body (or body_base64), and key, partition, delay, at, ttl, dedup if you like.
+    /// Read each line as a JSON object: body (or body_base64); optionally key, partition, delay, at, ttl, dedup.
     #[arg(long, requires = "file", conflicts_with_all = ["bodies", "key", "partition", "delay", "at", "whole"])]
     jsonl: bool,
-    /// The file is one message, line breaks and all.
+    /// Put the whole file as one message, line breaks included.
     #[arg(long, requires = "file", conflicts_with = "bodies")]
     whole: bool,
     #[command(flatten)]

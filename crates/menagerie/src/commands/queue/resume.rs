@@ -8,7 +8,7 @@ use crate::exit::{CliError, cannot};
 use crate::output::FormatArg;
 use crate::stores::StoreArgs;
 
-/// Let a queue or a worker that was paused go on.
+/// Resume a paused queue or worker.
 #[derive(Debug, Args)]
 pub struct Resume {
     #[command(flatten)]

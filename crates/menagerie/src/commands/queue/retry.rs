@@ -12,11 +12,10 @@ use crate::output::{FormatArg, count};
 use crate::progress::Meter;
 use crate::stores::StoreArgs;
 
-/// Send messages that were given up back to where they were: behind all that wait there by now, each with a new id and its
-/// first attempt before it.
+/// Put failed messages back into their partitions, at the end, each with a new id and its attempts reset.
 #[derive(Debug, Args)]
 pub struct Retry {
-    /// Which queue.
+    /// Name of the queue.
     queue: QueueName,
     #[command(flatten)]
     which: WhichArgs,
@@ -28,10 +27,10 @@ pub struct Retry {
 #[derive(Debug, Args)]
 #[group(required = true, multiple = false)]
 pub struct WhichArgs {
-    /// Their ids, as `queue failed` shows them.
+    /// Ids of the messages, as `queue failed` shows them.
     #[arg(value_name = "ID")]
     ids: Vec<MessageId>,
-    /// All that there are now.
+    /// All failed messages there are now.
     #[arg(long)]
     all: bool,
 }

@@ -10,9 +10,9 @@ use serde_json::{Value, json};
 #[derive(Debug, Args)]
 #[group(required = true, multiple = false)]
 pub struct ScopeArgs {
-    /// Which queue, for all its workers.
+    /// Queue, for all its workers.
     queue: Option<QueueName>,
-    /// Which worker, with all its queues.
+    /// Worker, for all its queues.
     #[arg(long, value_name = "NAME")]
     worker: Option<Name>,
 }

@@ -33,35 +33,35 @@ use crate::stores::StoreArgs;
 /// Long polls are connections, and last up to a minute.
 pub const LIMITS: Limits = Limits { connections: 16_384, exchange: Duration::from_secs(90) };
 
-/// Serve queues over HTTP, as Queuey did: anything that can POST can put work in.
+/// Serve queues over HTTP with Queuey's API: anything that can POST can enqueue work.
 #[derive(Debug, Args)]
 pub struct Serve {
-    /// Where to take requests; port 0 picks a free one.
+    /// Address to listen on; port 0 picks a free one.
     #[arg(long, value_name = "HOST:PORT", value_parser = ports::address, default_value = "127.0.0.1:5000", env = "MENAGERIE_QUEUE_LISTEN")]
     listen: SocketAddr,
     #[command(flatten)]
     tls: TlsArgs,
-    /// Allow plain connections from other machines: keys could be overheard.
+    /// Allow unencrypted connections from other machines; keys can then be overheard.
     #[arg(long)]
     insecure: bool,
-    /// The journal that new queues are kept in [default: the only one that is registered].
+    /// Journal that stores new queues [default: the only registered one].
     #[arg(long, value_name = "NAME")]
     journal: Option<String>,
-    /// Requests a second with one key, or from one address without a key; more are told to come again later. Each server
-    /// counts for itself [default: as many as they like].
+    /// Maximum requests per second with one key, or from one address without a key; further ones are told to come again
+    /// later. Each server counts for itself [default: unlimited].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     rate_limit: Option<u32>,
-    /// Bytes of one request.
+    /// Maximum size of a request, in bytes.
     #[arg(long, value_name = "BYTES", default_value_t = BODY_BYTES_MAX as u32, value_parser = clap::value_parser!(u32).range(1..=BODY_BYTES_MAX as i64))]
     body_bytes_max: u32,
-    /// Bytes of requests and answers that are on their way at once; one key may have half of it. What does not fit is told
+    /// Maximum bytes of requests and answers in flight; one key may use half of it. Requests that do not fit are told
     /// to come again.
     #[arg(long, value_name = "BYTES", default_value_t = ROOM_BYTES as u64, value_parser = clap::value_parser!(u64).range(1..))]
     in_flight_bytes_max: u64,
-    /// Write a line of JSON for every request there; no keys are in it.
+    /// Append one JSON line per request to this file; it never contains keys.
     #[arg(long, value_name = "FILE")]
     access_log: Option<PathBuf>,
-    /// Serve /metrics and /healthz there.
+    /// Serve /metrics and /healthz on this address.
     #[arg(long, value_name = "HOST:PORT", value_parser = ports::address)]
     metrics: Option<SocketAddr>,
 }

@@ -16,12 +16,12 @@ use crate::stores::{StoreArgs, Stores};
 /// Between the two looks of which a rate is made. Workers tell how far they are once a second.
 const SAMPLE: Duration = Duration::from_secs(2);
 
-/// Show a queue: what waits and for how long, how fast messages come and go, and who handles which partition.
+/// Show a queue: backlog and its age, message rates, and which worker owns which partition.
 #[derive(Debug, Args)]
 pub struct Show {
-    /// Which queue.
+    /// Name of the queue.
     queue: QueueName,
-    /// Do not look twice to tell how fast messages come and go.
+    /// Skip the second sample that measures message rates.
     #[arg(long)]
     quick: bool,
     #[command(flatten)]

@@ -10,16 +10,16 @@ use crate::exit::{CliError, cannot};
 use crate::output::FormatArg;
 use crate::stores::StoreArgs;
 
-/// Forget the messages of a partition up to this one, handled or not: for damaged ones that hold it. A worker's log names
-/// them; it goes on behind them by itself.
+/// Delete the messages of a partition up to and including --through, handled or not: for damaged messages that block
+/// it. The worker's log names their ids; the worker then continues with the next message by itself.
 #[derive(Debug, Args)]
 pub struct Skip {
-    /// Which queue.
+    /// Name of the queue.
     queue: QueueName,
-    /// Which partition of it.
+    /// Partition to skip messages in.
     #[arg(short, long, value_name = "P")]
     partition: u16,
-    /// The id of the last message to forget (a UUID, or seconds).
+    /// Id of the last message to delete (a UUID, or seconds).
     #[arg(long, value_name = "ID")]
     through: MessageId,
     #[command(flatten)]

@@ -21,18 +21,18 @@ const POLL: Duration = Duration::from_secs(30);
 /// Messages asked for at once.
 const BATCH: u32 = 1000;
 
-/// Show the newest messages, handled ones too.
+/// Show the newest messages, including handled ones.
 #[derive(Debug, Args)]
 pub struct Tail {
-    /// Which queue.
+    /// Name of the queue.
     queue: QueueName,
-    /// Only of this partition.
+    /// Only this partition.
     #[arg(short, long, value_name = "P")]
     partition: Option<u16>,
-    /// How many.
+    /// Show the newest N messages.
     #[arg(short = 'n', long, value_name = "N", default_value_t = 10)]
     lines: u32,
-    /// Go on with what comes, until Ctrl-C.
+    /// Keep printing new messages until Ctrl-C.
     #[arg(short, long)]
     follow: bool,
     #[command(flatten)]

@@ -7,7 +7,7 @@ use crate::exit::{CliError, cannot};
 use crate::output::{OutputArgs, Row, Rows};
 use crate::stores::StoreArgs;
 
-/// List all workers: which queues they serve, and which partitions they have.
+/// List all workers, the queues they serve and the partitions they own.
 #[derive(Debug, Args)]
 pub struct Workers {
     #[command(flatten)]

@@ -18,15 +18,15 @@ use crate::durations;
 use crate::exit::{CliError, cannot};
 use crate::output::{FormatArg, Show};
 
-/// Take a slot for a script that cannot be run by `slots run`, and print its ticket. It is held until `slots release`,
-/// whatever becomes of the script. Acquiring again what one holds is fine.
+/// Acquire a slot for a script that `slots run` cannot wrap, and print the ticket. The slot is held until `slots
+/// release`, whatever happens to the script. Idempotent: the holder may acquire again.
 #[derive(Debug, Args)]
 pub struct Acquire {
-    /// Which pool.
+    /// Name of the pool.
     pool: Name,
     #[command(flatten)]
     who: WhoArgs,
-    /// Give up after that long, with exit code 75; 0: take it only if it is free now [default: wait].
+    /// Give up after this long, with exit code 75; 0: take a slot only if one is free now [default: wait indefinitely].
     #[arg(long, value_name = "DURATION", allow_negative_numbers = true, value_parser = durations::parse)]
     wait: Option<Duration>,
     #[command(flatten)]

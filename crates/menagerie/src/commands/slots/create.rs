@@ -9,12 +9,12 @@ use crate::client::ClientArgs;
 use crate::exit::{CliError, cannot};
 use crate::who;
 
-/// Make a pool. Making it again with the same maximum is fine; with another one it is a conflict.
+/// Create a pool. Idempotent with the same maximum; a different one is a conflict.
 #[derive(Debug, Args)]
 pub struct Create {
-    /// Its name.
+    /// Name of the pool.
     pool: Name,
-    /// How many may hold a slot at a time.
+    /// Maximum number of slots held at a time.
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = super::maximum)]
     max: u32,
 }

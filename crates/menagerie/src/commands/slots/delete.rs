@@ -9,10 +9,10 @@ use crate::client::ClientArgs;
 use crate::exit::{CliError, cannot};
 use crate::output::told;
 
-/// Delete a pool that nobody uses, with its history. Says which watchdogs were out of service: that is forgotten, too.
+/// Delete an unused pool and its history. Lists the watchdogs that were out of service; this, too, is forgotten.
 #[derive(Debug, Args)]
 pub struct Delete {
-    /// Which pool.
+    /// Name of the pool.
     pool: Name,
 }
 

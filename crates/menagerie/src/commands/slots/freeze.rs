@@ -11,19 +11,19 @@ use crate::client::{self, ClientArgs};
 use crate::exit::{CliError, cannot};
 use crate::who;
 
-/// Emergency stop: nobody new gets in, until `slots thaw`. Who is in goes on, unless --tell.
+/// Emergency stop: admit nobody until `slots thaw`. Current holders go on, unless --tell is given.
 #[derive(Debug, Args)]
 pub struct Freeze {
-    /// Which pool.
+    /// Name of the pool.
     #[arg(value_name = "POOL|--all", required_unless_present = "all", conflicts_with = "all")]
     pool: Option<Name>,
-    /// All pools that there are.
+    /// Apply to all pools.
     #[arg(long)]
     all: bool,
-    /// Send SIGTERM to the commands that run under the slots.
+    /// Also send SIGTERM to the commands that run under the pool's slots.
     #[arg(long)]
     tell: bool,
-    /// Why; shown to whoever waits.
+    /// Reason, shown to everybody who waits.
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
 }

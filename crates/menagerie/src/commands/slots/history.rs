@@ -10,11 +10,11 @@ use crate::clock;
 use crate::exit::{CliError, cannot};
 use crate::output::{OutputArgs, Row, Rows, told};
 
-/// Show what happened in a pool, oldest first: who got a slot, gave it back, was forced out; when, by whom. The newest
-/// 1,000 entries are kept.
+/// Show a pool's history, oldest first: who acquired, released or lost a slot by force, when, and by whom. A pool keeps
+/// its newest 1,000 entries.
 #[derive(Debug, Args)]
 pub struct History {
-    /// Which pool.
+    /// Name of the pool.
     pool: Name,
     #[command(flatten)]
     output: OutputArgs,

@@ -10,7 +10,7 @@ use crate::exit::{CliError, cannot};
 use crate::output::{OutputArgs, Row, Rows, told};
 use crate::{clock, durations};
 
-/// List all pools: how many are in, how many wait, and since when the oldest is in.
+/// List all pools: slots held, waiters, and how long the oldest slot has been held.
 #[derive(Debug, Args)]
 pub struct List {
     #[command(flatten)]

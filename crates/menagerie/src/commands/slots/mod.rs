@@ -30,7 +30,7 @@ use crate::exit::{CliError, cannot};
 use crate::logging::Talk;
 use crate::output::{OutputArgs, Show};
 
-/// Run commands on at most N hosts at a time; look at who holds, who waits, and stop it all.
+/// Run commands on at most N hosts at a time; see who holds a slot and who waits; freeze a pool.
 #[derive(Debug, Args)]
 pub struct Slots {
     #[command(flatten)]

@@ -9,12 +9,12 @@ use crate::client::ClientArgs;
 use crate::exit::{CliError, cannot};
 use crate::who;
 
-/// Put the watchdog of a host that was repaired back into service.
+/// Put the watchdog of a repaired host back into service.
 #[derive(Debug, Args)]
 pub struct Rearm {
-    /// Which pool.
+    /// Name of the pool.
     pool: Name,
-    /// Whose watchdog [default: this host's; env: MENAGERIE_HOST].
+    /// Holder whose watchdog to rearm [default: this host; env: MENAGERIE_HOST].
     holder: Option<Name>,
 }
 

@@ -9,17 +9,18 @@ use crate::client::ClientArgs;
 use crate::exit::{CliError, cannot};
 use crate::who;
 
-/// Give a slot back that `slots acquire` took; or, with --force, anybody's.
+/// Release a slot that `slots acquire` took or, with --force, anybody's slot.
 #[derive(Debug, Args)]
 pub struct Release {
-    /// Which pool.
+    /// Name of the pool.
     pool: Name,
-    /// Whose slot [default: this host's; env: MENAGERIE_HOST].
+    /// Holder whose slot to release [default: this host; env: MENAGERIE_HOST].
     holder: Option<Name>,
-    /// Also if a command runs under it, or ran: say this only if you know that it is gone. It is recorded.
+    /// Release the slot even if a command runs or ran under it. Use this only if you know that the command is gone; the
+    /// history records it.
     #[arg(long)]
     force: bool,
-    /// Only the slot that was taken with this ticket.
+    /// Release only the slot that was acquired with this ticket.
     #[arg(long, value_name = "TICKET", conflicts_with = "force")]
     ticket: Option<String>,
 }

@@ -13,16 +13,16 @@ use crate::exit::{CliError, cannot};
 use crate::output::told;
 use crate::{clock, durations, output, signals};
 
-/// Wait for a slot, run a command while it is held, and give it back. The exit code is the command's (128+n for signal
-/// n); 69 if ZooKeeper cannot be reached, 73 if the slot was lost while it ran, 75 if none was to be had in time.
+/// Wait for a slot, run a command while holding it, and release it. Exits with the command's code (128+n for signal n);
+/// 69 if ZooKeeper cannot be reached, 73 if the slot was lost while the command ran, 75 if no slot was free in time.
 #[derive(Debug, Args)]
 pub struct Run {
     #[command(flatten)]
     work: WorkArgs,
-    /// Give up after that long; 0: run only if a slot is free now [default: wait].
+    /// Give up after this long; 0: run only if a slot is free now [default: wait indefinitely].
     #[arg(long, value_name = "DURATION", allow_negative_numbers = true, value_parser = durations::parse)]
     wait: Option<Duration>,
-    /// Only say what would happen.
+    /// Only print what would happen.
     #[arg(long)]
     dry_run: bool,
 }

@@ -48,31 +48,32 @@ impl Default for Waiting {
     }
 }
 
-/// Serve FleetLock, by which Zincati on Fedora CoreOS asks before it reboots: a group is a pool. Its clients send no
-/// token, so elsewhere than on this machine it takes TLS (or --insecure) and a list of addresses.
+/// Serve FleetLock, the protocol by which Zincati on Fedora CoreOS asks for permission to reboot: a group is a pool.
+/// FleetLock clients send no token, so serving other machines requires TLS (or --insecure) and --allow.
 #[derive(Debug, Args)]
 pub struct Serve {
-    /// Where to take requests; port 0 picks a free one.
+    /// Address to listen on; port 0 picks a free one.
     #[arg(long, value_name = "HOST:PORT", value_parser = ports::address, default_value = "127.0.0.1:3333", env = "MENAGERIE_SLOTS_LISTEN")]
     listen: SocketAddr,
-    /// Who may ask: addresses or networks, such as 10.2.0.0/16 [default: this machine].
+    /// Clients to accept: addresses or networks, such as 10.2.0.0/16 [default: this machine].
     #[arg(long, value_name = "CIDR", value_delimiter = ',', value_parser = allow::parse)]
     allow: Vec<Network>,
     #[command(flatten)]
     tls: TlsArgs,
-    /// Allow plain connections from other machines.
+    /// Allow unencrypted connections from other machines.
     #[arg(long)]
     insecure: bool,
-    /// After how much silence a client loses its place in the queue: at most 10m, when others would end it.
+    /// Drop a silent client's place in the queue after this long; at most 10m, when other processes would drop it
+    /// anyway.
     #[arg(long, value_name = "DURATION", value_parser = lapse, default_value = "10m")]
     lapse: Duration,
-    /// Let at most this many clients wait in a pool's queue; others are told to ask again later.
+    /// Maximum number of clients waiting in a pool's queue; further ones are told to ask again later.
     #[arg(long, value_name = "N", default_value_t = WAITERS_MAX)]
     waiters_max: usize,
-    /// Let at most this many of them wait from one address, or from one /64 network of IPv6.
+    /// Maximum number of waiting clients per address, or per IPv6 /64 network.
     #[arg(long, value_name = "N", default_value_t = WAITERS_PER_ADDRESS)]
     waiters_per_address: usize,
-    /// Serve /metrics and /healthz there.
+    /// Serve /metrics and /healthz on this address.
     #[arg(long, value_name = "HOST:PORT", value_parser = ports::address)]
     metrics: Option<SocketAddr>,
 }

@@ -9,15 +9,15 @@ use crate::client::ClientArgs;
 use crate::exit::{CliError, cannot};
 use crate::who;
 
-/// Change how many may hold a slot at a time. A lower maximum evicts nobody: nobody gets in until fewer are in.
+/// Change a pool's maximum. Lowering it evicts nobody: nobody new is admitted until fewer slots than that are held.
 #[derive(Debug, Args)]
 pub struct SetMax {
-    /// Which pool.
+    /// Name of the pool.
     pool: Name,
-    /// How many.
+    /// New maximum.
     #[arg(value_name = "N", allow_negative_numbers = true, value_parser = super::maximum)]
     max: u32,
-    /// Only if the maximum is this one now.
+    /// Change it only if the maximum is N now.
     #[arg(long, value_name = "N")]
     from: Option<u32>,
 }

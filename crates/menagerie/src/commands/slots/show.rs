@@ -15,10 +15,10 @@ use crate::exit::{CliError, cannot};
 use crate::output::{self, OutputArgs, Table, told};
 use crate::{clock, durations};
 
-/// Show a pool: who holds, for how long and whether they live; who waits, in order; which watchdogs are out of service.
+/// Show a pool: holders, since when and whether they are alive; waiters, in order; watchdogs that are out of service.
 #[derive(Debug, Args)]
 pub struct Show {
-    /// Which pool.
+    /// Name of the pool.
     pool: Name,
     #[command(flatten)]
     output: OutputArgs,

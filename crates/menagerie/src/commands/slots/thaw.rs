@@ -12,10 +12,10 @@ use crate::who;
 /// End an emergency stop.
 #[derive(Debug, Args)]
 pub struct Thaw {
-    /// Which pool.
+    /// Name of the pool.
     #[arg(value_name = "POOL|--all", required_unless_present = "all", conflicts_with = "all")]
     pool: Option<Name>,
-    /// All pools that there are.
+    /// Apply to all pools.
     #[arg(long)]
     all: bool,
 }

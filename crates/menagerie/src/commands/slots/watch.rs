@@ -21,19 +21,19 @@ use crate::{durations, signals};
 /// How long a check that takes too long may take to end.
 const CHECK_GRACE: Duration = Duration::from_secs(1);
 
-/// Check this host again and again; when the check fails often enough, run the command under a slot. After success the
-/// host is out of service: it does nothing more until `slots rearm`.
+/// Run a watchdog: check this host periodically, and run the command under a slot when the check has failed often
+/// enough. After success the host is out of service, and the watchdog idles until `slots rearm`.
 #[derive(Debug, Args)]
 pub struct Watch {
     #[command(flatten)]
     work: WorkArgs,
-    /// The check, run by the shell: 0 is well, 126 and 127 mean that it could not be run, anything else is not well.
+    /// Check to run in the shell. Exit code 0: healthy; 126 or 127: the check could not run; anything else: unhealthy.
     #[arg(long, value_name = "CHECK")]
     when: OsString,
-    /// How often; a check that takes longer has failed.
+    /// Interval between checks; a check that takes longer has failed.
     #[arg(long, value_name = "DURATION", value_parser = interval)]
     every: Duration,
-    /// Act when the check has failed that often, one time after the other.
+    /// Act after N consecutive failures.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     times: u32,
 }

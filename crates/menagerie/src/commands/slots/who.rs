@@ -14,14 +14,13 @@ const REASON_BYTES_MAX: usize = 1_000;
 /// Who asks for a slot, and why.
 #[derive(Debug, Clone, Args)]
 pub struct WhoArgs {
-    /// Why; shown to whoever looks at the pool.
+    /// Reason, shown to everybody who looks at the pool.
     #[arg(long, value_name = "TEXT", value_parser = reason)]
     reason: Option<String>,
-    /// The name to hold by; one name never holds two slots [default: the host's].
+    /// Name of the holder; one holder never has two slots [default: the host's name].
     #[arg(long, value_name = "NAME")]
     holder: Option<Name>,
-    /// What this host is called, if not as the system says. A slot is taken over by a later run of its holder on the same
-    /// host only.
+    /// Name of this host, if not the system's. Only a later run of the same holder on the same host takes over a slot.
     #[arg(long, value_name = "NAME", env = "MENAGERIE_HOST")]
     host: Option<Name>,
 }

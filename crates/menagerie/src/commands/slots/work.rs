@@ -21,36 +21,37 @@ use crate::exit::{CliError, cannot};
 /// Which command, and how.
 #[derive(Debug, Args)]
 pub struct WorkArgs {
-    /// Which pool.
+    /// Name of the pool.
     pub pool: Name,
     #[command(flatten)]
     pub who: WhoArgs,
-    /// The slot ends with our ZooKeeper session, and the command before it: also if we are stopped or cut off.
+    /// Tie the slot to this process's ZooKeeper session. The command ends before the slot does, even if this process is
+    /// stopped or cut off from ZooKeeper.
     #[arg(long)]
     ephemeral: bool,
-    /// Who is more important waits less: 0 to 999.
+    /// Priority in the queue, 0 to 999: higher goes first.
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u16).range(0..=999))]
     priority: u16,
-    /// What becomes of the slot when the command fails [default: hold; release with --ephemeral].
+    /// What to do with the slot when the command fails [default: hold; release with --ephemeral].
     #[arg(long, value_enum)]
     on_failure: Option<OnFailureArg>,
-    /// Keep the slot that long after success.
+    /// Keep the slot for this long after success.
     #[arg(long, value_name = "DURATION", allow_negative_numbers = true, value_parser = durations::parse, default_value = "0")]
     release_delay: Duration,
-    /// Take a slot only at that time of day, local time, such as 22:00-04:00.
+    /// Take a slot only at this time of day, in local time, such as 22:00-04:00.
     #[arg(long, value_name = "FROM-TO", value_parser = window::parse)]
     pub window: Option<Window>,
-    /// Between SIGTERM and SIGKILL, when the slot is lost or what the command left behind has to end; with --ephemeral at
-    /// most a quarter of the session time-out.
+    /// Time between SIGTERM and SIGKILL, when the slot is lost or processes that the command left behind must end; with
+    /// --ephemeral at most a quarter of the session time-out.
     #[arg(long, value_name = "DURATION", allow_negative_numbers = true, value_parser = durations::parse, default_value = "10s")]
     grace: Duration,
-    /// Run this by the shell when the slot is had, before the command; if it fails, the command does not run.
+    /// Shell command to run once the slot is held, before COMMAND; if it fails, COMMAND does not run.
     #[arg(long, value_name = "CMD")]
     on_acquire: Option<OsString>,
-    /// Run this by the shell when the command has succeeded, before the slot is given back; if it fails, so has the command.
+    /// Shell command to run after COMMAND succeeds, before the slot is released; if it fails, COMMAND counts as failed.
     #[arg(long, value_name = "CMD")]
     on_release: Option<OsString>,
-    /// The command and its arguments, behind `--`.
+    /// Command and its arguments, after `--`.
     #[arg(last = true, required = true, value_name = "COMMAND")]
     pub command: Vec<OsString>,
 }

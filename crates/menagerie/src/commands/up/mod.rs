@@ -51,44 +51,45 @@ use crate::{client, config, ports};
 /// Where engines live on a keeper of our own.
 const NAMESPACE: &str = "/menagerie";
 
-/// Run everything on this machine in one process: so far, the keeper, the journal, queues over HTTP
-/// and FleetLock for slots.
+/// Run all servers on this machine in one process: so far the keeper, the journal, queues over HTTP, and FleetLock for
+/// slots.
 #[derive(Debug, Args)]
 pub struct Up {
     #[command(flatten)]
     data: DataArgs,
-    /// Try it out: hosts queue for slots, workers share a queue, in a temporary folder, unless --data (or MENAGERIE_DATA) names one.
+    /// Run a demo: hosts queue for slots, workers share a queue. Data goes to a temporary folder unless --data (or
+    /// MENAGERIE_DATA) names one.
     #[arg(long)]
     demo: bool,
-    /// Where the keeper takes connections; port 0 picks a free one.
+    /// Address on which the keeper listens; port 0 picks a free one.
     #[arg(long, value_name = "HOST:PORT", value_parser = ports::address, default_value = "127.0.0.1:2181", env = "MENAGERIE_KEEPER_LISTEN")]
     keeper_listen: SocketAddr,
-    /// Have the keeper answer more four-letter words than srvr, ruok, isro, mntr, stat, conf and envi; `*` for all. Some show
-    /// paths and sessions to everybody, whatever access lists say.
+    /// Four-letter words the keeper answers besides srvr, ruok, isro, mntr, stat, conf and envi; `*` for all. Some show
+    /// paths and sessions to anybody, regardless of access lists.
     #[arg(long, value_name = "WORD,…", value_delimiter = ',', value_parser = words::known, env = "MENAGERIE_KEEPER_WORDS")]
     keeper_words: Vec<String>,
-    /// Where the journal takes connections; port 0 picks a free one.
+    /// Address on which the journal listens; port 0 picks a free one.
     #[arg(long, value_name = "HOST:PORT", value_parser = ports::address, default_value = "127.0.0.1:2188", env = "MENAGERIE_JOURNAL_LISTEN")]
     journal_listen: SocketAddr,
-    /// Where FleetLock takes requests of this machine; port 0 picks a free one. For other machines there is
-    /// `menagerie slots serve`.
+    /// Address on which FleetLock serves this machine; port 0 picks a free one. For other machines, run `menagerie
+    /// slots serve`.
     #[arg(long, value_name = "HOST:PORT", value_parser = ports::address, default_value = "127.0.0.1:3333", env = "MENAGERIE_SLOTS_LISTEN")]
     slots_listen: SocketAddr,
-    /// Where queues take HTTP requests of this machine; port 0 picks a free one. For other machines there is
+    /// Address on which queues over HTTP serve this machine; port 0 picks a free one. For other machines, run
     /// `menagerie queue serve`.
     #[arg(long, value_name = "HOST:PORT", value_parser = ports::address, default_value = "127.0.0.1:5000", env = "MENAGERIE_QUEUE_LISTEN")]
     queue_listen: SocketAddr,
-    /// The configuration, for the applications that may use queues [env: MENAGERIE_CONFIG].
+    /// Configuration file: the applications that may use queues over HTTP [env: MENAGERIE_CONFIG].
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Serve /metrics and /healthz there.
+    /// Serve /metrics and /healthz on this address.
     #[arg(long, value_name = "HOST:PORT", value_parser = ports::address)]
     metrics: Option<SocketAddr>,
-    /// Allow plain connections from other machines.
+    /// Allow unencrypted connections from other machines.
     #[arg(long)]
     insecure: bool,
-    /// Let everybody who reaches the keeper use our namespace. Without it, only commands of this user, and clients that
-    /// know the secret in DATA/zookeeper.auth.
+    /// Let anybody who can reach the keeper use the namespace. Without it, only commands of this user and clients that
+    /// know the secret in DATA/zookeeper.auth can.
     #[arg(long)]
     open: bool,
 }

@@ -39,16 +39,16 @@ use crate::{durations, ports};
 /// Orders that may wait: a worker hears them at once.
 const ORDERS_MAX: usize = 16;
 
-/// Handle the messages of queues: each by a command, by a program that is fed, or by a Python function.
+/// Handle the messages of queues: with a command per message, a long-lived program, or a Python function.
 ///
-/// A command gets a message's body on standard input, and MENAGERIE_QUEUE, _PARTITION, _MESSAGE_ID, _ATTEMPT and _FENCE. It
-/// exits with 0 when the message is done, with 65 when it never will be; anything else is tried again.
+/// A command reads the message body from standard input; MENAGERIE_QUEUE, _PARTITION, _MESSAGE_ID, _ATTEMPT and _FENCE
+/// describe the message. Exit code 0 means done, 65 means failed for good; after any other the message is tried again.
 ///
-/// SIGINT finishes what runs and ends, SIGTERM stops it and ends, SIGHUP reads the configuration again, SIGUSR1 opens the
-/// log file anew, SIGUSR2 prints state and statistics to standard output, as one line of JSON.
+/// SIGINT finishes running tasks and exits; SIGTERM stops them and exits; SIGHUP reloads the configuration; SIGUSR1 reopens
+/// the log file; SIGUSR2 prints state and statistics to standard output, as one line of JSON.
 #[derive(Debug, Args)]
 pub struct Worker {
-    /// Which queues, in this order.
+    /// Queues to serve, in this order.
     #[arg(required = true, value_name = "QUEUE")]
     queues: Vec<QueueName>,
     #[command(flatten)]
@@ -57,13 +57,13 @@ pub struct Worker {
     options: OptionArgs,
     #[command(flatten)]
     task: TaskArgs,
-    /// Let what runs go on for so long after SIGTERM, as after SIGINT, before it is stopped.
+    /// After SIGTERM, let running tasks finish for this long, as SIGINT does, before stopping them.
     #[arg(long, value_name = "DURATION", value_parser = durations::parse, default_value = "0")]
     term_grace: Duration,
-    /// Serve /metrics and /healthz there.
+    /// Serve /metrics and /healthz on this address.
     #[arg(long, value_name = "HOST:PORT", value_parser = ports::address)]
     metrics: Option<SocketAddr>,
-    /// Allow plain connections from other machines to --metrics.
+    /// Allow unencrypted connections from other machines to --metrics.
     #[arg(long)]
     insecure: bool,
 }

@@ -23,39 +23,40 @@ const SETTLE_CAP: u32 = 10;
 /// How it works.
 #[derive(Debug, Clone, Args)]
 pub struct OptionArgs {
-    /// Appended to the worker's name, which is the host's and the process number.
+    /// Suffix for the worker's name, which is the host's name and the process id.
     #[arg(long, value_name = "NAME")]
     name: Option<Name>,
-    /// Drain a queue before the next one is looked at [default: one message of each in turn].
+    /// Drain each queue before taking from the next [default: one message from each queue in turn].
     #[arg(long)]
     strict: bool,
-    /// Messages that are handled at once, each of another partition [default: 1].
+    /// Number of messages to handle at a time, each from a different partition [default: 1].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     concurrency: Option<u16>,
-    /// Move partitions when nobody has come or gone for so long [default: 3s].
+    /// Reassign partitions once no worker has joined or left for this long [default: 3s].
     #[arg(long, value_name = "DURATION", value_parser = durations::parse_fine)]
     settle: Option<Duration>,
-    /// When what is done is recorded: `each` message, every N messages, or after a time such as 50ms [default: each].
+    /// When to record handled messages: after `each` one, every N messages, or after a time such as 50ms [default:
+    /// each].
     #[arg(long, value_name = "each|N|TIME", value_parser = worker::commit)]
     commit: Option<Commit>,
-    /// Record a message when it is done, so that it may be handled twice, or right before it begins, each by itself, so that
-    /// it may be lost.
+    /// Record a message `after` it is done (at least once: a crash may repeat it) or right `before` it starts, one at a
+    /// time (at most once: a crash may lose it).
     #[arg(long, value_enum, default_value_t = AckArg::After)]
     ack: AckArg,
-    /// Give a task up to N messages at once [default: 1].
+    /// Pass up to N messages to a task at once [default: 1].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     batch: Option<u16>,
-    /// What becomes of a message that has no attempts left: it is logged and passed over, it goes to QUEUE.failed, or the
-    /// worker stops [default: queue].
+    /// What to do with a message that has no attempts left: log and skip it, move it to QUEUE.failed, or stop the
+    /// worker [default: queue].
     #[arg(long, value_name = "log|queue|stop", value_parser = worker::on_failure)]
     on_failure: Option<OnFailure>,
-    /// How often a message is tried [default: 5].
+    /// Maximum number of attempts per message [default: 5].
     #[arg(long, value_name = "N")]
     attempts: Option<NonZeroU32>,
-    /// The pause before the second attempt; each is twice the one before [default: 1s].
+    /// Back-off before the second attempt; it doubles with each further attempt [default: 1s].
     #[arg(long, value_name = "DURATION", value_parser = durations::parse_fine)]
     backoff: Option<Duration>,
-    /// No pause is longer [default: 60s].
+    /// Longest back-off between attempts [default: 60s].
     #[arg(long, value_name = "DURATION", value_parser = durations::parse_fine)]
     backoff_max: Option<Duration>,
 }

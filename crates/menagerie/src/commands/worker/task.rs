@@ -20,36 +20,36 @@ use crate::exit::CliError;
 /// What is run, and within which limits.
 #[derive(Debug, Args)]
 pub struct TaskArgs {
-    /// COMMAND stays, and is fed lines of JSON.
+    /// Keep COMMAND running and feed it JSON lines.
     #[arg(long, conflicts_with = "python")]
     serve: bool,
-    /// Call this Python function: `f(message, context)`.
+    /// Call this Python function for each message: `f(message, context)`.
     #[arg(long, value_name = "MODULE:FUNCTION", value_parser = function, conflicts_with = "command")]
     python: Option<String>,
-    /// Python, if not the one in the PATH [default: python3].
+    /// Python interpreter to use [default: python3 from the PATH].
     #[arg(long, value_name = "PROGRAM")]
     interpreter: Option<OsString>,
-    /// Before the first message: a command for the shell, which has to succeed; with --python, a function that returns the
+    /// Run before the first message: a shell command, which must succeed; with --python, a function that returns the
     /// context.
     #[arg(long, value_name = "CMD|MODULE:FUNCTION")]
     on_startup: Option<OsString>,
-    /// Call this Python function with the context in each fork, before the message is handled.
+    /// Call this Python function with the context in each fork, before it handles its message.
     #[arg(long, value_name = "MODULE:FUNCTION", value_parser = function)]
     after_fork: Option<String>,
-    /// A message may take so long: SIGTERM then, SIGKILL after --grace, and it has failed.
+    /// Maximum time per message; then the task gets SIGTERM, SIGKILL after --grace, and has failed.
     #[arg(long, value_name = "DURATION", value_parser = limit)]
     time_limit: Option<Duration>,
-    /// Address space of each process: bytes, or 512M, 2G.
+    /// Limit on each process's address space: bytes, or 512M, 2G.
     #[arg(long, value_name = "BYTES", value_parser = bytes)]
     memory_limit: Option<u64>,
-    /// Run tasks as this user; only root can.
+    /// Run tasks as this user (requires root).
     #[arg(long, value_name = "NAME")]
     user: Option<String>,
-    /// Between SIGTERM and SIGKILL, whenever a task has to end; at most a quarter of the session time-out when the
+    /// Time between SIGTERM and SIGKILL when a task must end; at most a quarter of the session time-out when the
     /// partition is lost.
     #[arg(long, value_name = "DURATION", value_parser = durations::parse_fine, default_value = "10s")]
     grace: Duration,
-    /// The command and its arguments, behind `--`.
+    /// Command and its arguments, after `--`.
     #[arg(last = true, value_name = "COMMAND")]
     command: Vec<OsString>,
 }

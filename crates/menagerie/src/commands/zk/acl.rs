@@ -26,7 +26,7 @@ enum Verb {
 
 #[derive(Debug, Args)]
 struct Get {
-    /// Which one.
+    /// Path of the znode.
     #[arg(value_parser = path::parse)]
     path: String,
     #[command(flatten)]
@@ -35,11 +35,11 @@ struct Get {
 
 #[derive(Debug, Args)]
 struct Set {
-    /// Which one.
+    /// Path of the znode.
     #[arg(value_parser = path::parse)]
     path: String,
-    /// Who may do what, as SCHEME:ID:PERMISSIONS with letters of cdrwa (create, delete, read, write, administrate):
-    /// world:anyone:r, digest:USER:HASH:cdrwa, auth::cdrwa for our own user.
+    /// Entries SCHEME:ID:PERMISSIONS; permissions are letters of cdrwa (create, delete, read, write, administer):
+    /// world:anyone:r, digest:USER:HASH:cdrwa, auth::cdrwa for the identity of this session.
     #[arg(required = true, value_name = "SCHEME:ID:PERMISSIONS")]
     access: Vec<Access>,
     /// Only if the list still has this version.

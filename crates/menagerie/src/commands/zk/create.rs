@@ -15,20 +15,20 @@ use crate::output::{FormatArg, Show};
 /// Create a znode, and print its path.
 #[derive(Debug, Args)]
 pub struct Create {
-    /// Where; with --sequence the server appends ten digits, and a slash at the end is kept.
+    /// Path to create; with --sequence the server appends ten digits, and a trailing slash is kept.
     path: String,
     #[command(flatten)]
     payload: PayloadArgs,
     /// Create missing parents too.
     #[arg(short, long)]
     parents: bool,
-    /// Let the server append a number that rises.
+    /// Let the server append a rising sequence number.
     #[arg(short, long, conflicts_with = "container")]
     sequence: bool,
-    /// Let the server remove it some time after its last child.
+    /// Create a container: the server removes it some time after its last child is gone.
     #[arg(short, long, conflicts_with = "ephemeral")]
     container: bool,
-    /// Hold it until Ctrl-C: it lives with the session of this command.
+    /// Create an ephemeral znode, and hold it until Ctrl-C: it lives as long as this command's session.
     #[arg(short, long)]
     ephemeral: bool,
     #[command(flatten)]

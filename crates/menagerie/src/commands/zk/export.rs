@@ -15,13 +15,13 @@ use crate::exit::{CliError, cannot};
 use crate::output;
 use crate::progress::Meter;
 
-/// Write all persistent znodes of the namespace to a file, for `menagerie zk import` into another ensemble. Stop the
+/// Export all persistent znodes of the namespace to a file, for `menagerie zk import` into another ensemble. Stop the
 /// engines first.
 #[derive(Debug, Args)]
 pub struct Export {
-    /// Where to; `-` is stdout. An existing file is replaced only when the export is complete.
+    /// File to write; `-` is stdout. An existing file is replaced only when the export is complete.
     file: PathBuf,
-    /// Accept that the namespace changes meanwhile, and parts of the export may be of different times.
+    /// Export even if the namespace changes meanwhile; parts of the export may then be from different times.
     #[arg(long)]
     live: bool,
 }

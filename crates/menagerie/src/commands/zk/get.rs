@@ -13,13 +13,13 @@ use crate::client::{self, Client, ClientArgs};
 use crate::exit::{CliError, cannot};
 use crate::output::{self, OutputArgs, Show};
 
-/// Print the data of a znode: JSON with line breaks, text as it is, anything else as a dump.
+/// Print the data of a znode: JSON indented, text verbatim, anything else as a hex dump.
 #[derive(Debug, Args)]
 pub struct Get {
-    /// Which one.
+    /// Path of the znode.
     #[arg(value_parser = path::parse)]
     path: String,
-    /// The bytes as they are, whatever they are.
+    /// Print the bytes unchanged.
     #[arg(long, conflicts_with_all = ["output", "watch"])]
     raw: bool,
     #[command(flatten)]

@@ -12,17 +12,17 @@ use crate::exit::{CliError, cannot};
 use crate::output;
 use crate::progress::Meter;
 
-/// Create the znodes of an export below the namespace. After a crash, run it again with the same file: it goes on.
-/// Nobody else can use the namespace before it is done; then fences start a new generation.
+/// Import an export into the namespace. After a crash, run it again with the same file to continue. No engine can use
+/// the namespace until the import is done; fences then start a new generation.
 #[derive(Debug, Args)]
 pub struct Import {
-    /// What `menagerie zk export` wrote; `-` is stdin.
+    /// File that `menagerie zk export` wrote; `-` is stdin.
     file: PathBuf,
-    /// Delete what is in the namespace first.
+    /// Delete the contents of the namespace first.
     #[arg(long)]
     replace: bool,
-    /// Continue the numbers of all sequence znodes, also where only ephemerals are numbered. This takes a write for each
-    /// child that a znode ever had.
+    /// Continue the sequence numbers of all znodes, even where only ephemerals are numbered. Costs one write per child
+    /// that a znode ever had.
     #[arg(long)]
     all_counters: bool,
 }

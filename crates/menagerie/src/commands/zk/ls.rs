@@ -12,16 +12,16 @@ use crate::exit::{CliError, cannot};
 use crate::output::{OutputArgs, Show, Table};
 use crate::{clock, durations};
 
-/// List the children of a znode, with what they are.
+/// List the children of a znode with their size, version, age and kind.
 #[derive(Debug, Args)]
 pub struct Ls {
-    /// Whose children.
+    /// Znode whose children to list.
     #[arg(value_parser = path::parse, default_value = "/")]
     path: String,
-    /// List everything below it, not only its children.
+    /// List the whole subtree, not only the children.
     #[arg(short = 'R', long)]
     recursive: bool,
-    /// Only the names.
+    /// Print only the names.
     #[arg(short, long)]
     names: bool,
     #[command(flatten)]

@@ -21,7 +21,7 @@ use clap::{Args, Subcommand};
 use crate::client::ClientArgs;
 use crate::exit::CliError;
 
-/// Look at and change any ZooKeeper ensemble. Paths begin at the ensemble's root, not at the namespace.
+/// Inspect and change any ZooKeeper ensemble. Paths are absolute from the ensemble's root, not from the namespace.
 #[derive(Debug, Args)]
 pub struct Zk {
     #[command(flatten)]

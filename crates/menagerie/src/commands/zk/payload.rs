@@ -17,7 +17,7 @@ const USUAL_MAX: usize = 1_000_000;
 /// What to write.
 #[derive(Debug, Args)]
 pub struct PayloadArgs {
-    /// The data; `-` reads it from stdin.
+    /// Data to write; `-` reads it from stdin.
     #[arg(allow_hyphen_values = true, conflicts_with = "file")]
     data: Option<String>,
     /// Read the data from this file.

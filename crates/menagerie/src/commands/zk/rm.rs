@@ -14,16 +14,16 @@ use crate::progress::Meter;
 /// Delete a znode.
 #[derive(Debug, Args)]
 pub struct Rm {
-    /// Which one.
+    /// Path of the znode.
     #[arg(value_parser = path::parse)]
     path: String,
-    /// Delete everything below it too.
+    /// Delete the whole subtree.
     #[arg(short, long)]
     recursive: bool,
-    /// Do not ask.
+    /// Do not ask for confirmation.
     #[arg(short, long)]
     yes: bool,
-    /// Only if it still has this version.
+    /// Only if the znode still has this version.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(i32).range(0..), conflicts_with = "recursive")]
     version: Option<i32>,
 }

@@ -12,12 +12,12 @@ use crate::output::{FormatArg, Show};
 /// Write the data of a znode, and print its new version.
 #[derive(Debug, Args)]
 pub struct Set {
-    /// Which one.
+    /// Path of the znode.
     #[arg(value_parser = path::parse)]
     path: String,
     #[command(flatten)]
     payload: PayloadArgs,
-    /// Only if it still has this version.
+    /// Only if the znode still has this version.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(i32).range(0..))]
     version: Option<i32>,
     #[command(flatten)]

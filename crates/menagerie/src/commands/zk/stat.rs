@@ -10,10 +10,10 @@ use crate::clock;
 use crate::exit::{CliError, cannot};
 use crate::output::{OutputArgs, Show, Table};
 
-/// Show the facts of a znode: versions, times, transactions, owner.
+/// Show the metadata of a znode: versions, times, zxids, owner.
 #[derive(Debug, Args)]
 pub struct Stat {
-    /// Which one.
+    /// Path of the znode.
     #[arg(value_parser = path::parse)]
     path: String,
     #[command(flatten)]

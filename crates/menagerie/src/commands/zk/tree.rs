@@ -14,13 +14,13 @@ use crate::client::{self, Client, ClientArgs};
 use crate::exit::{CliError, cannot};
 use crate::output::{OutputArgs, Show};
 
-/// Show a znode and everything below it. What is on Menagerie's map is explained.
+/// Show a znode and its subtree, and explain the znodes that Menagerie knows.
 #[derive(Debug, Args)]
 pub struct Tree {
-    /// Where to begin.
+    /// Znode to start at.
     #[arg(value_parser = path::parse, default_value = "/")]
     path: String,
-    /// How many levels below it.
+    /// Show at most this many levels below it.
     #[arg(short, long, value_name = "LEVELS")]
     depth: Option<usize>,
     #[command(flatten)]

@@ -10,13 +10,13 @@ use crate::clock;
 use crate::exit::{CliError, cannot};
 use crate::output::{FormatArg, Show};
 
-/// Print changes as they happen, one line each, until Ctrl-C.
+/// Print changes to a znode as they happen, one line each, until Ctrl-C.
 #[derive(Debug, Args)]
 pub struct Watch {
-    /// Of which znode; it need not exist yet.
+    /// Znode to watch; it need not exist yet.
     #[arg(value_parser = path::parse)]
     path: String,
-    /// Of everything below it too.
+    /// Watch the whole subtree.
     #[arg(short, long)]
     recursive: bool,
     #[command(flatten)]
