@@ -140,7 +140,7 @@ impl Client {
         }
         let (chroot, hosts) = (servers.chroot(), servers.hosts().join(","));
         Err(CliError::Refused {
-            what: format!("{chroot}, the root given behind the servers, does not exist"),
+            what: format!("{chroot}, the chroot given after the servers, does not exist"),
             help: format!(
                 "it comes from: {origin}. Correct it, or create it with `menagerie zk create -p {chroot} --zookeeper {hosts}`"
             ),

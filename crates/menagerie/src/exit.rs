@@ -125,7 +125,7 @@ impl CliError {
         Self::Found {
             what: format!("lost {}", what.as_ref()),
             because: None,
-            help: "see how ZooKeeper is with `menagerie doctor`, and try again".to_owned(),
+            help: "check ZooKeeper with `menagerie doctor`, and try again".to_owned(),
             code: exit_code::LOST,
         }
     }

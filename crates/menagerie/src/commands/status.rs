@@ -151,7 +151,7 @@ impl Show for View {
                     .to_owned()
             }
             (Some(generation), false) => format!("generation {generation}"),
-            (None, false) => "nobody has lived there yet".to_owned(),
+            (None, false) => "no engine has used it yet".to_owned(),
         };
         facts.row(["namespace".to_owned(), format!("{}  {generation}", self.namespace)]);
         if self.components.is_empty() {

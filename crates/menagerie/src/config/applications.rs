@@ -49,7 +49,7 @@ fn one(
     origin: &dyn Fn(usize) -> Origin,
 ) -> Result<Chosen<ApplicationSettings>, ConfigError> {
     let bad = |key, at, why| {
-        let help = "docs/config.md lists every key; `menagerie queue key add` draws a good one";
+        let help = "docs/config.md lists every key; `menagerie queue key add` generates a good one";
         ConfigError::Value { key, origin: origin(at), why, help }
     };
     let at = raw.keys.span().start;

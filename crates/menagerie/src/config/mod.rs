@@ -173,12 +173,12 @@ impl ConfigError {
         match self {
             Self::Read { named_by, .. } => format!("name a file that can be read, or leave out {named_by}"),
             Self::File { .. } => {
-                "correct that line; docs/config.md lists every key, `menagerie config show` shows what counts"
+                "correct that line; docs/config.md lists every key, `menagerie config show` shows the effective values"
                     .to_owned()
             }
             Self::Named { key, source, .. } => match source.kind() {
                 std::io::ErrorKind::NotFound => {
-                    format!("correct the path in {key}; in a file it is meant from the folder of that file")
+                    format!("correct the path in {key}; in a file it is relative to that file's folder")
                 }
                 std::io::ErrorKind::PermissionDenied => {
                     "let our user read it, or run as one who may".to_owned()

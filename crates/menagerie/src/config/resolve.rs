@@ -123,7 +123,7 @@ fn servers(lookup: &Lookup<'_>, raw: &RawZooKeeper) -> Result<Chosen<Servers>, C
             key: "zookeeper.servers",
             origin,
             why,
-            help: "list the servers as HOST:PORT,HOST:PORT, with a root behind them if you like: a:2181,b:2181/prod",
+            help: "list the servers as HOST:PORT,HOST:PORT, optionally with a chroot after them: a:2181,b:2181/prod",
         }),
     }
 }

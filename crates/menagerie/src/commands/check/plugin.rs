@@ -41,7 +41,7 @@ impl TimeOut {
         let (after, state) = text.split_once(':').unwrap_or((text, "UNKNOWN"));
         let (after, state) = (durations::parse(after)?, State::parse(state)?);
         if after.is_zero() {
-            Err("no time at all is too little".to_owned())
+            Err("the time-out must be longer than 0".to_owned())
         } else {
             Ok(Self { after, state })
         }

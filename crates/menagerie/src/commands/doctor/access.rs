@@ -35,11 +35,11 @@ pub fn judge(case: Case<'_>, findings: &mut Findings) {
     let Some(list) = case.list else {
         return match we {
             We::User(user) => {
-                findings.ok("access", format!("what we create will be for the user {user} alone"))
+                findings.ok("access", format!("znodes that we create will be for the user {user} alone"))
             }
             We::Anybody | We::Certified => findings.warn(
                 "access",
-                format!("what we create will be open to {everybody}"),
+                format!("znodes that we create will be open to {everybody}"),
                 "set zookeeper.auth in the configuration",
             ),
         };
@@ -77,7 +77,7 @@ fn closed(namespace: &str, list: &[Access], we: We<'_>, findings: &mut Findings)
         We::User(user) if only_users && !users.contains(&user) => findings.fail(
             "access",
             format!("{namespace} belongs to {others}, and we are {user}"),
-            "set zookeeper.auth to a user who may, or let ours in with `menagerie zk acl set`",
+            "set zookeeper.auth to a user with access, or grant access to ours with `menagerie zk acl set`",
         ),
         We::Anybody if only_users => findings.fail(
             "access",

@@ -112,7 +112,7 @@ pub fn host(findings: &mut Findings) {
         None => findings.warn(
             "host",
             format!(
-                "{} has no machine id in {}: after a boot it cannot go on with a slot that it holds",
+                "{} has no machine id in {}: after a reboot it cannot resume a slot that it holds",
                 identity::host(),
                 identity::MACHINE_ID
             ),

@@ -41,7 +41,7 @@ impl Doctor {
             fails => Err(CliError::Found {
                 what: format!("{fails} of the checks failed"),
                 because: None,
-                help: "do what is said beside each of them".to_owned(),
+                help: "follow the advice beside each of them".to_owned(),
                 code: if unreachable { exit_code::UNAVAILABLE } else { exit_code::FAILED },
             }),
         }
@@ -64,7 +64,7 @@ async fn examine(settings: Settings) -> Result<(Findings, bool), CliError> {
         }
         Err(CliError::Connect { source, .. }) => {
             let unreachable = matches!(source, menagerie_kernel::ConnectError::Unreachable { .. });
-            findings.fail("session", source.to_string(), "see what is said of each server above");
+            findings.fail("session", source.to_string(), "see the findings for each server above");
             Ok((findings, unreachable))
         }
         Err(error) => Err(error),

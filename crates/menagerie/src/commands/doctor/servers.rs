@@ -77,7 +77,7 @@ fn ensemble(servers: &[Server], findings: &mut Findings) {
     }
     match (leaders, standalone) {
         (0, 1) if servers.len() == 1 => {
-            findings.ok("ensemble", "one server, standalone: nobody takes over from it")
+            findings.ok("ensemble", "one standalone server: if it fails, no other takes over")
         }
         (_, 1..) if servers.len() > 1 => findings.fail(
             "ensemble",
@@ -92,7 +92,7 @@ fn ensemble(servers: &[Server], findings: &mut Findings) {
         (1, _) if servers.len().is_multiple_of(2) => findings.warn(
             "ensemble",
             format!(
-                "{} servers with a leader: an even number survives no more than one server less",
+                "{} servers with a leader: an even number tolerates no more failures than one server fewer",
                 servers.len()
             ),
             "run an odd number of voting servers, and list them all",
@@ -101,7 +101,7 @@ fn ensemble(servers: &[Server], findings: &mut Findings) {
         (_, _) => findings.warn(
             "ensemble",
             format!("no leader among the {} servers that are listed", servers.len()),
-            "list all servers of the ensemble in --zookeeper, so that we can go to any of them",
+            "list all servers of the ensemble in --zookeeper, so that clients can use any of them",
         ),
     }
 }
@@ -117,7 +117,7 @@ async fn quorum(leader: &Server, servers: usize, findings: &mut Findings) {
         findings.warn(
             "quorum",
             finding,
-            "see what keeps the others: one more that fails may stop the ensemble",
+            "find out why the others are behind: one more failure may stop the ensemble",
         );
     }
 }

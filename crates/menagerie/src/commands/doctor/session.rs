@@ -27,14 +27,14 @@ const SKEW_MAX_MS: i64 = 1000;
 /// How long an event may take that is on its way.
 const EVENT_PATIENCE: Duration = Duration::from_secs(5);
 
-const READ_REMEDY: &str = "see `menagerie zk acl get`, and set zookeeper.auth to a user who may";
+const READ_REMEDY: &str = "see `menagerie zk acl get`, and set zookeeper.auth to a user with access";
 
 /// Looks at everything that a session shows.
 pub async fn examine(client: &Client, findings: &mut Findings) {
     let term = client.term();
     timeout(client, &term, findings);
     if let Err(error) = round_trip(&term, findings).await {
-        findings.fail("round trip", error.to_string(), "see what is said of each server above");
+        findings.fail("round trip", error.to_string(), "see the findings for each server above");
     }
     let namespace = client.namespace();
     match nearest(&term, namespace).await {
@@ -58,7 +58,7 @@ pub async fn examine(client: &Client, findings: &mut Findings) {
         Ok(None) => findings.warn(
             "namespace",
             format!(
-                "{}, the root given behind the servers, does not exist: writes, the clock, watches and access were not tried",
+                "{}, the chroot given after the servers, does not exist: writes, the clock, watches and access were not tried",
                 client.settings.servers.value.chroot()
             ),
             "correct --zookeeper, or create it; the first engine would create it too",
@@ -102,7 +102,7 @@ async fn round_trip(term: &Term, findings: &mut Findings) -> Result<(), CallErro
     if took < ROUND_TRIP_SLOW {
         findings.ok("round trip", finding);
     } else {
-        findings.warn("round trip", finding, "run closer to the servers, or see what keeps them busy");
+        findings.warn("round trip", finding, "run closer to the servers, or find out what keeps them busy");
     }
     Ok(())
 }

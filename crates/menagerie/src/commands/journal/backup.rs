@@ -26,7 +26,7 @@ impl Backup {
     pub fn run(self) -> Result<(), CliError> {
         let folder = self.data.journal()?;
         let broken = |source: io::Error| CliError::Found {
-            what: format!("the journal on {} gave no whole backup", folder.display()),
+            what: format!("the journal on {} did not send a complete backup", folder.display()),
             because: Some(Box::new(source)),
             help: "try again; its log says more".to_owned(),
             code: exit_code::DATA,

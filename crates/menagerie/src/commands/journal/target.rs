@@ -45,10 +45,14 @@ impl TargetArgs {
                 let (address, tls) = text.split_once('\n').unwrap_or((&text, ""));
                 if tls.trim() == TLS && self.tls_ca.is_none() {
                     return Err(CliError::Usage {
-                        what: format!("the journal on {} speaks TLS, and nobody says whom to trust", folder.display()),
-                        help: "name the authority that signed its certificate with --tls-ca, and as what the certificate knows \
-                               it with --journal HOST:PORT"
-                            .to_owned(),
+                        what: format!(
+                            "the journal on {} speaks TLS, and no authority to trust is given",
+                            folder.display()
+                        ),
+                        help:
+                            "name the authority that signed its certificate with --tls-ca, and give the name \
+                               in the certificate with --journal HOST:PORT"
+                                .to_owned(),
                     });
                 }
                 address.trim().to_owned()

@@ -50,7 +50,7 @@ impl Create {
         if let Some(of) = self.queue.failures_of() {
             return Err(CliError::Usage {
                 what: format!("{} is for messages of {of} that were given up", self.queue),
-                help: format!("choose another name; a queue {of} has such a place from the beginning"),
+                help: format!("choose another name; a queue {of} has this one for its failed messages"),
             });
         }
         stores.change(async |stores| {
@@ -113,7 +113,7 @@ impl JournalArg {
         match stores.journals.names(JOURNAL_PATIENCE).await.as_slice() {
             [only] => Ok(only.clone()),
             [] => Err(CliError::Found {
-                what: "no journal is registered, and queues keep their messages in one".to_owned(),
+                what: "no journal is registered, and queues store their messages in one".to_owned(),
                 because: None,
                 help: "start one with `menagerie journal`, or everything on this machine with `menagerie up`"
                     .to_owned(),
@@ -121,7 +121,7 @@ impl JournalArg {
             }),
             several => Err(CliError::Usage {
                 what: format!("several journals are registered: {}", several.join(", ")),
-                help: "say with --journal which of them is to keep the messages".to_owned(),
+                help: "choose with --journal the one that stores the messages".to_owned(),
             }),
         }
     }

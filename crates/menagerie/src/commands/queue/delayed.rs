@@ -102,5 +102,5 @@ pub async fn open(
 
 /// What was attempted.
 pub fn doing(queue: &QueueName) -> impl FnOnce(menagerie_queues::QueueError) -> CliError + use<> {
-    cannot(format!("see to the delayed messages of queue {queue}"))
+    cannot(format!("access the delayed messages of queue {queue}"))
 }

@@ -100,7 +100,7 @@ pub async fn open(stores: &Stores, queue: &QueueName) -> Result<FailedMessages, 
 
 /// What was attempted.
 pub fn doing(queue: &QueueName) -> impl FnOnce(menagerie_queues::QueueError) -> CliError + use<> {
-    cannot(format!("see to the failed messages of queue {queue}"))
+    cannot(format!("access the failed messages of queue {queue}"))
 }
 
 #[cfg(test)]

@@ -90,10 +90,10 @@ impl Add {
             if !added {
                 return Err(CliError::Refused {
                     what: format!("this key is known already, as {}", hash.id()),
-                    help: "look at it with `menagerie queue key list`, or bring another one".to_owned(),
+                    help: "`menagerie queue key list` shows it; use another one".to_owned(),
                 });
             }
-            eprintln!("key {} of application {} counts from now on", hash.id(), self.application);
+            eprintln!("key {} of application {} is valid from now on", hash.id(), self.application);
             self.format.print(&Added { id: hash.id(), application: self.application.clone(), key })
         })
     }
@@ -113,7 +113,7 @@ fn read() -> Result<String, CliError> {
     if key.chars().count() < KEY_CHARS_MIN || key.contains([';', ' ', '\n']) {
         return Err(CliError::Usage {
             what: format!("a key has at least {KEY_CHARS_MIN} characters, and no blank or `;` among them"),
-            help: "leave out --stdin to have one drawn".to_owned(),
+            help: "leave out --stdin to have one generated".to_owned(),
         });
     }
     Ok(key)
@@ -157,7 +157,7 @@ impl List {
 
 impl Row for KeyRow {
     const HEADS: &[&str] = &["KEY", "APPLICATION", "SCOPES", "NOTE"];
-    const NONE: Option<&str> = Some("no keys yet: `menagerie queue key add APPLICATION` draws one");
+    const NONE: Option<&str> = Some("no keys yet: `menagerie queue key add APPLICATION` generates one");
 
     fn cells(&self) -> Vec<String> {
         let scopes: Vec<&str> = self.scopes.iter().map(|scope| scope.word()).collect();
@@ -184,7 +184,7 @@ impl Revoke {
             }
             Err(CliError::Refused {
                 what: format!("there is no key {}", self.id),
-                help: "`menagerie queue key list` shows those that there are; keys of menagerie.toml end with their line there"
+                help: "`menagerie queue key list` shows those that there are; to revoke a key in menagerie.toml, remove it there"
                     .to_owned(),
             })
         })

@@ -157,7 +157,7 @@ fn verdict(view: &QueueView, rate: Option<Rate>) -> String {
             let left = durations::precise(Duration::from_secs(left.ceil() as u64));
             format!("{behind} behind, and catching up: done in about {left}")
         }
-        Some(rate) if rate.put > rate.handled => format!("{behind} behind, and falling back{more}"),
+        Some(rate) if rate.put > rate.handled => format!("{behind} behind, and falling further behind{more}"),
         Some(_) | None => format!("{behind} behind{more}"),
     }
 }

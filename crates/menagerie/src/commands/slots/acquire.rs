@@ -121,12 +121,12 @@ impl Acquire {
         match tokio::time::timeout(LOOK_TIME, self.find(session, request)).await {
             Ok(Ok(None)) => {}
             Ok(Ok(Some(held))) => eprintln!(
-                "slot {} of pool {pool} is held: it was given just before the interruption; give it back with \
+                "slot {} of pool {pool} is held: it was acquired just before the interruption; give it back with \
                  `menagerie slots release {pool} {holder}`",
                 held.number()
             ),
             Ok(Err(_)) | Err(_) => eprintln!(
-                "a slot of pool {pool} may be held: ZooKeeper did not say in time; take it with `menagerie slots \
+                "a slot of pool {pool} may be held: ZooKeeper did not answer in time; take it with `menagerie slots \
                  acquire {pool}`, or give it back with `menagerie slots release {pool} {holder}`"
             ),
         }

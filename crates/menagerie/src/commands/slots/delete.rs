@@ -26,7 +26,7 @@ impl Delete {
             if !rearmed.is_empty() {
                 let holders: Vec<String> = rearmed.iter().map(|holder| told(Some(holder))).collect();
                 eprintln!(
-                    "out of service no more, should there be a pool of that name again: {}",
+                    "no longer out of service, should the pool be created again: {}",
                     holders.join(", ")
                 );
             }

@@ -69,8 +69,8 @@ impl Notice {
             let look = tokio::time::timeout(LOOK_TIME, view::show(session, &self.pool, now_ms));
             standing = match look.await {
                 Ok(Ok(view)) => in_the_way(&view, holder),
-                Ok(Err(error)) => format!("nobody could tell what was in the way: {error}"),
-                Err(_) => "ZooKeeper did not tell in time what was in the way".to_owned(),
+                Ok(Err(error)) => format!("cannot find out what was in the way: {error}"),
+                Err(_) => "cannot find out what was in the way: ZooKeeper did not answer in time".to_owned(),
             };
         }
         let (pool, waited) = (self.pool.to_string(), durations::show(waited));

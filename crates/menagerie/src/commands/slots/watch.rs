@@ -40,7 +40,7 @@ pub struct Watch {
 
 fn interval(text: &str) -> Result<Duration, String> {
     match durations::parse(text)? {
-        Duration::ZERO => Err("checking all the time is too often: write at least 1s".to_owned()),
+        Duration::ZERO => Err("checking without a pause is too often: write at least 1s".to_owned()),
         every => Ok(every),
     }
 }
@@ -85,7 +85,7 @@ impl Watch {
                 unwell = self.unwell() => unwell?,
                 signal = asked(ending) => return stopped(signal),
             }
-            eprintln!("{holder} is not well: taking a slot of pool {pool}");
+            eprintln!("{holder} is unhealthy: taking a slot of pool {pool}");
             // What came before is not for the command.
             while signals.try_recv().is_ok() {}
             match work(session, &self.work, None, &plan, signals).await? {

@@ -179,9 +179,7 @@ async fn run_under(
             Err(CliError::not_started(source))
         }
         Err(RunError::StillHeld { slot, .. }) => Err(CliError::Found {
-            what: format!(
-                "slot {slot} of pool {pool} is still held: ZooKeeper could not be told that it is free"
-            ),
+            what: format!("slot {slot} of pool {pool} is still held: it could not be released in ZooKeeper"),
             because: None,
             help: format!("when ZooKeeper is back: `menagerie slots release {pool} {holder} --force`"),
             code: exit_code::UNAVAILABLE,

@@ -33,7 +33,7 @@ impl Export {
             let (term, namespace) = (client.term(), client.namespace());
             if namespace == "/" {
                 return Err(CliError::Usage {
-                    what: "the whole tree is no namespace".to_owned(),
+                    what: "the root of the tree is not a namespace".to_owned(),
                     help: "name one with --namespace".to_owned(),
                 });
             }
@@ -96,9 +96,7 @@ impl Export {
     fn report(&self, namespace: &str, exported: Exported) -> Result<(), CliError> {
         let Exported { znodes, ephemerals, changed, lived_in } = exported;
         if !lived_in {
-            eprintln!(
-                "{namespace} has no generation: no engine has lived there yet. It is exported as it is"
-            );
+            eprintln!("{namespace} has no generation: no engine has used it yet. It is exported as it is");
         }
         if ephemerals > 0 {
             eprintln!(
@@ -108,7 +106,7 @@ impl Export {
             );
         }
         if changed {
-            eprintln!("{namespace} changed meanwhile: parts of the export may be of different times");
+            eprintln!("{namespace} changed meanwhile: parts of the export may be from different times");
         }
         let text = format!("{}: {} of {namespace}\n", self.file.display(), output::count(znodes, "znode"));
         if self.file == Path::new("-") {

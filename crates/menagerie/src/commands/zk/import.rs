@@ -38,7 +38,7 @@ impl Import {
             let (term, namespace) = (client.term(), client.namespace());
             if namespace == "/" {
                 return Err(CliError::Usage {
-                    what: "the whole tree is no namespace".to_owned(),
+                    what: "the root of the tree is not a namespace".to_owned(),
                     help: "name one with --namespace".to_owned(),
                 });
             }

@@ -41,12 +41,12 @@ impl PayloadArgs {
         if data.len() as u64 > MAX {
             return Err(CliError::Usage {
                 what: format!("there are more than {MAX} bytes of data"),
-                help: "ZooKeeper is for small things: 1 MB at most, unless its operator has raised the limit"
+                help: "ZooKeeper stores small values: at most 1 MB, unless its operator has raised the limit"
                     .to_owned(),
             });
         }
         if data.len() > USUAL_MAX {
-            eprintln!("{} bytes are more than most servers take: they hang up", data.len());
+            eprintln!("{} bytes are more than most servers accept: they close the connection", data.len());
         }
         Ok(Some(data))
     }

@@ -36,7 +36,7 @@ impl Set {
         let Some(data) = self.payload.read()? else {
             return Err(CliError::Usage {
                 what: "there is no data to write".to_owned(),
-                help: "give it behind the path, with --file, or as - to read stdin; '' empties the znode"
+                help: "give it after the path, with --file, or as - to read stdin; '' empties the znode"
                     .to_owned(),
             });
         };

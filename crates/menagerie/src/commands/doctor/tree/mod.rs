@@ -44,7 +44,7 @@ pub async fn examine(term: &Term, namespace: &str, findings: &mut Findings) {
         Err(error) => findings.warn(
             "znodes",
             format!("not all below {namespace} could be read: {error}"),
-            "see `menagerie zk acl get`, and set zookeeper.auth to a user who may",
+            "see `menagerie zk acl get`, and set zookeeper.auth to a user with access",
         ),
     }
 }
@@ -119,7 +119,7 @@ fn unreadable(namespace: &str, tree: &Tree) -> Vec<Damage> {
 
 fn tell(tree: &Tree, damage: Vec<Damage>, findings: &mut Findings) {
     if damage.is_empty() {
-        let cut = if tree.is_cut { "; there are more, which were not looked at" } else { "" };
+        let cut = if tree.is_cut { "; there are more, which were not checked" } else { "" };
         return findings.ok("znodes", format!("{} looked at, and none is damaged{cut}", tree.znodes.len()));
     }
     let more = damage.len().saturating_sub(TOLD_MAX);
@@ -130,7 +130,7 @@ fn tell(tree: &Tree, damage: Vec<Damage>, findings: &mut Findings) {
         }
     }
     if more > 0 {
-        findings.warn("znodes", format!("{more} more are damaged"), "mend these, and look again");
+        findings.warn("znodes", format!("{more} more are damaged"), "repair these, and run it again");
     }
 }
 

@@ -41,7 +41,7 @@ fn cursors(namespace: &str, tree: &Tree, queue: &QueueName, partitions: u16) -> 
             Damage {
                 health: Health::Fail,
                 what: format!(
-                    "{full} is missing: nobody knows how far this partition of queue {queue} was handled, and nobody \
+                    "{full} is missing: the progress of this partition of queue {queue} is lost, and nobody \
                      handles it"
                 ),
                 remedy: format!(

@@ -42,15 +42,15 @@ impl Metrics {
         let metrics = Self::default();
         registry.register(
             "menagerie_slots_requests",
-            "FleetLock requests, by what was asked and the kind of the answer",
+            "FleetLock requests, by operation and kind of answer",
             metrics.requests.clone(),
         );
         for (name, help, gauge) in [
             ("used", "Slots that are held", &metrics.used),
             ("max", "Slots that may be held", &metrics.max),
             ("waiting", "Hosts in the queue", &metrics.waiting),
-            ("oldest_seconds", "For how long the oldest slot is held", &metrics.oldest),
-            ("frozen", "1 while nobody new gets in", &metrics.frozen),
+            ("oldest_seconds", "How long the oldest slot has been held", &metrics.oldest),
+            ("frozen", "1 while the pool is frozen", &metrics.frozen),
         ] {
             registry.register(format!("menagerie_slots_{name}"), help, gauge.clone());
         }
