@@ -1,18 +1,17 @@
-//! Pauses between attempts at a request whose reply was lost. Once or twice, a connection was lost; again and again, the request
-//! itself may be the reason: a server closes the connection on what is too long for it, say.
+//! Back-off between attempts at a request whose reply was lost. One or two losses mean a lost connection; if they go
+//! on, the request itself may be the reason: a server closes the connection on a request that is too long, say.
 
 use std::time::Duration;
 
-/// Replies that may be lost before anybody pauses.
+/// Lost replies after which we try again at once.
 const AT_ONCE: u32 = 3;
 
-/// The first pause; each is twice as long as the one before.
+/// The first pause; each later one is twice as long.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// The longest pause.
 const PAUSE_MAX: Duration = Duration::from_secs(1);
 
-/// The pause after so many lost replies; `None` as long as it is nothing to speak of.
+/// The pause after this many lost replies in a row; `None`: try again at once.
 pub(crate) fn pause(lost: u32) -> Option<Duration> {
     let beyond = lost.checked_sub(AT_ONCE + 1)?;
     Some(PAUSE.saturating_mul(1 << beyond.min(16)).min(PAUSE_MAX))

@@ -1,11 +1,11 @@
 //! The clock of leases and deadlines: `CLOCK_BOOTTIME`.
 //!
-//! While this machine is suspended, the server goes on counting the silence of our session. `CLOCK_MONOTONIC` stands still, and
-//! with it [`std::time::Instant`] and every timer of tokio: by that clock, a lease that ended hours ago is still valid. So
-//! every time that says until when something is ours is a [`Moment`]. Time-outs of calls stay on tokio's clock.
+//! While this machine is suspended, the server goes on counting the silence of our session. `CLOCK_MONOTONIC` stands
+//! still, and with it [`std::time::Instant`] and every timer of tokio: by that clock, a lease that ended hours ago is
+//! still valid. So every end of a lease is a [`Moment`]. Time-outs of calls stay on tokio's clock.
 //!
-//! After a suspension, a [`Timer`] fires when the machine runs again, but other tasks may run before the one that waits for
-//! it. So whatever begins under a lease compares the end of the lease with the clock itself, right then.
+//! After a suspension, a [`Timer`] fires when the machine runs again, but other tasks may run before the one that waits
+//! for it. So whoever begins something under a lease first compares the end of the lease with the clock itself.
 
 use std::io;
 use std::ops::{Add, Sub};
@@ -28,35 +28,35 @@ const POLL_INTERVAL: Duration = Duration::from_millis(100);
 pub struct Moment(u64);
 
 impl Moment {
-    /// Before every other.
+    /// Before every other moment.
     pub const PAST: Self = Self(0);
 
-    /// After every other: the end of what does not end.
+    /// After every other moment: the end of what has none.
     pub const NEVER: Self = Self(u64::MAX);
 
-    /// The present.
+    /// The current time of the clock.
     pub fn now() -> Self {
         let now = clock_gettime(ClockId::Boottime);
         let part = |n: i64| u64::try_from(n).unwrap_or(0);
         Self(part(now.tv_sec) * NANOS_PER_SECOND + part(now.tv_nsec))
     }
 
-    /// This long from now.
+    /// The moment that is this long from now.
     pub fn after(time: Duration) -> Self {
         Self::now() + time
     }
 
-    /// The moment with this number.
+    /// The moment this many nanoseconds after the machine booted.
     pub fn from_nanos(nanos: u64) -> Self {
         Self(nanos)
     }
 
-    /// Its number.
+    /// Nanoseconds since the machine booted.
     pub fn as_nanos(self) -> u64 {
         self.0
     }
 
-    /// Whether it is not in the future.
+    /// Whether it is now or earlier.
     pub fn has_passed(self) -> bool {
         self <= Self::now()
     }
@@ -87,7 +87,7 @@ impl Sub for Moment {
     }
 }
 
-/// A duration in nanoseconds; one too long for that counts as endless.
+/// A duration in nanoseconds, saturating.
 pub(crate) fn nanos(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }

@@ -1,4 +1,6 @@
-//! Why a call did not do what was asked.
+//! Errors of calls to ZooKeeper.
+
+#![allow(missing_docs, reason = "the fields of errors name themselves")]
 
 use std::error::Error as StdError;
 use std::fmt;
@@ -7,7 +9,7 @@ pub use menagerie_types::Remedy;
 use menagerie_znodes::Znode;
 use thiserror::Error;
 
-/// An error with all its reasons, on one line: for logs, where nobody asks on. To be shown as it is: `error = %whole(&error)`.
+/// An error with its whole chain of sources on one line, for logs: `error = %whole(&error)`.
 pub fn whole(error: &dyn StdError) -> Whole<'_> {
     Whole(error)
 }
@@ -31,67 +33,39 @@ impl fmt::Display for Whole<'_> {
 /// Why a call failed.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum CallError {
-    /// There is no such znode.
+    /// The znode does not exist.
     #[error("{path} does not exist")]
-    NoZnode {
-        /// Which one.
-        path: String,
-    },
-    /// There is one already.
+    NoZnode { path: String },
+    /// The znode exists already.
     #[error("{path} exists already")]
-    Exists {
-        /// Which one.
-        path: String,
-    },
-    /// It was changed meanwhile.
+    Exists { path: String },
+    /// Somebody else changed the znode since its version was read.
     #[error("{path} was changed meanwhile")]
-    BadVersion {
-        /// Which one.
-        path: String,
-    },
-    /// It has children.
+    BadVersion { path: String },
+    /// The znode cannot be deleted because it has children.
     #[error("{path} has children")]
-    NotEmpty {
-        /// Which one.
-        path: String,
-    },
-    /// Our user may not do that.
+    NotEmpty { path: String },
+    /// The access list does not allow it to our user.
     #[error("not allowed at {path}")]
-    Denied {
-        /// Where.
-        path: String,
-    },
-    /// The connection is down, or is not the one that the session goes on with. Nothing has happened.
+    Denied { path: String },
+    /// The connection is down, or the session has moved to another one. Nothing has happened.
     #[error("not connected to ZooKeeper")]
     Suspended,
-    /// It was sent, and nobody can tell whether it happened.
+    /// The request was sent, and its reply was lost: it may or may not have happened. See [`crate::retry`].
     #[error("the outcome at {path} is unknown")]
-    Unknown {
-        /// Where.
-        path: String,
-    },
-    /// The ZooKeeper session is over, and with it all that it held.
+    Unknown { path: String },
+    /// The ZooKeeper session has expired, and all that it held is gone.
     #[error("the ZooKeeper session has expired")]
     Expired,
-    /// The session was closed by its owner.
+    /// The owner of the session has closed it.
     #[error("the session is closed")]
     Closed,
-    /// The data at a path is not what should be there.
+    /// The data does not decode as the znode's payload.
     #[error("{path} holds something else than expected: {why}")]
-    Payload {
-        /// Where.
-        path: String,
-        /// What is wrong with it.
-        why: String,
-    },
+    Payload { path: String, why: String },
     /// The server or its client refused for another reason.
     #[error("refused at {path}: {why}")]
-    Refused {
-        /// Where.
-        path: String,
-        /// What it said.
-        why: String,
-    },
+    Refused { path: String, why: String },
 }
 
 impl CallError {
@@ -110,23 +84,23 @@ impl CallError {
         }
     }
 
-    /// That this znode does not exist.
+    /// The error for a znode that does not exist.
     pub fn no_znode<T>(znode: &Znode<T>) -> Self {
         Self::NoZnode { path: znode.path().to_owned() }
     }
 
-    /// That this znode holds something else than it should.
+    /// The error for a znode whose data does not decode.
     pub fn payload<T>(znode: &Znode<T>, why: impl Into<String>) -> Self {
         Self::Payload { path: znode.path().to_owned(), why: why.into() }
     }
 
-    /// Whether there is no such znode.
+    /// Whether it is [`Self::NoZnode`].
     pub fn is_no_znode(&self) -> bool {
         matches!(self, Self::NoZnode { .. })
     }
 
-    /// Whether the term is over: what may go on in another one waits for that. If it was not only the term that was closed,
-    /// there will be no other, and waiting for one says so.
+    /// Whether the term is over. Work that can be repeated waits for the next term then; if the whole session was
+    /// closed, that wait fails.
     pub fn ends_term(&self) -> bool {
         matches!(self, Self::Expired | Self::Closed)
     }
@@ -141,10 +115,10 @@ impl CallError {
             E::NotEmpty => Self::NotEmpty { path },
             E::NoAuth | E::AuthFailed | E::InvalidAcl => Self::Denied { path },
             E::SessionExpired => Self::Expired,
-            // It came by a connection that we had left for another, and was refused for that; the session lives.
+            // The request arrived over a connection that we had replaced, and was refused; the session lives.
             E::SessionMoved => Self::Suspended,
             E::ClientClosed => Self::Closed,
-            // Answers of the server, or of the client before it sent anything.
+            // The server refused, or the client did before it sent anything.
             E::BadArguments(_)
             | E::NoChildrenForEphemerals
             | E::NotReadOnly
@@ -156,9 +130,9 @@ impl CallError {
             | E::ReconfigDisabled
             | E::RuntimeInconsistent
             | E::UnexpectedErrorCode(_) => Self::Refused { path, why: error.to_string() },
-            // Whether the request had left us nobody knows, nor whether its reply was lost on the way. What broke the
-            // connection, an error of the socket or too long a silence, comes to its requests as a custom error; and a
-            // reply that cannot be read may have been one of success.
+            // The request may never have been sent, or its reply may have been lost. A broken connection (a socket
+            // error, too long a silence) fails its requests with a custom error; and a reply that cannot be parsed may
+            // have reported success.
             _ => Self::Unknown { path },
         }
     }

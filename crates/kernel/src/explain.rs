@@ -1,4 +1,4 @@
-//! What users may do about errors of the kernel.
+//! Help texts and exit codes of the kernel's errors.
 
 use std::borrow::Cow;
 

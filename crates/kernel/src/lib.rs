@@ -1,19 +1,19 @@
-//! What every engine stands on: sessions that tell the truth about themselves, fences, and the coordination recipes.
+//! What every engine builds on: sessions with a lease clock, fences, and the coordination recipes.
 //!
 //! # Layout
-//! - [`session`]: a [`Session`] keeps connected and knows how it is doing; a [`Term`] is one ZooKeeper session of it,
-//!   with all the calls. The lease clock tells until when what a term holds is surely still ours.
-//! - [`clock`]: the one that leases and deadlines are counted by.
-//! - [`retry`]: "did it happen?" after a lost reply. [`transaction`]: writes that happen together, fenced if need be.
-//!   [`Fence`]: the number that goes along to whatever is not in ZooKeeper.
+//! - [`session`]: a [`Session`] stays connected through as many ZooKeeper sessions as it takes; a [`Term`] is one of
+//!   them, and has all the calls. The lease clock tells until when nobody else can hold what a term holds.
+//! - [`clock`]: the clock of leases and deadlines.
+//! - [`retry`]: "did it happen?" after a lost reply. [`transaction`]: writes that happen together, with a fence if need
+//!   be. [`Fence`]: the token for systems outside of ZooKeeper.
 //! - [`recipes`]: lock, election, membership and all the others; one file each, `docs/recipes/` says what they promise.
 //! - [`guard`]: the process between us and the programs that we run.
-//! - [`transfer`]: a whole namespace to another ensemble. [`subtree`]: a path and all below it. [`words`]: what a server
-//!   says about itself.
+//! - [`transfer`]: moves a namespace to another ensemble. [`subtree`]: a path and all below it. [`words`]: the
+//!   four-letter words of a server.
 //!
 //! # Invariants
 //! - No type of the ZooKeeper client leaves this crate.
-//! - Nothing is handed to the client while it is disconnected: it would carry it out later.
+//! - Nothing is handed to the client while it is disconnected: it would queue the request and send it later.
 //! - Connection loss is resolved in [`retry`] and nowhere else.
 
 mod backoff;

@@ -1,5 +1,6 @@
-//! A secret of a server, told to programs of the same user on the same machine: over a socket where the kernel vouches to each
-//! side for the other. So nobody has to type it, wherever the server's data is, and no file is found by what ZooKeeper says.
+//! Hands a server's secret to programs of the same user on the same machine, over a socket on which the kernel vouches
+//! to each side for the other. So nobody has to type the secret, wherever the server's data is, and no path from
+//! ZooKeeper is trusted.
 
 use std::io::{self, Read as _, Write as _};
 use std::net::SocketAddr;
@@ -13,22 +14,22 @@ use rustix::net::{self, AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use rustix::process::geteuid;
 use tracing::debug;
 
-/// Both sides are on this machine and have a few bytes to say.
+/// Time-out of one exchange: both sides are on this machine and send a few bytes.
 const PATIENCE: Duration = Duration::from_millis(500);
 /// A secret is shorter.
 const SECRET_BYTES_MAX: u64 = 1024;
 
-/// Askers that wait to be answered; each takes microseconds.
+/// Connections that wait to be accepted; each takes microseconds.
 const BACKLOG: i32 = 1024;
 
-/// Whose secret it is. It names a socket that is no file, so none is left behind; whoever else takes the name is found out
-/// by [`is_ours`].
+/// Whose secret it is. It names an abstract socket, so no file is left behind; [`is_ours`] finds out a stranger that
+/// took the name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Owner(String);
 
 impl Owner {
-    /// The keeper that listens here. The whole address, not the port alone: on another address of this machine, the same
-    /// port may be a stranger's, who is not to be shown the secret.
+    /// The keeper that listens on this address. The whole address, not the port alone: on another address of this
+    /// machine the same port may belong to a stranger, who must not see the secret.
     pub fn keeper(address: SocketAddr) -> Self {
         Self(format!("menagerie/keeper/{address}"))
     }
@@ -38,8 +39,8 @@ impl Owner {
         Self(format!("menagerie/journal/{folder}"))
     }
 
-    /// A socket that never waits for the other side, and the address that it is to have or to reach. Whoever takes the name
-    /// before us and accepts nobody must not hold anybody up.
+    /// A non-blocking socket, and the address to bind or to connect to. Non-blocking, because a stranger that took the
+    /// name and accepts nobody must not hold us up.
     fn socket(&self) -> io::Result<(OwnedFd, SocketAddrUnix)> {
         let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
         let socket = net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
@@ -64,13 +65,13 @@ impl Owner {
     }
 }
 
-/// Whether the other side runs as the same user as we.
+/// Whether the peer runs as the same user as we do.
 fn is_ours(stream: &UnixStream) -> bool {
     socket_peercred(stream).is_ok_and(|peer| peer.uid == geteuid())
 }
 
-/// Tells the secret to whoever asks as the same user, until this process ends.
-pub fn tell(owner: &Owner, secret: String) -> io::Result<()> {
+/// Serves the secret to programs of the same user, until this process ends.
+pub fn serve(owner: &Owner, secret: String) -> io::Result<()> {
     let listener = owner.listen()?;
     let answer = move |mut stream: UnixStream| -> io::Result<()> {
         stream.set_write_timeout(Some(PATIENCE))?;
@@ -79,8 +80,8 @@ pub fn tell(owner: &Owner, secret: String) -> io::Result<()> {
     let run = move || {
         for stream in listener.incoming() {
             if let Err(error) = stream.and_then(&answer) {
-                debug!(%error, "somebody was not told a secret");
-                // Too many open files, mostly: it would be the same at once.
+                debug!(%error, "cannot hand over the secret");
+                // Mostly too many open files: an immediate retry would fail the same way.
                 thread::sleep(Duration::from_millis(10));
             }
         }
@@ -88,11 +89,11 @@ pub fn tell(owner: &Owner, secret: String) -> io::Result<()> {
     thread::Builder::new().name("local-secret".to_owned()).spawn(run).map(drop)
 }
 
-/// The secret, if its owner runs on this machine as the same user as we.
+/// Asks for the secret; `None` unless its owner runs on this machine as the same user as we do.
 pub fn ask(owner: &Owner) -> Option<String> {
     let ask = || -> io::Result<Option<String>> {
         let stream = owner.connect()?;
-        // Somebody else may have taken the name: we would believe, or write, what they know.
+        // Somebody else may have taken the name: we would believe their secret.
         if !is_ours(&stream) {
             return Ok(None);
         }
@@ -112,13 +113,13 @@ mod tests {
     fn same_user_is_told_the_secret_of_the_one_that_it_asks_for() {
         let owner = Owner::journal(&crate::unique::hex());
         assert_eq!(ask(&owner), None);
-        tell(&owner, "hush".to_owned()).unwrap();
+        serve(&owner, "hush".to_owned()).unwrap();
         assert_eq!(ask(&owner).as_deref(), Some("hush"));
         assert_eq!(ask(&Owner::journal("another")), None);
-        assert!(tell(&owner, "other".to_owned()).is_err(), "the name is taken");
+        assert!(serve(&owner, "other".to_owned()).is_err(), "the name is taken");
     }
 
-    /// With a full backlog, as a stranger makes it who took the name first.
+    /// The backlog is full, as a stranger that took the name first would leave it.
     #[test]
     fn nobody_is_held_up_by_an_owner_that_accepts_nobody() {
         let owner = Owner::journal(&crate::unique::hex());

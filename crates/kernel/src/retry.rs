@@ -6,12 +6,12 @@
 //! | [`create`] of an ephemeral | ours if it exists with our session as its owner; else made again |
 //! | [`create_unique`], a sequence whose name begins with something unique | looked for by that beginning; else made again |
 //! | [`create_marked`], an ephemeral sequence whose data is unique | looked for by our session and that data; else made again |
-//! | [`ensure`] | made again: existing is all that is wanted |
+//! | [`ensure`] | made again: all that matters is that it exists |
 //! | [`create_named`], a persistent znode whose name nobody else ever uses | made again: if it exists it is ours |
-//! | [`touch`], a write that is only to be later than all before | made again: later still will do |
+//! | [`touch`], a write that only has to be the newest | made again: later still will do |
 //! | [`commit`] of a transaction that leaves a proof | the caller's proof is looked for; else made again |
 //! | [`set`] by version | made again if the version is still the old one; refused if somebody else has written; [`CallError::Unknown`] if what is there may be ours or another's |
-//! | [`delete`] of a name that is never used again | made again: being gone is all that is wanted |
+//! | [`delete`] of a name that is never used again | made again: all that matters is that it is gone |
 //! | [`remove`] and [`remove_created`], of a name that may be used again | made again only if the same znode is still there |
 //! | anything else, transactions above all | [`CallError::Unknown`]: only the caller knows what would prove it, and can give that proof to [`resolve`] |
 //!
@@ -29,10 +29,10 @@ use crate::error::CallError;
 use crate::session::{Created, IfLate, Stat, Term};
 use crate::transaction::{Transaction, TransactionError};
 
-/// What is to be said of a call whose outcome is unknown when its term ends.
+/// What to report for a call whose outcome is unknown when its term ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum AtTheEnd {
-    /// That the term is over: it takes along whatever the call did, or the call may be made once more in the next one.
+    /// The term is over: whatever the call did is gone with it, or the call can be repeated in the next term.
     Expired,
     /// It may have happened, and stays.
     Unknown,
@@ -47,9 +47,9 @@ impl AtTheEnd {
     }
 }
 
-/// Makes a call until its outcome is known. `probe` tells what the call would have returned if it has happened, or `None`
-/// if it has not. Calls must be made on a [patient](Term::patient) term: one that was given up on may still happen. If the
-/// term ends before anybody could tell, it stays [`CallError::Unknown`].
+/// Repeats a call until its outcome is known. `probe` returns what the call would have returned if it has happened, or
+/// `None` if it has not. Use a [patient](Term::patient) term: a call that was given up on may still happen. If the term
+/// ends before the outcome is known, it stays [`CallError::Unknown`].
 pub async fn resolve<T, A, P>(
     term: &Term,
     attempt: impl FnMut() -> A,
@@ -62,7 +62,8 @@ where
     resolve_until(term, AtTheEnd::Unknown, attempt, probe).await
 }
 
-/// The same for what ends with the term: then it is [`CallError::Expired`], whatever became of it.
+/// The same for effects that end with the term: if the term ends, it is [`CallError::Expired`], whether or not it
+/// happened.
 pub async fn resolve_ephemeral<T, A, P>(
     term: &Term,
     attempt: impl FnMut() -> A,
@@ -91,7 +92,7 @@ where
             Err(error @ CallError::Unknown { .. }) => {
                 lost += 1;
                 if let Some(pause) = backoff::pause(lost) {
-                    warn!(%error, lost, "the reply to a request is lost again and again; trying on");
+                    warn!(%error, lost, "reply lost repeatedly; retrying");
                     tokio::time::sleep(pause).await;
                 }
                 unknown = Some(error);
@@ -101,7 +102,7 @@ where
                 }
             }
             Ok(done) => return Ok(done),
-            // A patient call waits for the connection; this one went by an old one, and was refused.
+            // A patient call waits for the connection; this one arrived over an old one, and was refused.
             Err(CallError::Suspended) => Ok(None),
             Err(error) => Err(error),
         };
@@ -114,7 +115,7 @@ where
     }
 }
 
-/// Makes a call that may well happen twice until it is answered, or the term is over.
+/// Repeats an idempotent call until it is answered, or the term is over.
 async fn insist<T, A>(term: &Term, attempt: impl FnMut() -> A) -> Result<T, CallError>
 where
     A: Future<Output = Result<T, CallError>>,
@@ -171,8 +172,8 @@ async fn find(term: &Term, dir: &str, prefix: &str) -> Result<Option<String>, Ca
     }
 }
 
-/// Takes back what [`create_unique`] may have created: for who gave up waiting. It ends when nothing is left, or with the
-/// term, which takes ephemerals along.
+/// Deletes what [`create_unique`] may have created, after its caller gave up. It ends when nothing is left, or with the
+/// term, which ends ephemerals, too.
 pub async fn withdraw(term: &Term, dir: &str, prefix: &str) -> Result<(), CallError> {
     let term = &term.patient();
     term.sync("/").await?;
@@ -194,7 +195,7 @@ pub async fn create_marked(term: &Term, dir: &str, prefix: &str, data: &[u8]) ->
     .await
 }
 
-/// Takes back what [`create_marked`] may have created.
+/// Deletes what [`create_marked`] may have created.
 pub async fn withdraw_marked(term: &Term, dir: &str, prefix: &str, data: &[u8]) -> Result<(), CallError> {
     let term = &term.patient();
     term.sync("/").await?;
@@ -227,8 +228,8 @@ async fn find_marked(
     Ok(None)
 }
 
-/// Sets data if its version is still this one. Nothing that a znode shows tells who has written it: so after a lost reply
-/// it may stay [`CallError::Unknown`], also when the session ends before we could look.
+/// Sets data if its version is still this one. A znode does not show who wrote it: so after a lost reply the outcome
+/// may stay [`CallError::Unknown`], also when the session ends before we could read it.
 pub async fn set(term: &Term, path: &str, data: &[u8], version: i32) -> Result<Stat, CallError> {
     let term = &term.patient();
     let unknown = || CallError::Unknown { path: path.to_owned() };
@@ -251,7 +252,7 @@ pub async fn set(term: &Term, path: &str, data: &[u8], version: i32) -> Result<S
     }
 }
 
-/// What a look tells about a write by version whose reply was lost.
+/// What a later read proves about a conditional write whose reply was lost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum AfterLostSet {
     /// It has not happened and will not: nobody has written since.
@@ -273,7 +274,7 @@ fn after_lost_set(version: i32, data: &[u8], now: i32, found: &[u8]) -> AfterLos
     }
 }
 
-/// Makes sure that a persistent znode exists, and its parents; what it holds if it does is left alone.
+/// Makes sure that a persistent znode and its parents exist. Leaves existing data alone.
 pub async fn ensure(term: &Term, path: &str, data: &[u8]) -> Result<(), CallError> {
     let term = &term.patient();
     match ensure_one(term, path, data).await {
@@ -292,14 +293,14 @@ pub async fn create_named(term: &Term, path: &str, data: &[u8]) -> Result<(), Ca
     ensure_one(&term.patient(), path, data).await
 }
 
-/// Sets data, as often as it takes: for who wants no more than a change that is later than all before.
+/// Sets data, repeating until it is answered: for callers that only need the newest change.
 pub async fn touch(term: &Term, path: &str, data: &[u8]) -> Result<Stat, CallError> {
     let term = &term.patient();
     insist(term, || term.set(path, data, None)).await
 }
 
-/// Commits a transaction until its outcome is known. `proof` tells what it would have returned if it has happened, or `None`
-/// if it has not.
+/// Commits a transaction, repeating until its outcome is known. `proof` returns what the commit would have returned if
+/// it has happened, or `None` if it has not.
 pub async fn commit<P>(
     transaction: Transaction,
     proof: impl FnMut() -> P,
@@ -365,8 +366,8 @@ pub async fn delete(term: &Term, path: &str) -> Result<(), CallError> {
     insist(term, attempt).await
 }
 
-/// Makes sure that the znode that is there now goes, and spares one that somebody else creates in its place while we do not
-/// know what became of our request. `false`: there was none.
+/// Deletes the znode that exists now, and spares one that somebody else creates in its place while the outcome of our
+/// request is unknown. `false`: there was none.
 pub async fn remove(term: &Term, path: &str) -> Result<bool, CallError> {
     match term.patient().stat(path).await? {
         Some(stat) => remove_seen(term, path, stat.czxid).await,
@@ -374,7 +375,7 @@ pub async fn remove(term: &Term, path: &str) -> Result<bool, CallError> {
     }
 }
 
-/// The same for the one that this transaction created. `false`: it is not there any more.
+/// The same for the znode that this transaction created. `false`: it does not exist any more.
 pub async fn remove_created(term: &Term, path: &str, czxid: i64) -> Result<bool, CallError> {
     match term.patient().stat(path).await? {
         Some(stat) if stat.czxid == czxid => remove_seen(term, path, czxid).await,

@@ -1,19 +1,19 @@
-//! A path and everything below it: looked at, or removed.
+//! Reads or removes a path and everything below it.
 
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 
 use crate::error::CallError;
 use crate::session::{Stat, Term};
 
-/// Calls on their way at once: enough to hide the round trip, and far from a flood.
+/// Calls in flight: enough to hide the round trip, and far from a flood.
 const AT_ONCE: usize = 64;
 
-/// A znode that was there.
+/// A znode that was read.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Seen {
+pub struct SeenZnode {
     /// Its full path.
     pub path: String,
-    /// Its facts.
+    /// As of the read.
     pub stat: Stat,
 }
 
@@ -22,23 +22,23 @@ pub fn join(parent: &str, name: &str) -> String {
     if parent == "/" { format!("/{name}") } else { format!("{parent}/{name}") }
 }
 
-/// The znode at `root` and those below it, level by level, at most `depth` levels below it. Children are in order; what
-/// disappears meanwhile is left out.
-pub async fn levels(term: &Term, root: &str, depth: usize) -> Result<Vec<Vec<Seen>>, CallError> {
+/// Reads `root` and the znodes below it, level by level, at most `depth` levels deep. Children are sorted; znodes that
+/// disappear meanwhile are left out.
+pub async fn levels(term: &Term, root: &str, depth: usize) -> Result<Vec<Vec<SeenZnode>>, CallError> {
     let Some(stat) = term.stat(root).await? else {
         return Err(CallError::NoZnode { path: root.to_owned() });
     };
-    let mut levels = vec![vec![Seen { path: root.to_owned(), stat }]];
+    let mut levels = vec![vec![SeenZnode { path: root.to_owned(), stat }]];
     for _ in 0..depth {
         let above = levels.last().into_iter().flatten();
         let parents: Vec<String> =
             above.filter(|seen| seen.stat.children > 0).map(|seen| seen.path.clone()).collect();
-        let below: Vec<Vec<Seen>> = stream::iter(parents)
+        let below: Vec<Vec<SeenZnode>> = stream::iter(parents)
             .map(|parent| children(term, parent))
             .buffered(AT_ONCE)
             .try_collect()
             .await?;
-        let below: Vec<Seen> = below.into_iter().flatten().collect();
+        let below: Vec<SeenZnode> = below.into_iter().flatten().collect();
         if below.is_empty() {
             break;
         }
@@ -47,8 +47,8 @@ pub async fn levels(term: &Term, root: &str, depth: usize) -> Result<Vec<Vec<See
     Ok(levels)
 }
 
-/// The children of one znode with their facts, in order; none if it is gone.
-async fn children(term: &Term, parent: String) -> Result<Vec<Seen>, CallError> {
+/// The children of one znode with their stats, sorted; none if it is gone.
+async fn children(term: &Term, parent: String) -> Result<Vec<SeenZnode>, CallError> {
     let mut names = match term.children(&parent).await {
         Ok(names) => names,
         Err(CallError::NoZnode { .. }) => return Ok(Vec::new()),
@@ -60,7 +60,7 @@ async fn children(term: &Term, parent: String) -> Result<Vec<Seen>, CallError> {
             let path = join(&parent, &name);
             async move {
                 let stat = term.stat(&path).await?;
-                Ok(stat.map(|stat| Seen { path, stat }))
+                Ok(stat.map(|stat| SeenZnode { path, stat }))
             }
         })
         .buffered(AT_ONCE)
@@ -69,10 +69,11 @@ async fn children(term: &Term, parent: String) -> Result<Vec<Seen>, CallError> {
         .await
 }
 
-/// Removes what was seen, the deepest first; what is gone already is as good as removed. `removed` is told how many are.
+/// Removes these znodes, deepest first; those that are gone already count as removed. Calls `removed` with the count so
+/// far.
 pub async fn remove(
     term: &Term,
-    levels: Vec<Vec<Seen>>,
+    levels: Vec<Vec<SeenZnode>>,
     mut removed: impl FnMut(u64),
 ) -> Result<(), CallError> {
     let mut count = 0;

@@ -37,40 +37,37 @@ impl Part {
     }
 }
 
-/// Writes to be committed together.
+/// Writes that commit together.
 #[derive(Debug, Clone)]
 #[must_use = "nothing is written before commit"]
 pub struct Transaction {
     term: Term,
     parts: Vec<Part>,
-    /// How many of the first parts check that we still hold what we write under.
+    /// How many of the first parts are checks of our ticket.
     fences: usize,
 }
 
-/// What a transaction did.
+/// The result of a transaction.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Committed {
     /// The paths that were created, in order.
     pub created: Vec<String>,
-    /// Its number, which is that of all that it created; known if it has written to a znode that was there.
+    /// Its zxid, which is the czxid of all that it created; known only if it also wrote to an existing znode.
     pub zxid: Option<i64>,
 }
 
-/// Why nothing of a transaction has happened; or that nobody knows.
+/// Why nothing of a transaction has happened; or that its outcome is unknown.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[allow(missing_docs, reason = "the fields of errors name themselves")]
 pub enum TransactionError {
-    /// The ticket that the writes were made under is gone: somebody else may hold it now.
+    /// The ticket that fences the writes is gone: somebody else may hold now.
     #[error("{ticket} is gone: what was held under it is lost")]
-    Lost {
-        /// The ticket.
-        ticket: String,
-    },
-    /// One part was refused, and with it all of them.
+    Lost { ticket: String },
+    /// The server refused one part, and with it all of them.
     #[error("part {index} of the transaction was refused")]
     Part {
-        /// Which one, counted without the fences.
+        /// Index of the part, not counting the ticket's check.
         index: usize,
-        /// Why.
         source: CallError,
     },
     /// The call as a whole failed.
@@ -79,19 +76,19 @@ pub enum TransactionError {
 }
 
 impl TransactionError {
-    /// Whether nobody knows if it has happened.
+    /// Whether it may or may not have happened.
     pub fn is_unknown(&self) -> bool {
         matches!(self, Self::Call(CallError::Unknown { .. }))
     }
 }
 
 impl Transaction {
-    /// An empty one.
+    /// An empty transaction.
     pub fn new(term: &Term) -> Self {
         Self { term: term.clone(), parts: Vec::new(), fences: 0 }
     }
 
-    /// One whose writes happen only while `ticket` exists. Tickets have names that are never used again.
+    /// A transaction whose writes happen only while `ticket` exists. Names of tickets are never reused.
     pub fn fenced(term: &Term, ticket: &str) -> Self {
         let mut transaction = Self::new(term);
         transaction.parts.push(Part::Check { path: ticket.to_owned(), version: None });
@@ -109,18 +106,18 @@ impl Transaction {
         self.parts.first().filter(|_| self.fences > 0).map(Part::path)
     }
 
-    /// How many parts it has so far, counted without the fences: the index that an error would name for the next one.
+    /// Number of parts so far, not counting the ticket's check: the index that an error would name for the next one.
     pub fn parts(&self) -> usize {
         self.parts.len() - self.fences
     }
 
-    /// The same, committed however long it takes.
+    /// The same, without a time-out on the commit.
     pub(crate) fn patient(mut self) -> Self {
         self.term = self.term.patient();
         self
     }
 
-    /// Only if this znode exists, and has this version if one is given.
+    /// Adds the condition that this znode exists, and has this version if one is given.
     pub fn check<T>(mut self, znode: &Znode<T>, version: Option<i32>) -> Self {
         self.parts.push(Part::Check { path: znode.path().to_owned(), version });
         self
@@ -146,14 +143,14 @@ impl Transaction {
         self
     }
 
-    /// This one and the other together, or nothing of both. A fence of the other that fails is a part that was refused: who
-    /// is told so does not know whose ticket is gone.
+    /// Commits both together, or nothing of both. If the other's ticket is gone, that is a refused part and not
+    /// [`TransactionError::Lost`].
     pub fn and(mut self, other: Self) -> Self {
         self.parts.extend(other.parts);
         self
     }
 
-    /// Makes it happen. Gives the paths that were created, in order: a sequence has its number by now.
+    /// Commits. Returns the created paths, in order; those of sequence znodes include their number.
     pub async fn commit(self) -> Result<Vec<String>, TransactionError> {
         Ok(self.commit_numbered().await?.created)
     }
@@ -165,7 +162,8 @@ impl Transaction {
         let first = paths.first().cloned().unwrap_or_default();
         fits(&first, parts.iter().map(Part::bytes).sum())?;
         let acls = term.acls();
-        // An error is all that a call whose caller has given up leaves: so a refusal is one, and which part it was stands here.
+        // A call whose caller has given up reports only an error, so a refusal must be one; which part was refused is
+        // stored here.
         let refused = Arc::new(OnceLock::new());
         let tell = refused.clone();
         let results = term
@@ -185,7 +183,7 @@ impl Transaction {
                 }
                 writer.commit().await.map_err(|error| match error {
                     MultiWriteError::OperationFailed { index, source } => {
-                        // It is committed once.
+                        // Set once: it is committed once.
                         let _ = tell.set((index, source.clone()));
                         source
                     }
@@ -206,7 +204,7 @@ impl Committed {
         let mut committed = Self { created: Vec::new(), zxid: None };
         for result in results {
             match result {
-                // Its facts are not to be had here: Apache ZooKeeper fills in nonsense.
+                // Not with its stat: Apache ZooKeeper fills in nonsense here.
                 MultiWriteResult::Create { path, .. } => committed.created.push(path),
                 MultiWriteResult::SetData { stat } => committed.zxid = Some(stat.mzxid),
                 _ => {}

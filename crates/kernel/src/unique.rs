@@ -1,8 +1,8 @@
-//! Names that nobody else has.
+//! Unique names.
 
 use std::fmt::Write as _;
 
-/// A UUID of version 4 as 32 digits, which is how kazoo calls what must not be mixed up.
+/// A UUID of version 4 as 32 digits, as kazoo writes it.
 pub fn hex() -> String {
     let mut bytes = [0; 16];
     getrandom::fill(&mut bytes).expect("the operating system has random numbers");

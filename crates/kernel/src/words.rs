@@ -1,4 +1,4 @@
-//! Four-letter words: what a server says about itself, to who asks it alone and in plain text.
+//! Four-letter words: a single server's status, over its client port in plain text.
 
 use std::io::{self, Read as _, Write as _};
 use std::net::{TcpStream, ToSocketAddrs as _};
@@ -6,32 +6,32 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-/// Longer answers than that are no answers to what we ask.
+/// Longer answers cannot be answers to our commands.
 const ANSWER_BYTES_MAX: u64 = 1 << 20;
 
-/// What `srvr` tells.
+/// The answer to `srvr`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Report {
-    /// The version that it says it has, without the build.
+    /// Version without the build.
     pub version: String,
     /// `standalone`, `leader`, `follower` or `observer`.
     pub mode: String,
 }
 
-/// What came back.
+/// What a server answered.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Answer {
-    /// It tells.
+    /// Its status.
     Report(Report),
-    /// Its operator does not allow the question.
+    /// Its operator does not allow this word.
     NotAllowed,
     /// It runs, and has no quorum.
     NotServing,
-    /// It is something else.
+    /// Not an answer of ZooKeeper.
     Strange,
 }
 
-/// Asks one server, given as `host:port`, for a word and returns what it says before it hangs up.
+/// Sends a word to one server, given as `host:port`, and returns all that it answers before it closes the connection.
 pub async fn ask(server: &str, word: &'static str, patience: Duration) -> io::Result<String> {
     let server = server.to_owned();
     tokio::task::spawn_blocking(move || {
@@ -57,7 +57,7 @@ fn talk(mut stream: TcpStream, word: &str, patience: Duration) -> io::Result<Str
     Ok(String::from_utf8_lossy(&answer).into_owned())
 }
 
-/// Reads the answer to `srvr`.
+/// Parses the answer to `srvr`.
 pub fn read_srvr(answer: &str) -> Answer {
     if answer.contains("not in the whitelist") {
         return Answer::NotAllowed;
@@ -69,7 +69,7 @@ pub fn read_srvr(answer: &str) -> Answer {
     match (after("Zookeeper version: "), after("Mode: ")) {
         (Some(version), Some(mode)) => {
             let version = version.split([',', ' ']).next().unwrap_or_default();
-            // Apache appends the hash of a commit; we append our own name and version, which tells more.
+            // Apache appends the hash of a commit; the keeper appends its own name and version, which we keep.
             let version = match version.split_once('-') {
                 Some((number, build)) if !build.starts_with("menagerie") => number,
                 _ => version,
@@ -80,7 +80,7 @@ pub fn read_srvr(answer: &str) -> Answer {
     }
 }
 
-/// How many followers are up to date with this leader, from the answer to `mntr`; `None` if it does not tell.
+/// The leader's number of synced followers, from the answer to `mntr`; `None` if it is missing.
 pub fn read_synced_followers(answer: &str) -> Option<usize> {
     answer.lines().find_map(|line| line.strip_prefix("zk_synced_followers")?.trim().parse().ok())
 }

@@ -5,7 +5,7 @@
 use std::os::fd::OwnedFd;
 use std::sync::{Mutex, PoisonError};
 
-use menagerie_kernel::guard::{GuardError, Guarded, Outcome as Ending, Standing, Stream};
+use menagerie_kernel::guard::{GuardError, Guarded, Outcome as Ending, ReusableGuard, Stream};
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
 use rustix::io::{Errno, pwrite};
 
@@ -49,7 +49,7 @@ pub enum Ran {
 pub struct Exec {
     program: Program,
     /// Guards that have nothing to do.
-    idle: Mutex<Vec<Standing>>,
+    idle: Mutex<Vec<ReusableGuard>>,
 }
 
 impl Exec {
@@ -77,7 +77,7 @@ impl Exec {
         );
         let mut output = printed;
         output.append(&mut complained);
-        if let Some(guard) = Standing::after(guarded) {
+        if let Some(guard) = ReusableGuard::after(guarded) {
             self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(guard);
         }
         let error = match ended {
@@ -105,15 +105,15 @@ impl Exec {
             .deadline(*run.lease.valid_until().borrow());
         match self.idle() {
             Some(guard) => guard.start(&command).await,
-            None => Standing::first(&command, &self.program.guard).await,
+            None => ReusableGuard::first(&command, &self.program.guard).await,
         }
     }
 
     /// A guard that waits for something to do, and lives.
-    fn idle(&self) -> Option<Standing> {
+    fn idle(&self) -> Option<ReusableGuard> {
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         while let Some(mut guard) = idle.pop() {
-            if guard.lives() {
+            if guard.is_alive() {
                 return Some(guard);
             }
         }

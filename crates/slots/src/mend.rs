@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use menagerie_kernel::session::{Found, Read};
+use menagerie_kernel::session::{Read, ReadResult};
 use menagerie_kernel::{CallError, Term, retry};
 use menagerie_znodes::slots;
 use menagerie_znodes::{Name, Znode};
@@ -68,11 +68,11 @@ pub(crate) async fn mend(term: &Term, name: &Name) -> Result<(), SlotsError> {
     let reads: Vec<Read> = std::iter::once(pool).chain(reads).collect();
     let mut found = term.read_together(&reads).await?.into_iter();
     let no_pool = || SlotsError::NoPool { pool: name.to_string() };
-    if found.next().is_none_or(|pool| pool == Found::Nothing) {
+    if found.next().is_none_or(|pool| pool == ReadResult::Nothing) {
         return Err(no_pool());
     }
     for (folder, found) in folders.iter().zip(found) {
-        if found == Found::Nothing {
+        if found == ReadResult::Nothing {
             warn!(path = folder.path(), pool = %name, "a part of the pool was missing, and is made again");
             match retry::create_named(term, folder.path(), b"").await {
                 Err(CallError::NoZnode { .. }) => return Err(no_pool()),

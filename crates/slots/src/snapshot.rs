@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
-use menagerie_kernel::session::{Found, Read, Stat};
+use menagerie_kernel::session::{Read, ReadResult, Stat};
 use menagerie_kernel::{Term, Versioned};
 use menagerie_znodes::slots::{self, Holder, Pool};
 use menagerie_znodes::{MaybeDamaged, Name};
@@ -76,7 +76,8 @@ impl Snapshot {
         reads.extend((1..=AT_ONCE).map(|number| slot(name, number)));
         let found = term.read_together(&reads).await?;
         let no_pool = || SlotsError::NoPool { pool: name.to_string() };
-        let [data, Found::Children(children), queue, tickets, alive, first @ ..] = found.as_slice() else {
+        let [data, ReadResult::Children(children), queue, tickets, alive, first @ ..] = found.as_slice()
+        else {
             return Err(no_pool());
         };
         let Versioned { value, stat } = data.read(&pool.maybe_damaged())?.ok_or_else(no_pool)?;
@@ -84,7 +85,7 @@ impl Snapshot {
         let [queue, tickets, alive] =
             [(queue, &reads[2]), (tickets, &reads[3]), (alive, &reads[4])].map(|(found, read)| {
                 match (found, read) {
-                    (Found::Children(names), _) => names.as_slice(),
+                    (ReadResult::Children(names), _) => names.as_slice(),
                     (_, Read::Children(path) | Read::Data(path)) => {
                         missing.push(path.clone());
                         &[]
@@ -143,7 +144,7 @@ async fn read_slots(
     term: &Term,
     name: &Name,
     children: &[String],
-    first: &[Found],
+    first: &[ReadResult],
 ) -> Result<Slots, SlotsError> {
     let listed: BTreeSet<u32> = children.iter().filter_map(|child| slots::slot_number(child)).collect();
     let others: Vec<u32> = listed.iter().copied().filter(|number| *number > AT_ONCE).collect();

@@ -20,7 +20,7 @@ use super::protocol::{HEAD_BYTES, Start};
 /// Standard input, output and error.
 pub(super) const STREAMS: usize = 3;
 
-/// The wrapper's side: the first part of a [`Start`], with the streams. Its words are sent after it.
+/// The wrapper's side: sends the head of a [`Start`] together with the streams. The words follow it.
 pub(super) fn send_head(
     channel: impl AsFd,
     head: &[u8; HEAD_BYTES],
@@ -31,18 +31,18 @@ pub(super) fn send_head(
     let fits = ancillary.push(SendAncillaryMessage::ScmRights(&streams));
     debug_assert!(fits, "the space is made for these");
     let sent = sendmsg(channel, &[IoSlice::new(head)], &mut ancillary, SendFlags::NOSIGNAL)?;
-    // So few bytes always fit into a socket that nothing was written to.
+    // A head always fits into the buffer of a socket that nothing was written to.
     if sent == HEAD_BYTES { Ok(()) } else { Err(io::ErrorKind::WriteZero.into()) }
 }
 
-/// The guard's side: its end of the channel, out of reach for the command.
+/// The guard's side: takes its end of the channel from standard input, so that the command does not inherit it.
 pub(super) fn take() -> io::Result<UnixStream> {
     let stdin = io::stdin();
     fcntl_setfd(stdin.as_fd(), FdFlags::CLOEXEC)?;
     stdin.as_fd().try_clone_to_owned().map(UnixStream::from)
 }
 
-/// The guard's side: what to run, and with which streams.
+/// The guard's side: receives what to run, and the streams for it.
 pub(super) fn receive_start(mut channel: &UnixStream) -> io::Result<(Start, [OwnedFd; STREAMS])> {
     let mut head = [0; HEAD_BYTES];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(STREAMS))];

@@ -1,4 +1,4 @@
-//! What is to be run.
+//! What a guard runs.
 
 use std::ffi::{OsStr, OsString};
 use std::os::fd::OwnedFd;
@@ -35,7 +35,7 @@ pub struct Command {
     pub(super) env: Vec<EnvChange>,
     pub(super) directory: Option<PathBuf>,
     pub(super) streams: [Stream; 3],
-    /// What it reads instead of the first of them.
+    /// A file that replaces standard input.
     pub(super) input: Option<Arc<OwnedFd>>,
     pub(super) deadline: Moment,
     pub(super) grace: Duration,
@@ -44,8 +44,8 @@ pub struct Command {
 }
 
 impl Command {
-    /// This program: a path, or a name that is looked up in the `PATH` that the command gets. `grace` is the time between
-    /// asking (SIGTERM) and ending (SIGKILL) whenever the guard ends something by itself.
+    /// A program: a path, or a name that is looked up in the `PATH` of the command. When the guard ends it, `grace` is
+    /// the time between SIGTERM and SIGKILL.
     pub fn new(program: impl AsRef<OsStr>, grace: Duration) -> Self {
         Self {
             program: program.as_ref().to_owned(),
@@ -61,13 +61,13 @@ impl Command {
         }
     }
 
-    /// Adds one argument.
+    /// Appends an argument.
     pub fn arg(mut self, arg: impl AsRef<OsStr>) -> Self {
         self.args.push(arg.as_ref().to_owned());
         self
     }
 
-    /// Adds arguments.
+    /// Appends several arguments.
     pub fn args<A: AsRef<OsStr>>(mut self, args: impl IntoIterator<Item = A>) -> Self {
         self.args.extend(args.into_iter().map(|arg| arg.as_ref().to_owned()));
         self
@@ -91,7 +91,7 @@ impl Command {
         self
     }
 
-    /// Runs it there. A program given as a relative path is looked for from there, too.
+    /// The working directory. A program given as a relative path is resolved from there, too.
     pub fn directory(mut self, directory: impl AsRef<Path>) -> Self {
         self.directory = Some(directory.as_ref().to_owned());
         self
@@ -103,7 +103,7 @@ impl Command {
         self
     }
 
-    /// Its standard input is this file, from where it stands.
+    /// Reads standard input from this file, from its current offset on.
     pub fn stdin_from(mut self, file: impl Into<OwnedFd>) -> Self {
         self.input = Some(Arc::new(file.into()));
         self
@@ -121,21 +121,21 @@ impl Command {
         self
     }
 
-    /// When all of it has to be gone. Given here, not only later by [`Control`](super::Control), so that it never runs
-    /// without one.
+    /// When the command and all its descendants must be gone. Given before the start, and not only later through
+    /// [`Control`](super::Control), so that the command never runs without a deadline.
     pub fn deadline(mut self, deadline: Moment) -> Self {
         self.deadline = deadline;
         self
     }
 
-    /// Runs it, and its guard, as this user and group and with no other groups. Only root can.
+    /// Runs the command and its guard as this user and group, without supplementary groups. Only root can.
     pub fn user(mut self, user: u32, group: u32) -> Self {
         self.user = Some((user, group));
         self
     }
 
-    /// If the wrapper is in the foreground of a terminal, the command is put there in its place until it ends: it may read
-    /// the terminal, and Ctrl-C goes to it alone.
+    /// If the wrapper is in the foreground of a terminal, the command takes its place until it ends: it may read the
+    /// terminal, and Ctrl-C goes to it alone.
     pub fn take_terminal(mut self) -> Self {
         self.takes_terminal = true;
         self

@@ -1,59 +1,33 @@
 //! Why a command was not started.
 
+#![allow(missing_docs, reason = "the fields of errors name themselves")]
+
 use std::io;
 
 use rustix::io::Errno;
 use thiserror::Error;
 
-/// Why a command was not started. It never was: nothing of it runs.
+/// Why a command was not started. Nothing of it runs.
 #[derive(Debug, Error)]
 pub enum GuardError {
     /// The program cannot be executed.
     #[error("cannot run {program}")]
-    NoProgram {
-        /// As it was given.
-        program: String,
-        /// What the operating system said.
-        source: io::Error,
-    },
+    NoProgram { program: String, source: io::Error },
     /// The directory to run it in cannot be entered.
     #[error("cannot run {program} in {directory}")]
-    NoDirectory {
-        /// As it was given.
-        program: String,
-        /// As it was given.
-        directory: String,
-        /// What the operating system said.
-        source: io::Error,
-    },
-    /// What it is to read cannot be given to it.
+    NoDirectory { program: String, directory: String, source: io::Error },
+    /// The file for its standard input cannot be handed over.
     #[error("cannot give {program} its input")]
-    NoInput {
-        /// As it was given.
-        program: String,
-        /// What the operating system said.
-        source: io::Error,
-    },
-    /// Its deadline came first.
+    NoInput { program: String, source: io::Error },
+    /// The deadline passed before the start.
     #[error("the deadline for {program} had passed before it was started")]
-    TooLate {
-        /// As it was given.
-        program: String,
-    },
-    /// There is no guard to start it.
+    TooLate { program: String },
+    /// The guard process cannot be started.
     #[error("cannot start the guard of {program}")]
-    NoGuard {
-        /// As it was given.
-        program: String,
-        /// What the operating system said.
-        source: io::Error,
-    },
-    /// The guard was killed before it had started it.
+    NoGuard { program: String, source: io::Error },
+    /// The guard was killed before it started the command.
     #[error("the guard of {program} died before it had started it")]
-    GuardDied {
-        /// As it was given.
-        program: String,
-    },
+    GuardDied { program: String },
 }
 
 impl GuardError {

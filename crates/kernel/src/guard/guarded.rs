@@ -19,8 +19,8 @@ use crate::clock::{Moment, nanos};
 
 /// Gives orders to a guard. Cheap to clone, so that one loop can prolong the deadline while another one waits.
 ///
-/// Orders are carried out in the order in which they were given. None of them blocks; if the guard is gone, they do
-/// nothing, and [`Guarded::wait`] says why.
+/// The guard executes orders in the order in which they were sent. None of them blocks; if the guard is gone they have
+/// no effect, and [`Guarded::wait`] says why.
 #[derive(Debug, Clone)]
 pub struct Control {
     pub(super) channel: Arc<UnixStream>,
@@ -36,28 +36,30 @@ impl Control {
         self.order(Order::Signal(signal.as_raw()));
     }
 
-    /// Moves the deadline, to later or to earlier. SIGTERM goes to everything one grace before it, and SIGKILL at it. Once
-    /// SIGTERM is sent, moving it to later saves nobody.
+    /// Moves the deadline, to later or to earlier. SIGTERM goes to everything one grace before it, and SIGKILL at it.
+    /// Once SIGTERM is sent, a later deadline has no effect.
     pub fn set_deadline(&self, deadline: Moment) {
         self.order(Order::Deadline(deadline.as_nanos()));
     }
 
-    /// SIGTERM now to everything, SIGKILL after this grace to whatever is left, or at the deadline if that is earlier.
+    /// Sends SIGTERM to everything now, and SIGKILL to whatever is left after this grace, or at the deadline if that is
+    /// earlier.
     pub fn stop(&self, grace: Duration) {
         self.order(Order::Stop(nanos(grace)));
     }
 
     fn order(&self, order: Order) {
-        // Past tokio: it may not have noticed yet that the socket takes bytes, and this must not wait to find out.
+        // Not through tokio: it may not know yet that the socket is writable, and this must not wait.
         let sent = send(&self.channel, &order.encode(), SendFlags::NOSIGNAL | SendFlags::DONTWAIT);
-        // Only a guard that somebody has stopped reads nothing for so long. A deadline that it misses is one not prolonged.
+        // The buffer fills only if somebody has stopped (SIGSTOP) the guard. If it misses a deadline, the earlier one
+        // stays.
         if sent == Err(Errno::AGAIN) {
             warn!(?order, "guard does not read its orders");
         }
     }
 }
 
-/// A command that runs under a guard. Dropping it kills the command and all that it has started, without waiting for it.
+/// A command that runs under a guard. Dropping it kills the command and all its descendants, without waiting.
 #[derive(Debug)]
 pub struct Guarded {
     /// To the command's standard input, if that is piped. Dropping it ends that input.
@@ -66,73 +68,73 @@ pub struct Guarded {
     pub stdout: Option<pipe::Receiver>,
     /// From the command's standard error, if that is piped.
     pub stderr: Option<pipe::Receiver>,
-    seat: Seat,
+    process: GuardProcess,
     command: ProcessId,
-    /// The guard stays when the command has ended.
+    /// The guard outlives the command, for the next one.
     stays: bool,
-    /// Known before the guard is waited for: that wait may be interrupted.
+    /// Kept because [`Self::wait`] may be cancelled between the report and the end of the guard.
     outcome: Option<Outcome>,
 }
 
-/// A guard process, as its wrapper has it. Dropped, it ends, and all that runs under it.
+/// The wrapper's handle of a guard process. Dropping it ends the guard and all that runs under it.
 #[derive(Debug)]
-pub(super) struct Seat {
+pub(super) struct GuardProcess {
     pub control: Control,
     pub guard: ProcessId,
     pub child: Child,
-    /// What its descendants have in their environment.
+    /// The value of [`MARKER`](super::spawn::MARKER) in the environment of its descendants.
     pub marker: String,
 }
 
 impl Guarded {
-    pub(super) fn new(seat: Seat, command: ProcessId, stays: bool, pipes: Pipes) -> Self {
+    pub(super) fn new(process: GuardProcess, command: ProcessId, stays: bool, pipes: Pipes) -> Self {
         let Pipes { stdin, stdout, stderr } = pipes;
-        Self { stdin, stdout, stderr, seat, command, stays, outcome: None }
+        Self { stdin, stdout, stderr, process, command, stays, outcome: None }
     }
 
-    /// The guard, for another command: if it was started to stay, and this one has been waited for.
-    pub(super) fn into_seat(self) -> Option<Seat> {
+    /// The guard, for another command; `None` unless it is reusable and this command has ended.
+    pub(super) fn into_process(self) -> Option<GuardProcess> {
         let ended =
             matches!(self.outcome, Some(Outcome::Exited(_) | Outcome::Signaled(_) | Outcome::Expired));
-        (self.stays && ended).then_some(self.seat)
+        (self.stays && ended).then_some(self.process)
     }
 
-    /// The command. Its number is also that of its process group.
+    /// The command. Its pid is also its process group.
     pub fn command(&self) -> ProcessId {
         self.command
     }
 
     /// The guard.
     pub fn guard(&self) -> ProcessId {
-        self.seat.guard
+        self.process.guard
     }
 
-    /// By which the guard gets its orders.
+    /// Sends orders to the guard.
     pub fn control(&self) -> &Control {
-        &self.seat.control
+        &self.process.control
     }
 
-    /// How the command ended. Returns when nothing is left of it and all that it has started.
+    /// Waits until the command and all its descendants are gone.
     ///
-    /// Can be dropped and called again without loss. Piped outputs have to be read meanwhile: a command that waits for room
-    /// in a full pipe does not end.
+    /// Cancel-safe. The caller must read piped outputs meanwhile: a command that waits for room in a full pipe does not
+    /// end.
     pub async fn wait(&mut self) -> Outcome {
         if let Some(outcome) = self.outcome {
             self.reap_guard().await;
             return outcome;
         }
-        let outcome = match read_report(&self.seat.control.channel).await {
+        let outcome = match read_report(&self.process.control.channel).await {
             Some(Report::Ended(end)) => Outcome::from(end),
             Some(Report::Expired(_)) => Outcome::Expired,
             Some(_) | None => {
                 // The channel closes a moment before a dying guard's children become ours.
                 self.reap_guard().await;
                 warn!(
-                    guard = self.seat.guard.pid,
+                    guard = self.process.guard.pid,
                     command = self.command.pid,
                     "guard died; killing what it guarded"
                 );
-                sweep::sweep(&self.seat.marker, self.command).await;
+                sweep::sweep(&self.process.marker, self.command).await;
                 Outcome::GuardDied
             }
         };
@@ -142,26 +144,26 @@ impl Guarded {
     }
 
     async fn reap_guard(&mut self) {
-        // Also ends one that has said something senseless.
+        // Also ends a guard that sent a malformed report.
         if self.outcome.is_none() {
-            let _ = self.seat.child.start_kill();
+            let _ = self.process.child.start_kill();
         }
         if self.stays && !matches!(self.outcome, None | Some(Outcome::GuardDied)) {
             return;
         }
-        // Fails only if somebody else has waited for it.
-        let _ = self.seat.child.wait().await;
+        // Fails only if somebody else has reaped it.
+        let _ = self.process.child.wait().await;
     }
 }
 
-impl Drop for Seat {
+impl Drop for GuardProcess {
     fn drop(&mut self) {
-        // Other clones of the control would keep the channel open, and with it the command alive.
+        // Clones of the control would keep the channel open, and the command alive.
         let _ = shutdown(&self.control.channel, Shutdown::Both);
     }
 }
 
-/// The guard's next report; none if it is gone.
+/// The guard's next report; `None` if the guard is gone.
 pub(super) async fn read_report(channel: &UnixStream) -> Option<Report> {
     loop {
         channel.readable().await.ok()?;

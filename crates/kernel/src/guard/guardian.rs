@@ -24,20 +24,20 @@ use super::protocol::{End, FRAME_BYTES, Order, Report, Start};
 use super::terminal::Terminal;
 use crate::clock::{Moment, arm};
 
-/// What `ps` and `killall` call a guard. It does not share the wrapper's name, so that who kills the wrapper by name does
-/// not kill those who tidy up behind it.
+/// What `ps` and `killall` call a guard. It differs from the wrapper's name, so that killing the wrapper by name spares
+/// the guards that clean up after it.
 pub(super) const NAME: &str = "guard";
 
-/// How many children are waited for between two looks at everything else.
+/// Children that one pass reaps before it looks at orders and the clock again.
 const REAPED_MAX: usize = 100;
 
-/// The life of a guard process; what `main` does, before anything else, when it is called with
+/// Runs a guard process. `main` calls it, before anything else, when its first argument is
 /// [`SUBCOMMAND`](super::SUBCOMMAND).
 pub fn run() -> ExitCode {
     match guard() {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            // The wrapper sees that we are gone and does our work. Standard error may be gone too.
+            // The wrapper notices that we are gone and does our work. Standard error may be closed, too.
             let _ = writeln!(io::stderr(), "guard: {error}");
             ExitCode::FAILURE
         }
@@ -45,7 +45,7 @@ pub fn run() -> ExitCode {
 }
 
 fn guard() -> io::Result<()> {
-    // No signal but SIGKILL distracts a guard. Blocked, not ignored: the command would inherit what is ignored.
+    // A guard blocks all signals but SIGKILL. Blocks, not ignores: the command would inherit ignored signals.
     let blocked_before = SigSet::all().thread_swap_mask(SigmaskHow::SIG_BLOCK)?;
     let signals = SignalFd::with_flags(
         &SigSet::from(nix::sys::signal::Signal::SIGCHLD),
@@ -53,12 +53,12 @@ fn guard() -> io::Result<()> {
     )?;
     let channel = channel::take()?;
     set_child_subreaper(Some(getpid()))?;
-    // A matter of looks: it must not keep a command from running.
+    // Only cosmetic: a failure must not keep the command from running.
     let _ = fs::write("/proc/self/comm", NAME);
     loop {
         let (start, streams) = channel::receive_start(&channel)?;
         let launched = launch(&start, &streams, &blocked_before);
-        // They are the command's now. A pipe with another owner would not end when the command does.
+        // The command has them now. A pipe that we kept open would not end with the command.
         drop(streams);
         match launched {
             Ok(command) => Guard::new(&start, command, &channel, &signals)?.watch(command)?,
@@ -71,13 +71,13 @@ fn guard() -> io::Result<()> {
     }
 }
 
-/// Waits until there is another one to run. Not if the wrapper has gone: then there never will be.
+/// Waits for the order to run another command; `false` if the wrapper is gone.
 fn next_is_ordered(mut channel: &UnixStream) -> bool {
     let mut frame = [0; FRAME_BYTES];
     while channel.read_exact(&mut frame).is_ok() {
         match Order::decode(&frame) {
             Some(Order::Next) => return true,
-            // Meant for the one that has ended meanwhile.
+            // These were meant for the command that has ended.
             Some(Order::Signal(_) | Order::Deadline(_) | Order::Stop(_)) => {}
             None => return false,
         }
@@ -90,14 +90,14 @@ struct Guard<'a> {
     channel: &'a UnixStream,
     /// Readable when a child has ended or stopped.
     signals: &'a SignalFd,
-    /// Readable when the machine wants to be stepped. A timer and not a time-out of `poll`, because that one does not count
-    /// the time the machine is suspended.
+    /// Readable when the state machine's next step is due. A timer and not a time-out of `poll`, because `poll` does
+    /// not count the time while the host is suspended.
     timer: OwnedFd,
-    /// The command's number, and that of its process group.
+    /// The command's pid, which is also its process group.
     command: Pid,
-    /// How the command ended. It has been waited for then, and its number may be anybody's.
+    /// How the command ended. From then on it is reaped, and its pid may belong to another process.
     end: Option<End>,
-    /// There may be children that have ended, although no signal says so any more.
+    /// A pass stopped at [`REAPED_MAX`]: children may be left that no further signal announces.
     more_to_reap: bool,
     terminal: Option<Terminal>,
     grace: u64,
@@ -137,9 +137,9 @@ impl<'a> Guard<'a> {
         })
     }
 
-    /// Until nothing is left.
+    /// Runs until nothing of the command is left.
     fn watch(mut self, command: ProcessId) -> io::Result<()> {
-        self.say(Report::Started { pid: command.pid, start: command.start });
+        self.send(Report::Started { pid: command.pid, start: command.start });
         let mut state = State::Running;
         loop {
             self.gather()?;
@@ -159,22 +159,22 @@ impl<'a> Guard<'a> {
     }
 
     fn gather(&mut self) -> io::Result<()> {
-        while self.facts.wrapper_lives && self.obey_next_order()? {}
+        while self.facts.wrapper_lives && self.apply_next_order()? {}
         while self.signals.read_signal()?.is_some() {}
         self.reap()?;
         self.facts.now = now();
         Ok(())
     }
 
-    /// Whether there was one.
-    fn obey_next_order(&mut self) -> io::Result<bool> {
+    /// Applies the next order; `false` if there is none.
+    fn apply_next_order(&mut self) -> io::Result<bool> {
         let mut frame = [0; FRAME_BYTES];
         let mut channel = self.channel;
         let order = match channel.read(&mut frame) {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => return Ok(true),
             Ok(FRAME_BYTES) => Order::decode(&frame),
-            // Frames are written whole. Anything else means that the wrapper is gone or out of its mind.
+            // Frames are written whole. Anything else means that the wrapper is gone or broken.
             Ok(_) | Err(_) => None,
         };
         match order {
@@ -191,22 +191,22 @@ impl<'a> Guard<'a> {
                 let stop_by = now().saturating_add(grace);
                 self.facts.stop_by = Some(self.facts.stop_by.map_or(stop_by, |before| before.min(stop_by)));
             }
-            // Not now: something still runs.
+            // Not allowed now: something still runs.
             Some(Order::Next) | None => self.facts.wrapper_lives = false,
         }
         Ok(self.facts.wrapper_lives)
     }
 
-    /// Waits for children that have ended: the command, and whatever lost its parent below us. Not for more than a few at
-    /// a time: a crowd that dies and is born again all the time must not keep us from looking at the clock.
+    /// Reaps children that have ended: the command, and orphans of its descendants. At most [`REAPED_MAX`] at a time: a
+    /// storm of short-lived processes must not keep us from looking at the clock.
     fn reap(&mut self) -> io::Result<()> {
         self.more_to_reap = false;
         for _ in 0..REAPED_MAX {
             match wait(WaitOptions::NOHANG | WaitOptions::UNTRACED) {
-                Ok(Some((child, status))) if child == self.command => self.note(status),
+                Ok(Some((child, status))) if child == self.command => self.on_status(status),
                 Ok(Some(_)) | Err(Errno::INTR) => {}
                 Ok(None) => return Ok(()),
-                // Who has no children has no descendants: an orphan would have become our child.
+                // Without children we have no descendants: an orphan would have become our child.
                 Err(Errno::CHILD) => {
                     self.facts.any_left = false;
                     return Ok(());
@@ -218,14 +218,14 @@ impl<'a> Guard<'a> {
         Ok(())
     }
 
-    /// The command ended or stopped.
-    fn note(&mut self, status: WaitStatus) {
+    /// Handles the end or the stop of the command.
+    fn on_status(&mut self, status: WaitStatus) {
         if let Some(code) = status.exit_status() {
             self.end = Some(End::Exited(code));
         } else if let Some(signal) = status.terminating_signal() {
             self.end = Some(End::Signaled(signal));
         } else if status.stopping_signal() == Some(Signal::TSTP.as_raw()) && self.terminal.is_some() {
-            // Ctrl-Z. The shell waits for the wrapper and would not give the terminal to anybody else.
+            // Ctrl-Z. The shell waits for the wrapper and would give the terminal to nobody else.
             self.signal_group(Signal::CONT);
         }
         self.facts.command_ended = self.end.is_some();
@@ -233,17 +233,17 @@ impl<'a> Guard<'a> {
 
     fn signal_group(&self, signal: Signal) {
         if self.end.is_none() {
-            // Fails if all of it belong to another user.
+            // Fails if the whole group belongs to another user.
             let _ = kill_process_group(self.command, signal);
         }
     }
 
-    /// SIGTERM, once, to everyone. To the command's group at one blow: a shell that outlived its child by a moment would
-    /// go on with its next line.
+    /// Sends SIGTERM once to every descendant. To the command's group in one call: a shell that outlived its child by a
+    /// moment would run its next line.
     fn terminate(&self) {
         self.signal_group(Signal::TERM);
         let all = processes::all().unwrap_or_default();
-        for process in descendants(&all).iter().filter(|process| process.lives()) {
+        for process in descendants(&all).iter().filter(|process| process.is_alive()) {
             let in_group = process.group == self.command.as_raw_nonzero().get().unsigned_abs();
             if !in_group || self.end.is_some() {
                 signal(process.id, Signal::TERM);
@@ -255,38 +255,38 @@ impl<'a> Guard<'a> {
     }
 
     fn kill(&self) {
-        // Looking may fail when the machine is short of everything; the machine will have us try again.
+        // Reading `/proc` may fail when the host is short of resources; the state machine repeats the kill.
         if kill_all(descendants).is_err() {
             self.signal_group(Signal::KILL);
         }
     }
 
     fn report(&mut self, right: Right) {
-        // A wrapper that is gone has left the terminal to its shell.
+        // If the wrapper is gone, its shell has the terminal back.
         if let Some(terminal) = self.terminal.take().filter(|_| self.facts.wrapper_lives) {
             terminal.give_back();
         }
         match (self.end, right) {
-            (Some(end), Right::Kept) => self.say(Report::Ended(end)),
-            (Some(end), Right::Expired) => self.say(Report::Expired(end)),
+            (Some(end), Right::Kept) => self.send(Report::Ended(end)),
+            (Some(end), Right::Expired) => self.send(Report::Expired(end)),
             (None, _) => {}
         }
     }
 
-    fn say(&self, report: Report) {
-        // Fails if the wrapper is gone, which the next look at the channel shows.
+    fn send(&self, report: Report) {
+        // Fails if the wrapper is gone, which the next read of the channel shows.
         let mut channel = self.channel;
         let _ = channel.write_all(&report.encode());
     }
 
-    /// Until this moment, or until there is something to gather.
+    /// Sleeps until this moment, or until there is something to gather.
     fn sleep_until(&self, moment: u64) -> io::Result<()> {
         arm(&self.timer, Moment::from_nanos(moment))?;
         let mut sources = vec![
             PollFd::from_borrowed_fd(self.timer.as_fd(), PollFlags::IN),
             PollFd::from_borrowed_fd(self.signals.as_fd(), PollFlags::IN),
         ];
-        // A closed channel would be ready for ever.
+        // A closed channel would always be ready.
         if self.facts.wrapper_lives {
             sources.push(PollFd::from_borrowed_fd(self.channel.as_fd(), PollFlags::IN));
         }
@@ -298,7 +298,7 @@ impl<'a> Guard<'a> {
     }
 }
 
-/// Ours, of all.
+/// Our descendants among all processes.
 fn descendants(all: &[Process]) -> Vec<Process> {
     processes::descendants(all, &[process::id()])
 }
@@ -307,7 +307,7 @@ fn pid(number: u32) -> Option<Pid> {
     i32::try_from(number).ok().and_then(Pid::from_raw)
 }
 
-/// As the machine counts.
+/// The current time in the state machine's nanoseconds.
 fn now() -> u64 {
     Moment::now().as_nanos()
 }

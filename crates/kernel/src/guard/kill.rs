@@ -1,4 +1,4 @@
-//! Signals to processes that were found, and to no others.
+//! Signals exactly the processes that were found, and no others.
 
 use std::collections::HashSet;
 use std::io;
@@ -7,26 +7,26 @@ use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open, p
 
 use super::processes::{self, Process, ProcessId};
 
-/// How often we look for what was started since the last look, before we kill what we have found.
+/// Scans of `/proc` for processes started since the last scan, before we kill what we have found.
 const LOOKS_MAX: usize = 20;
 
-/// Sends a signal to this process. If it has ended, nothing happens: its number may belong to another one by now.
+/// Sends a signal to this process. If it has ended, does nothing: its pid may belong to another process by now.
 pub(super) fn signal(process: ProcessId, signal: Signal) {
     let Some(pid) = pid(process.pid) else { return };
-    // The descriptor holds on to one process; only then is it worth asking which one that is.
+    // The descriptor pins one process, so the identity check comes after it is open.
     if let Ok(descriptor) = pidfd_open(pid, PidfdFlags::empty())
         && process.exists()
     {
-        // Fails if it has just ended, or belongs to another user: then it is for the caller to see that it is left.
+        // Fails if it has just ended, or belongs to another user: the caller then finds it still there.
         let _ = pidfd_send_signal(descriptor, signal);
     }
 }
 
-/// Whom one signal reaches.
+/// What one signal is sent to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Target {
     Process(ProcessId),
-    /// The process group of this process, which led us to it.
+    /// A process group, and a member through which we found it.
     Group(u32, ProcessId),
 }
 
@@ -34,7 +34,7 @@ impl Target {
     fn signal(self, by: Signal) {
         match self {
             Self::Process(process) => signal(process, by),
-            // As long as one of its members is there, a group's number is not given to another one.
+            // As long as one of its members is there, the kernel does not reuse a group's number.
             Self::Group(group, member) => {
                 if let Some(group) = pid(group).filter(|_| member.exists()) {
                     // Fails as for one process.
@@ -45,10 +45,10 @@ impl Target {
     }
 }
 
-/// Kills those that `choose` chooses of all processes, and gives all that it ever chose.
+/// Kills the processes that `choose` picks, and returns all that it ever picked.
 ///
-/// They are stopped first, and looked for again until nothing new turns up: what is stopped cannot start anything while
-/// its relatives are being killed.
+/// It first stops them, scanning again until nothing new turns up: a stopped process cannot fork while its relatives
+/// are being killed.
 ///
 /// # Errors
 /// If there is no `/proc` to look at.
@@ -80,13 +80,13 @@ pub(super) fn kill_all(choose: impl Fn(&[Process]) -> Vec<Process>) -> io::Resul
     Ok(chosen)
 }
 
-/// How to reach `ours` and nobody else. By group where a group holds only ours: a signal to a group cannot miss what is
-/// being forked at that moment, one to a process can.
+/// Targets that reach `ours` and nobody else. By group where a group holds only ours: a signal to a group cannot miss a
+/// process that is being forked at that moment, one to a process can.
 fn targets(all: &[Process], ours: &[Process]) -> Vec<Target> {
     let our_ids: HashSet<ProcessId> = ours.iter().map(|process| process.id).collect();
     let shared: HashSet<u32> =
         all.iter().filter(|process| !our_ids.contains(&process.id)).map(|process| process.group).collect();
-    let alive = ours.iter().filter(|process| process.lives());
+    let alive = ours.iter().filter(|process| process.is_alive());
     alive
         .map(|process| {
             if shared.contains(&process.group) {

@@ -16,9 +16,9 @@ use super::processes::ProcessId;
 use super::protocol::{Report, Start};
 use crate::clock::Moment;
 
-/// Starts the command, in a process group of its own and with these signals blocked; or says why not.
+/// Starts the command in its own process group and with these signals blocked; the error is what to report.
 ///
-/// Not by the standard library: there a child has the signals blocked that its parent has, and a guard has all of them.
+/// Not through the standard library: there a child inherits the parent's blocked signals, and a guard blocks all.
 pub(super) fn launch(
     start: &Start,
     streams: &[OwnedFd; STREAMS],
@@ -33,7 +33,7 @@ pub(super) fn launch(
     }
     let child =
         execute(start, streams, blocked).map_err(|errno| Report::NoProgram { errno: errno as i32 })?;
-    // It cannot be gone: it stays at least as a zombie until we wait for it.
+    // It cannot be gone: until we reap it, it stays at least as a zombie.
     ProcessId::of(child.as_raw().unsigned_abs()).map_err(|error| Report::NoProgram { errno: errno(&error) })
 }
 
@@ -59,7 +59,7 @@ fn execute(start: &Start, streams: &[OwnedFd; STREAMS], blocked: &SigSet) -> Res
     posix_spawnp(program, &actions, &attributes, &words, &environment)
 }
 
-/// The guard's own, with the changes.
+/// The guard's own environment, with the changes applied.
 fn environment(start: &Start) -> impl Iterator<Item = Result<CString, Errno>> + '_ {
     let changed = |name: &OsString| {
         start.environment.iter().any(|change| {

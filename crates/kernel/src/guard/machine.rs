@@ -4,9 +4,9 @@
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Facts {
     pub now: u64,
-    /// When everything must be gone; the largest number for never. It may have moved since the last step.
+    /// When everything must be gone; `u64::MAX` for never. It may have moved since the last step.
     pub deadline: u64,
-    /// Somebody asked to stop, and this is when asking turns into killing.
+    /// When to send SIGKILL after an order to stop.
     pub stop_by: Option<u64>,
     /// The wrapper still holds its end of the channel.
     pub wrapper_lives: bool,
@@ -27,12 +27,12 @@ pub(super) enum Right {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum State {
     Running,
-    /// All were asked to end; from `kill_at` on they are not asked any more.
+    /// All got SIGTERM; at `kill_at` they get SIGKILL.
     Terminating {
         kill_at: u64,
         right: Right,
     },
-    /// All are being killed; who is still there `at` this time is killed once more, then after twice the `pause`.
+    /// All got SIGKILL; whatever is left `at` this time gets it again, and the next time after twice the `pause`.
     Killing {
         at: u64,
         pause: u64,
@@ -48,16 +48,16 @@ pub(super) enum Effect {
     Terminate,
     /// SIGKILL to all that is left.
     Kill,
-    /// Nothing is left: say so.
+    /// Nothing is left: report it.
     Report(Right),
 }
 
-/// What takes longer than this to die is in the kernel's hands, or was started between two looks.
+/// A process that takes longer than this to die hangs in the kernel, or was started between two scans.
 const KILL_PAUSE_MIN: u64 = 5_000_000;
-/// What cannot be killed (it sleeps in the kernel, or belongs to another user) is not worth more than a look a second.
+/// A process that cannot be killed (it sleeps in the kernel, or belongs to another user) is tried once a second.
 const KILL_PAUSE_MAX: u64 = 1_000_000_000;
 
-/// The next state, and what to do on the way. `grace` is the time from asking to killing.
+/// The next state, and what to do on the way. `grace` is the time from SIGTERM to SIGKILL.
 pub(super) fn step(state: State, facts: &Facts, grace: u64) -> (State, Option<Effect>) {
     let right = right(state, facts, grace);
     match state {
@@ -84,7 +84,7 @@ pub(super) fn step(state: State, facts: &Facts, grace: u64) -> (State, Option<Ef
     }
 }
 
-/// When to step again if nothing else happens; the largest number for never.
+/// When to step again if nothing else happens; `u64::MAX` for never.
 pub(super) fn wake_at(state: State, facts: &Facts, grace: u64) -> u64 {
     match state {
         State::Running => term_at(facts.deadline, grace),
@@ -94,7 +94,7 @@ pub(super) fn wake_at(state: State, facts: &Facts, grace: u64) -> u64 {
     }
 }
 
-/// Asking early is what makes killing fall on the deadline itself.
+/// SIGTERM comes one grace early, so that SIGKILL falls on the deadline itself.
 fn term_at(deadline: u64, grace: u64) -> u64 {
     if deadline == u64::MAX { u64::MAX } else { deadline.saturating_sub(grace) }
 }
@@ -103,11 +103,12 @@ fn is_due(facts: &Facts, grace: u64) -> bool {
     term_at(facts.deadline, grace) <= facts.now
 }
 
-/// The earliest of all reasons to kill. Once asked to end, nothing gets more time than it was promised then: a deadline
-/// that moves on comes too late, because SIGTERM cannot be taken back.
+/// The earliest time at which anything calls for SIGKILL. After SIGTERM, a later deadline gives no more time: SIGTERM
+/// cannot be taken back.
 fn kill_at(state: State, facts: &Facts, grace: u64) -> u64 {
     if !facts.wrapper_lives {
-        // Nobody is left who could prolong the deadline, take the result, or let go of what is held for this command.
+        // Without the wrapper nobody can extend the deadline, take the result, or release what is held for this
+        // command.
         return facts.now;
     }
     let promised = match state {
@@ -118,7 +119,7 @@ fn kill_at(state: State, facts: &Facts, grace: u64) -> u64 {
     promised.min(facts.deadline).min(facts.stop_by.unwrap_or(u64::MAX))
 }
 
-/// Expired, if the deadline is why the command was asked to end or was killed; never for one that had ended before.
+/// Expired if the command got SIGTERM or SIGKILL because of the deadline; never for a command that had ended before.
 fn right(state: State, facts: &Facts, grace: u64) -> Right {
     let so_far = match state {
         State::Running | State::Done => Right::Kept,

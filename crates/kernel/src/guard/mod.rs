@@ -1,22 +1,22 @@
-//! The guard process: whoever runs a program under it knows that nothing of that program outlives its right to run.
+//! The guard process: it makes sure that nothing of a program outlives the program's right to run.
 //!
 //! A *wrapper* (the process that calls [`spawn`]) starts a *guard* (the same executable, see [`run`]), which starts the
-//! *command*. The guard is the subreaper of everything below it, so no descendant can leave it by a double fork or a new
-//! session. It knows the deadline and needs nobody's help to act on it. What it promises and what it cannot promise is in
-//! `docs/guard.md`.
+//! *command*. The guard is the subreaper of everything below it, so no descendant can leave it by a double fork or a
+//! new session. It knows the deadline and acts on it alone. `docs/guard.md` says what it promises and what it cannot
+//! promise.
 //!
 //! # Layout
 //! - [`Command`] says what to run; [`spawn`] runs it ([`prepare`] is its first half); [`Guarded`] is the running command, [`Control`] gives orders to its
 //!   guard, [`Outcome`] says how it ended. `sweep.rs`: what the wrapper does when its guard was killed.
-//!   [`Standing`]: a guard that runs one command after the other.
+//!   [`ReusableGuard`]: a guard that runs one command after the other.
 //! - `machine.rs` decides what the guard does next (pure); `guardian.rs` does it, with `launch.rs` and `terminal.rs`.
-//! - `protocol.rs` is what the two say to each other (pure); `channel.rs` carries it.
-//! - `secrets.rs` says which variables of ours a command does not get.
+//! - `protocol.rs` defines the messages between wrapper and guard (pure); `channel.rs` carries them.
+//! - `secrets.rs` decides which of our environment variables a command does not get.
 //! - `processes.rs` reads `/proc`; `kill.rs` signals what was found there.
 //!
 //! # Invariants
 //! - `machine.rs` and `protocol.rs` do no IO and read no clock.
-//! - A signal goes to processes that were looked at, never to a number that another one may have by now (`kill.rs`).
+//! - A signal goes to a process whose identity was checked, never to a pid that may have been reused (`kill.rs`).
 //! - No secret of ours is in the environment of a guard or a command: both may run as somebody else.
 //! - The channel never reaches the command: it would then stay open when the wrapper dies.
 
@@ -31,9 +31,9 @@ mod machine;
 mod outcome;
 mod processes;
 mod protocol;
+mod reusable;
 mod secrets;
 mod spawn;
-mod standing;
 mod sweep;
 mod terminal;
 
@@ -43,5 +43,5 @@ pub use guarded::{Control, Guarded};
 pub use guardian::run;
 pub use outcome::Outcome;
 pub use processes::ProcessId;
+pub use reusable::ReusableGuard;
 pub use spawn::{Prepared, SUBCOMMAND, prepare, spawn, this_program};
-pub use standing::Standing;

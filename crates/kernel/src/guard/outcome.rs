@@ -2,14 +2,14 @@
 
 use super::protocol::End;
 
-/// Of a shell: the exit code of what a signal ended is this plus the signal's number.
+/// A shell's convention: the exit code after a signal is this plus the signal's number.
 const SIGNAL_CODE_BASE: i32 = 128;
-/// What was held for the command was lost while it ran.
+/// The exit code when the lease that the command ran under was lost.
 const EXIT_LOST: u8 = 73;
-/// As if it had been killed, which it was.
+/// The exit code of a killed command, as a shell gives it (128 + 9).
 const EXIT_KILLED: u8 = 137;
 
-/// How a command ended. Whichever it is, nothing that it started is left.
+/// How a command ended. In every case, nothing that it started is left.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
     /// By itself, with this code.

@@ -5,17 +5,17 @@ use std::fmt;
 use std::fs;
 use std::io;
 
-/// A process, told from any later one with the same number by when it started.
+/// A process; its start time tells it from a later one with the same pid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ProcessId {
-    /// Its number.
+    /// Unique only among the processes that exist now.
     pub pid: u32,
     /// When it started, in clock ticks since the machine did: field 22 of `/proc/PID/stat`.
     pub start: u64,
 }
 
 impl ProcessId {
-    /// The process that has this number now.
+    /// The process that has this pid now.
     ///
     /// # Errors
     /// If there is none.
@@ -23,7 +23,7 @@ impl ProcessId {
         Process::of(pid).map(|process| process.id)
     }
 
-    /// Whether it is there, be it only as a zombie that nobody has waited for.
+    /// Whether it exists, if only as a zombie that nobody has reaped.
     pub fn exists(self) -> bool {
         Self::of(self.pid).is_ok_and(|found| found == self)
     }
@@ -35,7 +35,7 @@ impl fmt::Display for ProcessId {
     }
 }
 
-/// What of a process matters here.
+/// The fields of `/proc/PID/stat` that we use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Process {
     pub id: ProcessId,
@@ -54,12 +54,12 @@ impl Process {
     }
 
     /// Whether there is anything left to signal.
-    pub(super) fn lives(&self) -> bool {
+    pub(super) fn is_alive(&self) -> bool {
         !matches!(self.state, b'Z' | b'X')
     }
 }
 
-/// All processes. Those that come or go during the look may be missing.
+/// All processes. Those that start or end during the scan may be missing.
 ///
 /// # Errors
 /// If there is no `/proc`.
@@ -87,7 +87,7 @@ pub(super) fn descendants(all: &[Process], roots: &[u32]) -> Vec<Process> {
     }
 }
 
-/// Of `12 (any ) name) S 1 12 12 …`: the name may hold anything, so the fields are counted from its end.
+/// Parses `12 (any ) name) S 1 12 12 …`. The name may hold anything, so fields are counted from its end.
 fn parse(pid: u32, stat: &[u8]) -> Option<Process> {
     let name_end = stat.iter().rposition(|byte| *byte == b')')?;
     let mut fields = str::from_utf8(stat.get(name_end + 1..)?).ok()?.split_ascii_whitespace();

@@ -1,4 +1,4 @@
-//! What wrapper and guard say to each other, as values. Both are the same executable, so nothing here needs a version.
+//! The messages between wrapper and guard. Both are the same executable, so no message needs a version.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt as _;
@@ -12,18 +12,18 @@ pub(super) type Frame = [u8; FRAME_BYTES];
 /// The size of what comes before the words of a [`Start`].
 pub(super) const HEAD_BYTES: usize = 48;
 
-/// What to run: the wrapper's first message, and again after [`Order::Next`]. The three standard streams go along as
-/// descriptors.
+/// What to run: the wrapper's first message, and again after [`Order::Next`]. The three standard streams are sent along
+/// as descriptors.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Start {
     pub deadline: u64,
     /// Nanoseconds.
     pub grace: u64,
-    /// The wrapper's process group, if the command is to have the terminal in its place; else 0.
+    /// The wrapper's process group, if the command takes its place in the terminal; else 0.
     pub terminal_group: u32,
-    /// When nothing of it is left, the guard waits for the next one.
+    /// The guard waits for another command when nothing of this one is left.
     pub stays: bool,
-    /// Empty: where the guard is.
+    /// Empty: the guard's own.
     pub directory: OsString,
     /// Changes to the guard's environment: `NAME=VALUE`.
     pub environment: Vec<OsString>,
@@ -31,14 +31,14 @@ pub(super) struct Start {
     pub words: Vec<OsString>,
 }
 
-/// What the wrapper orders afterwards.
+/// What the wrapper sends after the start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Order {
     /// Send this signal to the command's process group.
     Signal(i32),
-    /// From now on this is the deadline.
+    /// Replace the deadline, in nanoseconds of `CLOCK_BOOTTIME`.
     Deadline(u64),
-    /// SIGTERM now, SIGKILL after so many nanoseconds.
+    /// Send SIGTERM now, and SIGKILL after this many nanoseconds.
     Stop(u64),
     /// Nothing is left of the last one: another [`Start`] follows.
     Next,
@@ -51,18 +51,18 @@ pub(super) enum End {
     Signaled(i32),
 }
 
-/// What the guard says.
+/// What the guard sends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Report {
     /// The command runs.
     Started { pid: u32, start: u64 },
-    /// It does not: its directory cannot be entered.
+    /// The command does not run: its directory cannot be entered.
     NoDirectory { errno: i32 },
-    /// It does not: its program cannot be executed.
+    /// The command does not run: its program cannot be executed.
     NoProgram { errno: i32 },
-    /// It was not started: its deadline had passed.
+    /// The command does not run: its deadline had passed.
     TooLate,
-    /// It has ended, and nothing of it is left.
+    /// The command has ended, and nothing of it is left.
     Ended(End),
     /// The same, and it ended because of its deadline.
     Expired(End),
@@ -96,7 +96,7 @@ impl Start {
         number(head, 0) as usize
     }
 
-    /// Of a head and its words.
+    /// Decodes a head and its words.
     pub(super) fn decode(head: &[u8; HEAD_BYTES], body: &[u8]) -> Option<Self> {
         let mut words =
             body.strip_suffix(&[0])?.split(|byte| *byte == 0).map(|word| OsStr::from_bytes(word).to_owned());

@@ -1,13 +1,13 @@
-//! Which of our own variables a command must not see: it gets the rest of our environment.
+//! Which of our own environment variables a command must not inherit; it gets the rest.
 
 use std::env;
 use std::ffi::{OsStr, OsString};
 
-/// The names of all variables of ours begin so; the others are the operator's, who decides about them.
+/// The prefix of all our variables; others are up to the operator.
 const OURS: &str = "MENAGERIE_";
-/// Whatever has one of these words in its name is taken for a secret, also if a later version invents it.
+/// A variable with one of these words in its name counts as a secret, so that later additions are covered, too.
 const SECRET_WORDS: [&str; 6] = ["AUTH", "DIGEST", "KEY", "PASSWORD", "SECRET", "TOKEN"];
-/// But not if it only says in which file the secret is.
+/// Variables that only name the file of a secret are no secrets.
 const FILE_ENDING: &str = "_FILE";
 const NAMES_OF_FILES: [&str; 1] = ["MENAGERIE_ZOOKEEPER_TLS_KEY"];
 

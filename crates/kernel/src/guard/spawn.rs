@@ -17,7 +17,7 @@ use tokio::process::{Child, Command as Tokio};
 
 use super::channel::{STREAMS, send_head};
 use super::command::{EnvChange, Stream};
-use super::guarded::{Control, Guarded, Seat, read_report};
+use super::guarded::{Control, GuardProcess, Guarded, read_report};
 use super::protocol::{Report, Start};
 use super::{Command, GuardError, ProcessId, guardian, secrets};
 use crate::clock::nanos;
@@ -26,18 +26,18 @@ use crate::unique;
 /// The first argument of an executable that is to be a guard. Its `main` then calls [`run`](super::run).
 pub const SUBCOMMAND: &str = "guard";
 
-/// By this variable of their environment the wrapper knows a guard's descendants when the guard is no more.
+/// The environment variable by which the wrapper recognises a guard's descendants after the guard was killed.
 pub(super) const MARKER: &str = "MENAGERIE_GUARD";
 
-/// The executable that runs now, also if another one lies in its place since it was started.
+/// The executable of this process, even if the file was replaced since it was started.
 pub fn this_program() -> &'static Path {
     Path::new("/proc/self/exe")
 }
 
 /// Starts a command under a guard; `guard_program` is [`this_program`], unless this process is not the product.
 ///
-/// Makes the calling process the subreaper of its descendants, for good: if a guard is killed, what it guarded is found.
-/// A process that runs other children beside guarded ones inherits the orphans of those too.
+/// Makes the calling process the subreaper of its descendants for the rest of its life, so that it finds what a killed
+/// guard leaves. It then also inherits the orphans of its other children.
 ///
 /// Dropping the future, or later the [`Guarded`], kills the command.
 ///
@@ -47,7 +47,7 @@ pub async fn spawn(command: Command, guard_program: &Path) -> Result<Guarded, Gu
     prepare(&command, guard_program)?.start().await
 }
 
-/// A guard that waits to be told to start its command. Dropped, it never does.
+/// A guard that waits for the order to start its command. Dropping it means that the command never runs.
 #[derive(Debug)]
 pub struct Prepared {
     program: String,
@@ -60,7 +60,7 @@ pub struct Prepared {
     marker: String,
 }
 
-/// The first half of [`spawn`]: for who must write down which guard it is before anything runs under it.
+/// The first half of [`spawn`], for callers that record the guard before anything runs under it.
 ///
 /// # Errors
 /// If there is no guard.
@@ -68,7 +68,7 @@ pub fn prepare(command: &Command, guard_program: &Path) -> Result<Prepared, Guar
     prepare_with(command, start_message(command), guard_program)
 }
 
-/// A guard for this start, with the command's streams, environment and user.
+/// Starts a guard with the command's streams, environment and user.
 pub(super) fn prepare_with(
     command: &Command,
     start: Start,
@@ -87,7 +87,7 @@ pub(super) fn prepare_with(
     send_head(&ours, &head, streams.theirs.each_ref().map(OwnedFd::as_fd)).map_err(no_guard)?;
     let child = start_guard(command, guard_program, &marker, theirs).map_err(no_guard)?;
     let channel = to_tokio(ours).map_err(no_guard)?;
-    // Not waited for yet, so it is there, be it as a zombie.
+    // It is not reaped yet, so it exists, if only as a zombie.
     let guard =
         child.id().map_or_else(|| Err(io::ErrorKind::NotFound.into()), ProcessId::of).map_err(no_guard)?;
     Ok(Prepared { program, start, body, channel, streams, guard, child, marker })
@@ -107,15 +107,15 @@ impl Prepared {
         let Self { program, start, body, mut channel, streams, guard, child, marker } = self;
         // Fails if the guard is gone, which the missing report shows.
         let _ = channel.write_all(&body).await;
-        // The command's own ends are the guard's now. A pipe with a second owner here would never end.
+        // The guard has the command's ends now. A pipe that we kept open would never end.
         drop(streams.theirs);
         let started = started(read_report(&channel).await, program, &start)?;
-        let seat = Seat { control: Control::new(Arc::new(channel)), guard, child, marker };
-        Ok(Guarded::new(seat, started, start.stays, streams.ours))
+        let process = GuardProcess { control: Control::new(Arc::new(channel)), guard, child, marker };
+        Ok(Guarded::new(process, started, start.stays, streams.ours))
     }
 }
 
-/// The command, if it was started.
+/// Reads the guard's report of the start.
 pub(super) fn started(
     report: Option<Report>,
     program: String,
@@ -149,15 +149,14 @@ pub(super) fn start_message(command: &Command) -> Start {
     }
 }
 
-/// The guard gets all but its environment over the channel, so that its command line holds nothing by which somebody who
-/// looks for the wrapper or the command would find and kill the guard. It has a process group of its own for the same
-/// reason.
+/// The guard gets all but its environment over the channel: its command line holds nothing that a `pkill -f` for the
+/// wrapper or the command would match. It has its own process group for the same reason.
 fn start_guard(command: &Command, program: &Path, marker: &str, channel: UnixStream) -> io::Result<Child> {
     let mut guard = Tokio::new(program);
     guard.arg0(guardian::NAME).arg(SUBCOMMAND).process_group(0);
     guard.stdin(Stdio::from(OwnedFd::from(channel))).stdout(Stdio::null());
-    // First, so that whoever runs the command can still pass one on purpose. From the guard, too: it may run as another user,
-    // who can read its environment.
+    // First, so that the caller can still pass one on purpose. The guard does not get them either: it may run as
+    // another user, who can read its environment.
     for secret in secrets::present() {
         guard.env_remove(secret);
     }
@@ -179,7 +178,7 @@ fn to_tokio(channel: UnixStream) -> io::Result<tokio::net::UnixStream> {
     tokio::net::UnixStream::from_std(channel)
 }
 
-/// Our ends of those streams that lead to us.
+/// Our ends of the piped streams.
 #[derive(Debug, Default)]
 pub(super) struct Pipes {
     pub stdin: Option<pipe::Sender>,

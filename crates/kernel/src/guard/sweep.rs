@@ -1,8 +1,8 @@
-//! What the wrapper does when its guard was killed: the guard's work, as well as it can.
+//! The wrapper's clean-up after its guard was killed: the guard's work, as well as the wrapper can do it.
 //!
-//! The guard's descendants have become the wrapper's, among other children that are none of our business. Ours are those
-//! that carry the guard's marker in their environment, or belong to the command's process group or session, and all that
-//! descend from these. What has got rid of all three before the guard died is not found.
+//! The guard's descendants have become the wrapper's, among other children that are none of our business. Ours are
+//! those that carry the guard's marker in their environment, or belong to the command's process group or session, and
+//! all that descend from these. A process that got rid of all three before the guard died is not found.
 
 use std::collections::HashSet;
 use std::fs;
@@ -17,7 +17,7 @@ use super::processes::{self, Process, ProcessId};
 use super::spawn::MARKER;
 
 const PAUSE_MIN: Duration = Duration::from_millis(5);
-/// What cannot be killed is not worth more than a look a second.
+/// A process that cannot be killed is tried once a second.
 const PAUSE_MAX: Duration = Duration::from_secs(1);
 
 /// Kills all that is left of a guard, and returns when it is gone.
@@ -34,7 +34,7 @@ pub(super) async fn sweep(marker: &str, command: ProcessId) {
                     return;
                 }
             }
-            Err(error) => warn!(%error, "cannot look for what a guard left"),
+            Err(error) => warn!(%error, "cannot scan for the processes that a guard left"),
         }
         tokio::time::sleep(pause).await;
         pause = (pause * 2).min(PAUSE_MAX);
@@ -56,7 +56,7 @@ fn is_marked(process: ProcessId, marker: &[u8]) -> bool {
     environment.split(|byte| *byte == 0).any(|variable| variable == marker)
 }
 
-/// Waits for it if it is a child of ours that has ended.
+/// Whether the process still exists; reaps it if it is a child of ours that has ended.
 fn is_left(process: ProcessId) -> bool {
     if let Some(pid) = i32::try_from(process.pid).ok().and_then(Pid::from_raw) {
         // Fails if it is not, or not yet, our child.

@@ -1,11 +1,12 @@
-//! Who may read the terminal and gets its Ctrl-C: one process group at a time.
+//! The foreground of the terminal: the one process group that may read it and gets its Ctrl-C.
 
 use std::fs::{File, OpenOptions};
 
 use rustix::process::{Pid, Signal, kill_process_group};
 use rustix::termios::{tcgetpgrp, tcsetpgrp};
 
-/// The terminal, as long as the command has it. The guard blocks SIGTTOU, so it may change who has it from the background.
+/// The terminal, while the command is in its foreground. The guard blocks SIGTTOU, so it may change the foreground
+/// group from the background.
 #[derive(Debug)]
 pub(super) struct Terminal {
     terminal: File,
@@ -21,14 +22,15 @@ impl Terminal {
             return None;
         }
         tcsetpgrp(&terminal, command).ok()?;
-        // It runs already; if it was quick to read, it was stopped for that. A process that is not stopped does not notice.
+        // It runs already; if it was quick to read, the terminal has stopped it. SIGCONT does nothing to a process that
+        // runs.
         let _ = kill_process_group(command, Signal::CONT);
         Some(Self { terminal, wrapper })
     }
 
     /// Puts the wrapper's group back.
     pub(super) fn give_back(self) {
-        // Fails if the terminal is gone; then there is nothing to give.
+        // Fails only if the terminal is gone.
         let _ = tcsetpgrp(&self.terminal, self.wrapper);
     }
 }

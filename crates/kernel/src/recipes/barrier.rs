@@ -1,8 +1,9 @@
-//! A barrier: as long as it is up, all wait; when it is taken down, all go on. As kazoo has it.
+//! A barrier, compatible with kazoo's: everybody waits while it is up, and goes on when it is taken down.
 //!
-//! **It promises** that who waits goes on once the barrier is down, through lost connections and lost ZooKeeper sessions,
-//! and that nobody goes on before that. **It does not promise** that all have gone on before somebody puts it up again: who
-//! was disconnected for that long finds it up, and waits. The barrier stays up when who put it up crashes.
+//! **It promises** that every waiter goes on once the barrier is down, through lost connections and lost ZooKeeper
+//! sessions, and that nobody goes on before that. **It does not promise** that all waiters have gone on before somebody
+//! puts it up again: one that was disconnected for that long finds it up, and waits. The barrier stays up when its
+//! creator crashes.
 //!
 //! # Layout in ZooKeeper
 //! The barrier is up as long as its znode exists.
@@ -14,7 +15,7 @@
 //! # async fn example(session: &Session, dir: Znode<Dir>) -> Result<(), BarrierError> {
 //! let barrier = Barrier::new(session, dir);
 //! barrier.create().await?;
-//! // A time-out is a future that is dropped.
+//! // To time out, drop the future.
 //! let waited = tokio::time::timeout(Duration::from_secs(5), barrier.wait()).await;
 //! assert!(waited.is_err(), "it is still up");
 //! barrier.remove().await?;
@@ -32,13 +33,12 @@ use crate::error::{CallError, Remedy};
 use crate::retry;
 use crate::session::{Session, Term};
 
-/// ZooKeeper said no.
+/// A call to ZooKeeper failed.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("cannot use barrier {path}")]
+#[allow(missing_docs, reason = "the fields of errors name themselves")]
 pub struct BarrierError {
-    /// Which barrier.
     pub path: String,
-    /// What it said.
     pub source: CallError,
 }
 
@@ -57,17 +57,17 @@ pub struct Barrier {
 }
 
 impl Barrier {
-    /// The barrier at this place.
+    /// The barrier at this znode.
     pub fn new(session: &Session, place: Znode<Dir>) -> Self {
         Self { session: session.clone(), path: place.path().to_owned() }
     }
 
-    /// Puts it up, if it is not.
+    /// Puts the barrier up; does nothing if it is up.
     pub async fn create(&self) -> Result<(), BarrierError> {
         self.in_some_term(|term, path| async move { retry::ensure(&term, &path, b"").await }).await
     }
 
-    /// Takes it down. `false`: it was not up, or somebody else was faster.
+    /// Takes the barrier down. `false`: it was not up, or somebody else was faster.
     pub async fn remove(&self) -> Result<bool, BarrierError> {
         self.in_some_term(|term, path| async move {
             // It may have been put up a moment ago, by somebody on another server.
@@ -77,7 +77,7 @@ impl Barrier {
         .await
     }
 
-    /// Waits until it is down.
+    /// Waits until the barrier is down.
     pub async fn wait(&self) -> Result<(), BarrierError> {
         self.in_some_term(|term, path| async move {
             term.sync(&path).await?;
@@ -92,7 +92,7 @@ impl Barrier {
         .await
     }
 
-    /// None of these calls minds being made again in the next ZooKeeper session.
+    /// All these calls can safely be repeated in the next ZooKeeper session.
     async fn in_some_term<T, F>(&self, call: impl Fn(Term, String) -> F) -> Result<T, BarrierError>
     where
         F: Future<Output = Result<T, CallError>>,

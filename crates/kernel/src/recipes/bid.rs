@@ -18,7 +18,7 @@ pub(super) struct Contest {
     pub identifier: Vec<u8>,
 }
 
-/// A contender. Dropped, it is withdrawn in the background.
+/// A contender. Dropping it withdraws it in the background.
 #[derive(Debug)]
 pub(super) struct Bid {
     term: Term,
@@ -26,29 +26,31 @@ pub(super) struct Bid {
     dialect: Dialect,
     name: String,
     czxid: i64,
-    /// It is known to be gone.
+    /// It is known to be gone, so dropping has nothing to withdraw.
     over: bool,
 }
 
-/// The directory, seen right after a contender was created in it.
+/// The names in the directory, listed right after a contender was created in it.
 #[derive(Debug)]
-pub(super) struct Seen(Vec<String>);
+pub(super) struct SeenNames(Vec<String>);
 
-/// When to look for the first time.
+/// When to list the directory for the first time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum FirstLook {
-    /// Along with the creation: the server takes one request after the other, so it sees the contender, and costs no round trip.
-    Along,
-    /// After it. Who has to wait anyway gains nothing by looking along, and the server answers then just when the next holder
-    /// wants to be served.
-    After,
+pub(super) enum FirstRead {
+    /// Together with the creation: the server processes requests in order, so the list includes the contender and costs
+    /// no extra round trip.
+    Pipelined,
+    /// After the creation. A contender that has to wait anyway gains nothing from an early list, and the server would
+    /// answer it just when it should serve the next holder.
+    AfterCreation,
 }
 
-/// Where we stand, without a borrow of the whole directory.
+/// A [`Standing`] that does not borrow the list of contenders.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum OwnedStanding {
     Holds,
-    /// Behind the nearest; the first in the way is whom to name, and may itself be waiting for others.
+    /// We wait for `nearest`. `first` is the first contender in the way, to report as the holder; it may itself be
+    /// waiting.
     Waits {
         nearest: String,
         first: Contender,
@@ -59,29 +61,30 @@ pub(super) enum Place {
 }
 
 impl Bid {
-    /// Creates a contender, and the directory if there is none. What was seen along with that is for [`look`](Self::look).
+    /// Creates a contender, and the directory if it is missing. Pass the names it returns to
+    /// [`read_standing`](Self::read_standing).
     pub async fn place(
         term: &Term,
         contest: &Contest,
-        first_look: FirstLook,
-    ) -> Result<(Self, Option<Seen>), CallError> {
+        first_read: FirstRead,
+    ) -> Result<(Self, Option<SeenNames>), CallError> {
         let (term, dir) = (term.patient(), contest.dir.clone());
         let prefix = contest.dialect.prefix(contest.mode, &unique::hex());
         // From the first request on, being dropped must leave nothing behind.
         let mut attempt = Attempt { term, dir, prefix, over: false };
         let creating = attempt.create(&contest.identifier);
-        let (created, seen) = match first_look {
-            FirstLook::Along => {
+        let (created, seen) = match first_read {
+            FirstRead::Pipelined => {
                 let (created, seen) = tokio::join!(creating, attempt.term.children(&contest.dir));
                 (created, seen.ok())
             }
-            FirstLook::After => (creating.await, None),
+            FirstRead::AfterCreation => (creating.await, None),
         };
         let created = created?;
         attempt.over = true;
         let name = created.path.trim_start_matches(&contest.dir).trim_start_matches('/').to_owned();
-        // If the creation took more than one attempt, the look was too early.
-        let seen = seen.filter(|names| names.contains(&name)).map(Seen);
+        // If the creation took more than one attempt, the list was too early.
+        let seen = seen.filter(|names| names.contains(&name)).map(SeenNames);
         let bid = Self {
             term: attempt.term.clone(),
             dir: contest.dir.clone(),
@@ -93,31 +96,32 @@ impl Bid {
         Ok((bid, seen))
     }
 
-    /// Looks where it stands. What the server shows is new enough: it has our contender, so also all that came before it.
-    pub async fn look(&self, seen: Option<Seen>) -> Result<Place, CallError> {
+    /// Reads where the contender stands. Any server that shows our contender also shows all that came before it, so the
+    /// list is recent enough.
+    pub async fn read_standing(&self, seen: Option<SeenNames>) -> Result<OwnedStanding, CallError> {
         let names = match seen {
-            Some(Seen(names)) => names,
+            Some(SeenNames(names)) => names,
             None => match self.term.children(&self.dir).await {
-                Err(CallError::NoZnode { .. }) => return Ok(Place::Gone),
+                Err(CallError::NoZnode { .. }) => return Ok(OwnedStanding::Gone),
                 names => names?,
             },
         };
         let all = self.dialect.contenders(names.iter().map(String::as_str));
         Ok(match contest::standing(&self.name, &all) {
-            Standing::Holds => Place::Holds,
-            Standing::Gone => Place::Gone,
-            Standing::Exhausted => Place::Exhausted,
+            Standing::Holds => OwnedStanding::Holds,
+            Standing::Gone => OwnedStanding::Gone,
+            Standing::Exhausted => OwnedStanding::Exhausted,
             Standing::WaitsFor(nearest) => {
                 let first = contest::first_in_the_way(&self.name, &all).unwrap_or(nearest).clone();
                 let first_holds = all[..contest::holders(&all)].contains(&first);
-                Place::Waits { nearest: nearest.name.clone(), first, first_holds }
+                OwnedStanding::Waits { nearest: nearest.name.clone(), first, first_holds }
             }
         })
     }
 
-    /// Waits until that contender is gone, or at least something has happened to it.
+    /// Waits until that contender is gone, or has changed.
     pub async fn wait_for(&self, other: &str) -> Result<(), CallError> {
-        // Not a watch for existence: on a znode that is gone it would stay with the server for ever.
+        // Not an exists watch: on a deleted znode it would stay with the server for ever.
         match self.term.get_watched(&format!("{}/{other}", self.dir)).await {
             Ok((_, _, watch)) => {
                 watch.changed().await;
@@ -128,12 +132,12 @@ impl Bid {
         }
     }
 
-    /// What is held under it, once it holds.
+    /// What the holder may do, once this contender holds.
     pub fn grant(&self) -> Grant {
         Grant::new(self.term.clone(), self.path(), self.term.fence(self.czxid))
     }
 
-    /// Takes it back. `false`: it was gone before.
+    /// Deletes the contender. `false`: it was gone before.
     pub async fn withdraw(mut self) -> Result<bool, CallError> {
         let (term, path) = (&self.term, &self.path());
         let gone = async || Ok(term.stat(path).await?.is_none().then_some(()));
@@ -146,7 +150,7 @@ impl Bid {
         Ok(withdrawn)
     }
 
-    /// A transaction has deleted it.
+    /// Notes that a transaction has deleted the contender.
     pub fn spent(mut self) {
         self.over = true;
     }
@@ -163,13 +167,13 @@ impl Drop for Bid {
         }
         let (term, path) = (self.term.clone(), self.path());
         self.term.in_background(async move {
-            // It fails only with the session, which takes the contender along.
+            // Fails only if the session is over, and then the contender is gone.
             let _ = retry::delete(&term, &path).await;
         });
     }
 }
 
-/// A contender that perhaps exists. Dropped before that is known, it is looked for and withdrawn in the background.
+/// A contender that may exist. Dropping it before that is known finds and withdraws it in the background.
 struct Attempt {
     term: Term,
     dir: String,
@@ -182,7 +186,7 @@ impl Attempt {
         let Self { term, dir, prefix, .. } = self;
         loop {
             match retry::create_unique(term, dir, prefix, identifier, Kind::EphemeralSequence).await {
-                // To look first would cost everybody a round trip, every time.
+                // Checking first would cost every caller a round trip, every time.
                 Err(CallError::NoZnode { .. }) => retry::ensure(term, dir, b"").await?,
                 created => return created,
             }
@@ -198,7 +202,7 @@ impl Drop for Attempt {
         let (term, dir, prefix) =
             (self.term.clone(), std::mem::take(&mut self.dir), std::mem::take(&mut self.prefix));
         self.term.in_background(async move {
-            // It fails only with the session, which takes the contender along.
+            // Fails only if the session is over, and then the contender is gone.
             let _ = retry::withdraw(&term, &dir, &prefix).await;
         });
     }

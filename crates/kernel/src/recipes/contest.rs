@@ -1,33 +1,33 @@
-//! Who stands where in a contest: the part of locks and elections that decides. Pure.
+//! Decides who holds and who waits in a contest, for locks and elections. Pure.
 //!
-//! A contender is a sequence znode; its number is its ticket. Names are those of kazoo or of Curator, so that programs
-//! that use these contend with ours. A directory belongs to one [`Dialect`]: neither sees the names of the other.
+//! A contender is a sequence znode; its number is its ticket. Names follow kazoo or Curator, so that programs that use
+//! those libraries contend with ours. A directory belongs to one [`Dialect`]: neither sees the names of the other.
 //!
 //! Tickets are signed numbers of 32 bits in today's servers, and turn negative after 2,147,483,648 creations in one
-//! directory: then a newcomer would come before who holds, and the server may give one number twice. So a directory with
-//! a negative ticket is [`Exhausted`](Standing::Exhausted): nobody of ours holds anything in it.
+//! directory: then a newcomer would precede the holder, and the server may give one number twice. So a directory with a
+//! negative ticket is [`Exhausted`](Standing::Exhausted): none of our contenders holds anything in it.
 
 use std::cmp::Ordering;
 
-/// The least that a server writes of a number.
+/// Servers pad numbers to this many characters.
 const DIGITS_MIN: usize = 10;
 
-/// How contenders are called.
+/// The naming scheme of contenders.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Dialect {
-    /// As Python's kazoo has it: `<uuid>__lock__<number>`, and `__rlock__` for who shares.
+    /// Python's kazoo: `<uuid>__lock__<number>`, and `__rlock__` for shared contenders.
     #[default]
     Kazoo,
-    /// As `InterProcessMutex` of Java's Curator has it: `_c_<uuid>-lock-<number>`. It knows no sharing.
+    /// `InterProcessMutex` of Java's Curator: `_c_<uuid>-lock-<number>`. It has no shared mode.
     Curator,
 }
 
 /// What a contender asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
-    /// To hold it alone.
+    /// Hold alone.
     Exclusive,
-    /// To hold it together with others who share.
+    /// Hold together with other shared contenders.
     Shared,
 }
 
@@ -69,7 +69,7 @@ impl Dialect {
         }
     }
 
-    /// What a name in the directory says. `None`: it is no contender.
+    /// Parses a name in the directory. `None`: it is no contender.
     pub fn parse(self, name: &str) -> Option<Contender> {
         let (mode, number) = match self {
             Self::Kazoo => {
@@ -91,7 +91,7 @@ impl Dialect {
     }
 }
 
-/// Ten characters at least, of which the first may be a minus.
+/// Parses at least ten characters, of which the first may be a minus.
 fn ticket(number: &str) -> Option<i64> {
     let digits = number.strip_prefix('-').unwrap_or(number);
     let all_digits = digits.bytes().all(|byte| byte.is_ascii_digit());
@@ -108,16 +108,16 @@ fn dashed(uuid: &str) -> String {
 pub enum Standing<'a> {
     /// It holds.
     Holds,
-    /// It must wait until this one is gone, and then look again.
+    /// It must wait until this one is gone, and then list the directory again.
     WaitsFor(&'a Contender),
-    /// It is not there any more: somebody removed it, or its session is over.
+    /// It does not exist any more: somebody removed it, or its session is over.
     Gone,
-    /// The directory has used up its numbers: nobody can tell who holds.
+    /// The directory has used up its ticket numbers: nobody can tell who holds.
     Exhausted,
 }
 
-/// Where the contender of this name stands. It waits for the nearest only of those that keep it out, never for the whole
-/// directory: that is what keeps one release from waking everybody.
+/// Where the contender of this name stands. It waits only for the nearest contender that excludes it, never for the
+/// whole directory; so one release does not wake everybody.
 pub fn standing<'a>(me: &str, all: &'a [Contender]) -> Standing<'a> {
     if all.iter().any(|contender| contender.ticket < 0) {
         return Standing::Exhausted;
@@ -126,7 +126,7 @@ pub fn standing<'a>(me: &str, all: &'a [Contender]) -> Standing<'a> {
     keeping_out(me, all).max_by(|one, other| order(one, other)).map_or(Standing::Holds, Standing::WaitsFor)
 }
 
-/// The first of those that keep this contender out: whom to name when asked who has it.
+/// The first contender that excludes this one, to report as the holder.
 pub fn first_in_the_way<'a>(me: &str, all: &'a [Contender]) -> Option<&'a Contender> {
     let me = all.iter().find(|contender| contender.name == me)?;
     keeping_out(me, all).min_by(|one, other| order(one, other))
@@ -136,7 +136,7 @@ fn keeping_out<'a>(me: &Contender, all: &'a [Contender]) -> impl Iterator<Item =
     all.iter().filter(|other| other.comes_before(me) && other.mode.excludes(me.mode))
 }
 
-/// How many of these hold; they must be in order, and the holders are the first of them.
+/// How many of these hold. They must be in ticket order; the holders come first.
 pub fn holders(ordered: &[Contender]) -> usize {
     match ordered.first().map(|first| first.mode) {
         None => 0,

@@ -1,12 +1,12 @@
-//! A number that all share, as kazoo has it.
+//! A shared counter, compatible with kazoo's.
 //!
-//! **It promises** that every addition that is reported as done was done exactly once, and that one that is reported as
-//! refused was not done. **It does not promise** that every addition can be reported as either: nothing in ZooKeeper tells
-//! who has written a znode. When the reply to a write was lost and others have written since, or have perhaps written the
-//! same, it ends with [`CounterError::Unknown`]. Count with znodes of your own where you must know.
+//! **It promises** that an addition that succeeds was applied exactly once, and that a refused one was not applied.
+//! **It does not promise** to know which it was in every case: nothing in ZooKeeper tells who wrote a znode. When a
+//! reply was lost and others have written since, perhaps the same value, the addition ends with
+//! [`CounterError::Unknown`]. Where you must know, count znodes of your own.
 //!
 //! # Layout in ZooKeeper
-//! The znode holds the number in decimal; nothing is 0. Kazoo can also keep fractions there: those are not ours
+//! The znode holds the number in decimal; empty data is 0. Kazoo can also store fractions, which we refuse
 //! ([`CounterError::NotWhole`]).
 //!
 //! ```no_run
@@ -28,43 +28,26 @@ use crate::error::{CallError, Remedy};
 use crate::retry;
 use crate::session::{Session, Term, TermError};
 
-/// Why the number is not known, or was not changed.
+/// Why a counter was not read or changed.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[allow(missing_docs, reason = "the fields of errors name themselves")]
 pub enum CounterError {
-    /// The reply was lost, and nobody can tell whether it was added.
+    /// The reply was lost, and the amount may or may not have been added.
     #[error("nobody knows whether {amount} was added to {path}")]
     Unknown {
-        /// Which counter.
         path: String,
-        /// How much may have been added.
+        /// The amount that may have been added.
         amount: i64,
     },
-    /// There is something else than a whole number, or one that is too large for us.
+    /// The znode holds something else than an integer of 64 bits.
     #[error("{path} holds {stored:?}, which is no whole number of 64 bits")]
-    NotWhole {
-        /// Which counter.
-        path: String,
-        /// What it holds.
-        stored: String,
-    },
-    /// The sum would be too large. Nothing was changed.
+    NotWhole { path: String, stored: String },
+    /// The sum would overflow. Nothing was changed.
     #[error("{path} holds {before}, and {amount} more would be more than fits")]
-    Overflow {
-        /// Which counter.
-        path: String,
-        /// What it holds.
-        before: i64,
-        /// What should have been added.
-        amount: i64,
-    },
-    /// ZooKeeper said no. Nothing was changed.
+    Overflow { path: String, before: i64, amount: i64 },
+    /// A call failed. Nothing was changed.
     #[error("cannot use counter {path}")]
-    Call {
-        /// Which counter.
-        path: String,
-        /// What it said.
-        source: CallError,
-    },
+    Call { path: String, source: CallError },
 }
 
 impl CounterError {
@@ -86,16 +69,16 @@ impl TermError for CounterError {
     }
 }
 
-/// An addition that was done.
+/// A completed addition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Change {
-    /// What was there before.
+    /// The value before it.
     pub before: i64,
-    /// What was there then.
+    /// The value after it.
     pub after: i64,
 }
 
-/// A number that all share. Cheap to clone.
+/// A shared counter. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Counter {
     session: Session,
@@ -103,32 +86,32 @@ pub struct Counter {
 }
 
 impl Counter {
-    /// The counter at this place.
+    /// The counter at this znode.
     pub fn new(session: &Session, znode: Znode<i64>) -> Self {
         Self { session: session.clone(), path: znode.path().to_owned() }
     }
 
-    /// What it is now.
+    /// The current value.
     pub async fn value(&self) -> Result<i64, CounterError> {
         let term = self.session.term().patient();
-        term.sync(&self.path).await.map_err(|error| self.failed(error))?;
+        term.sync(&self.path).await.map_err(|error| self.call_error(error))?;
         match self.read(&term).await {
             Err(CounterError::Call { source: CallError::NoZnode { .. }, .. }) => Ok(0),
             read => read.map(|(value, _)| value),
         }
     }
 
-    /// Adds, as soon as nobody else comes in between.
+    /// Adds an amount; retries while others change the counter at the same time.
     pub async fn add(&self, amount: i64) -> Result<Change, CounterError> {
-        // The term ends it only before anything was written: otherwise it is unknown.
+        // A term's end comes up here only if nothing was written: otherwise the outcome is unknown.
         self.session.across_terms(|term| async move { self.add_in(&term.patient(), amount).await }).await
     }
 
-    /// Takes away, likewise.
+    /// Subtracts an amount, likewise.
     pub async fn sub(&self, amount: i64) -> Result<Change, CounterError> {
         match amount.checked_neg() {
             Some(amount) => self.add(amount).await,
-            // The one number without a counterpart.
+            // `i64::MIN` has no negation.
             None => {
                 Err(CounterError::Overflow { path: self.path.clone(), before: self.value().await?, amount })
             }
@@ -139,7 +122,7 @@ impl Counter {
         loop {
             let (before, version) = match self.read(term).await {
                 Err(CounterError::Call { source: CallError::NoZnode { .. }, .. }) => {
-                    retry::ensure(term, &self.path, b"").await.map_err(|error| self.failed(error))?;
+                    retry::ensure(term, &self.path, b"").await.map_err(|error| self.call_error(error))?;
                     continue;
                 }
                 read => read?,
@@ -152,14 +135,14 @@ impl Counter {
                 Ok(_) => return Ok(Change { before, after }),
                 Err(CallError::BadVersion { .. } | CallError::NoZnode { .. }) => {}
                 Err(CallError::Unknown { .. }) => return Err(CounterError::Unknown { path, amount }),
-                Err(error) => return Err(self.failed(error)),
+                Err(error) => return Err(self.call_error(error)),
             }
         }
     }
 
     async fn read(&self, term: &Term) -> Result<(i64, i32), CounterError> {
-        let (data, stat) = term.get(&self.path).await.map_err(|error| self.failed(error))?;
-        // Kazoo makes the znode first, and counts from nothing.
+        let (data, stat) = term.get(&self.path).await.map_err(|error| self.call_error(error))?;
+        // Kazoo creates the znode empty, and counts from there.
         if data.is_empty() {
             return Ok((0, stat.version));
         }
@@ -172,7 +155,7 @@ impl Counter {
         }
     }
 
-    fn failed(&self, source: CallError) -> CounterError {
+    fn call_error(&self, source: CallError) -> CounterError {
         CounterError::Call { path: self.path.clone(), source }
     }
 }

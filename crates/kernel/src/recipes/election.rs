@@ -1,15 +1,15 @@
 //! An election: one of the candidates leads, the others wait, and everybody can see who it is.
 //!
-//! It is the [lock](super::lock) with a loop around it, and all that is said there holds here. The layout is kazoo's
-//! (`Election`). Whoever came first leads; what it says of itself is the data of its contender.
+//! It is the [lock](super::lock) with a loop around it, and makes the same promises. The layout is kazoo's
+//! (`Election`). The candidate that came first leads; its identifier is the data of its contender.
 //!
 //! # What it promises
-//! - At most one candidate leads, as the server sees it; a leader that was cut off is told by its lease clock before
-//!   another can lead, and what it writes through its [`Grant`] is refused afterwards.
-//! - A [`Candidate`] that lost its leadership, or its ZooKeeper session, stands again by itself, at the end of the line.
+//! - At most one candidate leads, as the server sees it. A leader that was cut off learns it from its lease clock
+//!   before another can lead, and its writes through its [`Grant`] are refused afterwards.
+//! - A [`Candidate`] that lost its leadership or its ZooKeeper session stands again by itself, at the end of the line.
 //!
 //! # What it does not
-//! - [`leader`](Election::leader) is what the server showed a moment ago. To act on it takes the leader's fence.
+//! - [`leader`](Election::leader) is what the server showed a moment ago. Acting on it needs the leader's fence.
 //!
 //! ```no_run
 //! # use menagerie_kernel::{Session, recipes::election::Election, recipes::grant::Grant};
@@ -36,11 +36,11 @@ use tokio::task::JoinHandle;
 use tracing::info;
 
 use super::grant::Grant;
-use super::lock::{Contestant, Held, Lock, LockError};
+use super::lock::{Contestant, Lock, LockError, LockGuard};
 use crate::Fence;
 use crate::session::Session;
 
-/// An election to stand in, or to look at. Cheap to clone.
+/// An election, for candidates and observers. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Election {
     lock: Lock,
@@ -48,13 +48,13 @@ pub struct Election {
 }
 
 impl Election {
-    /// The election whose candidates are in this directory. `identifier` is what others see of us: an address, say.
+    /// The election whose candidates are in this directory. `identifier` is what others read about us: an address, say.
     pub fn new(session: &Session, dir: Znode<Dir>, identifier: impl Into<String>) -> Self {
         let path = dir.path().to_owned();
         Self { lock: Lock::new(session, dir).identified_by(identifier), dir: path }
     }
 
-    /// Waits until we lead, as long as it takes. To give up, drop the future: nothing is left behind.
+    /// Waits until we lead. To give up, drop the future: nothing is left behind.
     pub async fn campaign(&self) -> Result<Leadership, LockError> {
         Ok(Leadership { held: self.lock.acquire().await? })
     }
@@ -72,22 +72,21 @@ impl Election {
         Ok(self.candidates().await?.into_iter().next())
     }
 
-    /// Everybody who stands, the leader first.
+    /// All candidates, the leader first.
     pub async fn candidates(&self) -> Result<Vec<Contestant>, LockError> {
         self.lock.contenders().await
     }
 }
 
-/// We lead: until we resign, or lose it. What can be done as a leader is said at [`Grant`]. Dropped, it resigns in the
-/// background.
+/// We lead, until we resign or lose it. See [`Grant`] for what a leader can do. Dropping it resigns in the background.
 #[derive(Debug)]
 #[must_use = "dropped, it resigns"]
 pub struct Leadership {
-    held: Held,
+    held: LockGuard,
 }
 
 impl Leadership {
-    /// Makes place for the next; an error means that the leadership was lost before.
+    /// Makes way for the next leader; an error means that the leadership was lost before.
     pub async fn resign(self) -> Result<(), LockError> {
         self.held.release().await
     }
@@ -101,25 +100,25 @@ impl Deref for Leadership {
     }
 }
 
-/// Somebody who stands again and again. Dropped, it withdraws in the background.
+/// A candidate that stands again after each loss. Dropping it withdraws it in the background.
 #[derive(Debug)]
 pub struct Candidate {
     leading: watch::Receiver<Option<Grant>>,
-    /// The leadership that was told last.
+    /// The leadership that [`Self::elected`] returned last.
     last: Option<Fence>,
-    /// `None` once it was used.
+    /// `None` once it was sent.
     withdraw: Option<oneshot::Sender<()>>,
     office: JoinHandle<Result<(), LockError>>,
 }
 
 impl Candidate {
-    /// Whether we lead, and what we may do then; as a level that can be awaited. It ends when no further campaign is
-    /// possible: [`withdraw`](Self::withdraw) says why.
+    /// Whether we lead, and the grant if so, as a watchable value. It ends when no further campaign is possible:
+    /// [`withdraw`](Self::withdraw) says why.
     pub fn leading(&self) -> watch::Receiver<Option<Grant>> {
         self.leading.clone()
     }
 
-    /// Waits until we lead, each time anew: a leadership is told once. `None`: no further campaign is possible.
+    /// Waits for the next leadership; returns each one once. `None`: no further campaign is possible.
     pub async fn elected(&mut self) -> Option<Grant> {
         let last = self.last;
         let is_new = |grant: &Option<Grant>| grant.as_ref().is_some_and(|grant| Some(grant.fence()) != last);
@@ -128,14 +127,14 @@ impl Candidate {
         Some(grant)
     }
 
-    /// Resigns if we lead, stands no more, and waits until nothing is left. An error is what ended it before.
+    /// Resigns if we lead, stops standing, and waits until nothing is left. The error is what had ended it before.
     pub async fn withdraw(mut self) -> Result<(), LockError> {
         self.withdraw = None;
         (&mut self.office).await.unwrap_or(Ok(()))
     }
 }
 
-/// The life of a candidate. It ends when `withdrawn` is dropped at the other side.
+/// The loop of a candidate. It ends when the other side drops `withdrawn`.
 async fn run(
     election: Election,
     leading: watch::Sender<Option<Grant>>,
@@ -150,7 +149,7 @@ async fn run(
         leading.send_replace(Some(leadership.held.grant()));
         let resigns = tokio::select! {
             loss = leadership.lost() => {
-                info!(path = election.dir, ?loss, "not leading any more");
+                info!(path = election.dir, ?loss, "leadership lost");
                 false
             }
             _ = &mut withdrawn => true,

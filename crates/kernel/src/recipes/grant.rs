@@ -1,4 +1,4 @@
-//! What a holder may do while it holds: the same for locks, elections and all that have a ticket.
+//! What a holder may do while it holds, for every recipe with a ticket: locks, elections and the like.
 
 use std::future::{Future, pending};
 
@@ -10,7 +10,7 @@ use crate::error::CallError;
 use crate::session::{State, Term};
 use crate::transaction::Transaction;
 
-/// Why what was held is not ours any more.
+/// Why a holder holds no longer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Loss {
     /// The lease clock has run out: from now on somebody else may hold it. The server may still think that we do.
@@ -21,8 +21,8 @@ pub enum Loss {
     Removed,
 }
 
-/// Something is held under a ticket. Cheap to clone, and only a view: who releases is the guard that it came from, and
-/// after that all that it writes is refused.
+/// Access to what is held under a ticket. Cheap to clone. It does not release: the guard that it came from does, and
+/// from then on all writes through it are refused.
 #[derive(Debug, Clone)]
 pub struct Grant {
     term: Term,
@@ -35,7 +35,7 @@ impl Grant {
         Self { term, ticket, fence }
     }
 
-    /// For whatever is not in ZooKeeper: give it along, and let the far side refuse an older one.
+    /// The token for systems outside of ZooKeeper: pass it along, and let the far side refuse an older one.
     pub fn fence(&self) -> Fence {
         self.fence
     }
@@ -45,12 +45,12 @@ impl Grant {
         &self.ticket
     }
 
-    /// The ZooKeeper session that it is held in.
+    /// The ZooKeeper session that owns the ticket.
     pub fn term(&self) -> &Term {
         &self.term
     }
 
-    /// Writes that happen only if the ticket is still there.
+    /// A transaction whose writes happen only if the ticket still exists.
     pub fn transaction(&self) -> Transaction {
         Transaction::fenced(&self.term, &self.ticket)
     }
@@ -67,7 +67,7 @@ impl Grant {
         self.term.is_valid()
     }
 
-    /// Waits until it is not ours any more. Work under it must end then, if not before.
+    /// Waits until it is lost. Work under it must have ended by then.
     pub fn lost(&self) -> impl Future<Output = Loss> + Send + use<> {
         let (term, ticket) = (self.term.patient(), self.ticket.clone());
         async move {
@@ -82,10 +82,10 @@ impl Grant {
     }
 }
 
-/// Waits until a znode is gone. For ever, if nobody can tell: the lease clock will.
+/// Waits until a znode is gone. If that cannot be found out it waits for ever: the lease clock decides then.
 async fn removed(term: &Term, path: &str) {
     loop {
-        // Not a watch for existence: on a znode that is gone it would stay with the server for ever.
+        // Not an exists watch: on a deleted znode it would stay with the server for ever.
         match term.get_watched(path).await {
             Ok((_, _, watch)) => drop(watch.changed().await),
             Err(CallError::NoZnode { .. }) => return,

@@ -1,8 +1,8 @@
-//! A fair lock: who comes first holds first, and one release wakes one contender.
+//! A fair lock: contenders hold in the order in which they came, and one release wakes one contender.
 //!
 //! # What it promises
 //! - At most one contender holds at a time, as the server sees it. A holder that was cut off, frozen or forgotten learns
-//!   of it late; so writes go through [`Held`]'s [`transaction`](Grant::transaction), which is refused once the lock is
+//!   of it late; so writes go through [`LockGuard`]'s [`transaction`](Grant::transaction), which is refused once the lock is
 //!   lost, and whatever is outside ZooKeeper gets the [`fence`](Grant::fence).
 //! - Holders follow each other in the order in which the server created their contenders.
 //! - A dropped future or a dropped guard leaves no contender behind; a lost reply makes no second one.
@@ -10,8 +10,8 @@
 //!   watch, on the nearest contender only.
 //!
 //! # What it does not
-//! - It is not re-entrant: who asks twice waits for itself.
-//! - Who waits while its ZooKeeper session expires, or while its contender is removed, contends anew, at the end of the line.
+//! - It is not re-entrant: a holder that asks again waits for itself.
+//! - A waiter whose ZooKeeper session expires, or whose contender is removed, contends again, at the end of the line.
 //! - One directory gives 2,147,483,648 tickets; see [`contest`](super::contest).
 //!
 //! ```no_run
@@ -34,35 +34,25 @@ use menagerie_znodes::{Dir, Znode};
 use thiserror::Error;
 use tracing::debug;
 
-use super::bid::{Bid, Contest, FirstLook, Place, Seen};
+use super::bid::{Bid, Contest, FirstRead, OwnedStanding, SeenNames};
 use super::contest::{self, Contender, Dialect, Mode};
 use super::grant::Grant;
 use crate::error::{CallError, Remedy};
 use crate::session::{Session, Term, TermError};
 
-/// Why there is no lock, or no more. Elections fail in the same ways.
+/// Why a lock was not acquired, or was lost. Elections share these errors.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[allow(missing_docs, reason = "the fields of errors name themselves")]
 pub enum LockError {
-    /// It was lost before it was released: what was done under it may have been done beside another holder.
+    /// The lock was lost before it was released: another holder may have worked at the same time.
     #[error("what was held in {dir} was lost before it was released")]
-    Lost {
-        /// The directory of its contenders.
-        dir: String,
-    },
-    /// The directory has used up its numbers.
+    Lost { dir: String },
+    /// The directory has used up its ticket numbers.
     #[error("{dir} has used up its numbers; delete it while nobody contends")]
-    Exhausted {
-        /// The directory of its contenders.
-        dir: String,
-    },
+    Exhausted { dir: String },
     /// A call failed for good.
     #[error("cannot contend in {dir}")]
-    Call {
-        /// The directory of its contenders.
-        dir: String,
-        /// Why.
-        source: CallError,
-    },
+    Call { dir: String, source: CallError },
 }
 
 impl LockError {
@@ -85,28 +75,28 @@ impl TermError for LockError {
     }
 }
 
-/// One of those who contend.
+/// A contender, as others see it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Contestant {
-    /// What it calls itself.
+    /// As given to [`Lock::identified_by`].
     pub identifier: String,
-    /// Whether it holds.
+    /// Whether it holds the lock now.
     pub holds: bool,
     /// What it asks for.
     pub mode: Mode,
-    /// The ZooKeeper session that it lives with.
+    /// The ZooKeeper session that owns it.
     pub session_id: i64,
-    /// Since when, by the server's clock.
+    /// When it began to contend, by the server's clock.
     pub since_ms: i64,
 }
 
-/// What came of an attempt that does not wait.
+/// Outcome of an attempt that does not wait.
 #[derive(Debug)]
 #[must_use = "dropped, it is released again"]
 pub enum TryAcquire {
-    /// It is ours.
-    Acquired(Held),
-    /// Somebody else comes first: this one before all others.
+    /// We hold the lock.
+    Acquired(LockGuard),
+    /// Others come first; this is the first of them.
     HeldBy(Contestant),
 }
 
@@ -115,12 +105,12 @@ pub enum TryAcquire {
 pub struct Lock {
     session: Session,
     contest: Contest,
-    /// The last to contend had to wait, so the next will, too: a guess, by which nothing but speed is decided.
+    /// The last attempt had to wait, so the next probably will, too. It affects only speed.
     crowded: Arc<AtomicBool>,
 }
 
 impl Lock {
-    /// The lock whose contenders are in this directory. It is made when it is missing.
+    /// The lock whose contenders are in this directory, which is created if it is missing.
     pub fn new(session: &Session, dir: Znode<Dir>) -> Self {
         Self::in_mode(session, dir, Mode::Exclusive)
     }
@@ -131,75 +121,77 @@ impl Lock {
         Self { session: session.clone(), contest, crowded: Arc::default() }
     }
 
-    /// What [`contenders`](Self::contenders) shows of us.
+    /// The identifier that [`contenders`](Self::contenders) shows.
     pub fn identified_by(mut self, identifier: impl Into<String>) -> Self {
         self.contest.identifier = identifier.into().into_bytes();
         self
     }
 
-    /// With other names, to contend with programs that use them. All of a directory must use the same.
+    /// Uses another naming scheme, to contend with programs that use it. All contenders of a directory must use the
+    /// same.
     pub fn in_dialect(mut self, dialect: Dialect) -> Self {
         self.contest.dialect = dialect;
         self
     }
 
-    /// Waits for our turn, as long as it takes: through lost connections and expired sessions. To give up, drop the
-    /// future: nothing is left behind.
-    pub async fn acquire(&self) -> Result<Held, LockError> {
+    /// Waits for our turn, through lost connections and expired sessions. To give up, drop the future: nothing is left
+    /// behind.
+    pub async fn acquire(&self) -> Result<LockGuard, LockError> {
         self.session.across_terms(|term| async move { self.acquire_in(&term).await }).await
     }
 
-    async fn acquire_in(&self, term: &Term) -> Result<Held, LockError> {
+    async fn acquire_in(&self, term: &Term) -> Result<LockGuard, LockError> {
         let (mut bid, mut seen) = self.bid(term).await?;
         let mut crowded = false;
         loop {
-            match bid.look(seen.take()).await.map_err(|error| self.failed(error))? {
-                Place::Holds => {
+            match bid.read_standing(seen.take()).await.map_err(|error| self.call_error(error))? {
+                OwnedStanding::Holds => {
                     self.crowded.store(crowded, Ordering::Relaxed);
-                    term.trusted().await.map_err(|error| self.failed(error))?;
-                    return Ok(self.held(bid));
+                    term.trusted().await.map_err(|error| self.call_error(error))?;
+                    return Ok(self.guard(bid));
                 }
-                Place::Waits { nearest, .. } => {
+                OwnedStanding::Waits { nearest, .. } => {
                     crowded = true;
-                    bid.wait_for(&nearest).await.map_err(|error| self.failed(error))?;
+                    bid.wait_for(&nearest).await.map_err(|error| self.call_error(error))?;
                 }
-                Place::Gone => (bid, seen) = self.bid(term).await?,
-                Place::Exhausted => return Err(self.exhausted()),
+                OwnedStanding::Gone => (bid, seen) = self.bid(term).await?,
+                OwnedStanding::Exhausted => return Err(self.exhausted()),
             }
         }
     }
 
-    /// Takes it if nobody comes before us.
+    /// Acquires the lock if nobody comes before us.
     pub async fn try_acquire(&self) -> Result<TryAcquire, LockError> {
         let term = self.session.term();
         let (mut bid, mut seen) = self.bid(&term).await?;
         loop {
-            let (first, holds) = match bid.look(seen.take()).await.map_err(|error| self.failed(error))? {
-                Place::Holds => {
-                    term.trusted().await.map_err(|error| self.failed(error))?;
-                    return Ok(TryAcquire::Acquired(self.held(bid)));
-                }
-                Place::Waits { first, first_holds, .. } => (first, first_holds),
-                Place::Gone => {
-                    (bid, seen) = self.bid(&term).await?;
-                    continue;
-                }
-                Place::Exhausted => return Err(self.exhausted()),
-            };
-            // It may be gone by now, and we the first: then look again.
+            let (first, holds) =
+                match bid.read_standing(seen.take()).await.map_err(|error| self.call_error(error))? {
+                    OwnedStanding::Holds => {
+                        term.trusted().await.map_err(|error| self.call_error(error))?;
+                        return Ok(TryAcquire::Acquired(self.guard(bid)));
+                    }
+                    OwnedStanding::Waits { first, first_holds, .. } => (first, first_holds),
+                    OwnedStanding::Gone => {
+                        (bid, seen) = self.bid(&term).await?;
+                        continue;
+                    }
+                    OwnedStanding::Exhausted => return Err(self.exhausted()),
+                };
+            // It may be gone by now, and we may be first: then read again.
             if let Some(first) = self.contestants(&term, vec![(first, holds)]).await?.pop() {
-                bid.withdraw().await.map_err(|error| self.failed(error))?;
+                bid.withdraw().await.map_err(|error| self.call_error(error))?;
                 return Ok(TryAcquire::HeldBy(first));
             }
         }
     }
 
-    /// Everybody who contends, in order.
+    /// All contenders, in order.
     pub async fn contenders(&self) -> Result<Vec<Contestant>, LockError> {
         let term = self.session.term();
         let names = match term.children(&self.contest.dir).await {
             Err(CallError::NoZnode { .. }) => return Ok(Vec::new()),
-            names => names.map_err(|error| self.failed(error))?,
+            names => names.map_err(|error| self.call_error(error))?,
         };
         let all = self.contest.dialect.contenders(names.iter().map(String::as_str));
         let holders = contest::holders(&all);
@@ -207,7 +199,7 @@ impl Lock {
         self.contestants(&term, all.collect()).await
     }
 
-    /// What these say of themselves; who is gone meanwhile is left out.
+    /// Reads the znodes of these contenders; those that are gone meanwhile are left out.
     async fn contestants(
         &self,
         term: &Term,
@@ -215,7 +207,7 @@ impl Lock {
     ) -> Result<Vec<Contestant>, LockError> {
         let path = |contender: &Contender| format!("{}/{}", self.contest.dir, contender.name);
         let paths: Vec<String> = all.iter().map(|(contender, _)| path(contender)).collect();
-        let read = term.get_many(&paths).await.map_err(|error| self.failed(error))?;
+        let read = term.get_many(&paths).await.map_err(|error| self.call_error(error))?;
         let contestants = all.into_iter().zip(read).filter_map(|((contender, holds), read)| {
             let (data, stat) = read?;
             Some(Contestant {
@@ -229,19 +221,19 @@ impl Lock {
         Ok(contestants.collect())
     }
 
-    async fn bid(&self, term: &Term) -> Result<(Bid, Option<Seen>), LockError> {
+    async fn bid(&self, term: &Term) -> Result<(Bid, Option<SeenNames>), LockError> {
         let crowded = self.crowded.load(Ordering::Relaxed);
-        let first_look = if crowded { FirstLook::After } else { FirstLook::Along };
-        Bid::place(term, &self.contest, first_look).await.map_err(|error| self.failed(error))
+        let first_read = if crowded { FirstRead::AfterCreation } else { FirstRead::Pipelined };
+        Bid::place(term, &self.contest, first_read).await.map_err(|error| self.call_error(error))
     }
 
-    fn held(&self, bid: Bid) -> Held {
+    fn guard(&self, bid: Bid) -> LockGuard {
         let grant = bid.grant();
         debug!(path = self.contest.dir, fence = %grant.fence(), "lock acquired");
-        Held { grant, bid, dir: self.contest.dir.clone(), _session: self.session.clone() }
+        LockGuard { grant, bid, dir: self.contest.dir.clone(), _session: self.session.clone() }
     }
 
-    fn failed(&self, source: CallError) -> LockError {
+    fn call_error(&self, source: CallError) -> LockError {
         LockError::Call { dir: self.contest.dir.clone(), source }
     }
 
@@ -250,21 +242,21 @@ impl Lock {
     }
 }
 
-/// The lock is ours: until we release it, or lose it. What can be done under it is said at [`Grant`]. Dropped, it is
-/// released in the background, and nobody learns whether it had been lost.
+/// We hold the lock, until we release or lose it. See [`Grant`] for what can be done under it. Dropping it releases it
+/// in the background, and nobody learns whether it had been lost.
 #[derive(Debug)]
 #[must_use = "dropped, it is released"]
-pub struct Held {
+pub struct LockGuard {
     grant: Grant,
     bid: Bid,
     dir: String,
-    /// Without a handle the ZooKeeper session would end, and the lock with it.
+    /// Keeps the ZooKeeper session open, and the lock with it.
     _session: Session,
 }
 
-impl Held {
-    /// Gives it to the next. An error means that it was lost before, or that nobody knows yet and it goes on in the
-    /// background. A lost reply is resolved here.
+impl LockGuard {
+    /// Releases the lock to the next contender. An error means that it was lost before, or that the outcome is unknown
+    /// yet and the release goes on in the background. Lost replies are resolved here.
     pub async fn release(self) -> Result<(), LockError> {
         let Self { bid, dir, .. } = self;
         match bid.withdraw().await {
@@ -274,13 +266,13 @@ impl Held {
         }
     }
 
-    /// A view of it for others who work under it. It does not release.
+    /// A grant for others that work under this lock. It does not release.
     pub fn grant(&self) -> Grant {
         self.grant.clone()
     }
 }
 
-impl Deref for Held {
+impl Deref for LockGuard {
     type Target = Grant;
 
     fn deref(&self) -> &Grant {

@@ -1,11 +1,11 @@
-//! Logical time: a number that rises with every question, for all clients together.
+//! Logical time: a number that rises with every request, across all clients.
 //!
-//! What was written after somebody learnt the time `t` has a later transaction than `t`; so who wants data that is not
-//! older than a moment takes the time at that moment, and compares it with the `mzxid` of what is read.
+//! Whatever is written after somebody got the time `t` has a later transaction than `t`. So to know whether data is at
+//! least as new as a moment, take the time at that moment, and compare it with the `mzxid` of the data.
 //!
-//! It promises that of two questions, one of which was answered before the other was asked, the later one gets the greater
-//! number. It does not promise that numbers follow each other without gaps, nor that they compare across generations of the
-//! namespace: a namespace that was moved to another ensemble begins with that ensemble's numbers.
+//! It promises that a request that begins after another one was answered gets a greater number. It does not promise
+//! numbers without gaps, nor that numbers compare across generations of the namespace: a namespace that was moved to
+//! another ensemble continues with that ensemble's numbers.
 //!
 //! ```no_run
 //! # async fn example(session: menagerie_kernel::Session) -> Result<(), menagerie_kernel::CallError> {
@@ -37,13 +37,13 @@ impl std::fmt::Display for Ltime {
     }
 }
 
-/// Asks for the time: one write, and after it everything that was acknowledged before is earlier.
+/// Gets the time, at the cost of one write. Every write that was acknowledged before has a lower number.
 pub async fn logical_time(term: &Term) -> Result<Ltime, CallError> {
     let clock = kernel::ltime();
     loop {
         match retry::touch(term, clock.path(), b"").await {
             Ok(stat) => return Ok(Ltime(stat.mzxid)),
-            // Nobody has asked before.
+            // Nobody has asked for the time before.
             Err(CallError::NoZnode { .. }) => retry::ensure(term, clock.path(), b"").await?,
             Err(error) => return Err(error),
         }

@@ -1,15 +1,15 @@
-//! The coordination recipes: what each promises is said at its top and in `docs/recipes/`.
+//! The coordination recipes. Each module's head and `docs/recipes/` say what it promises.
 //!
 //! # Layout
-//! - [`contest`]: who stands where among contenders; pure. [`lock`], [`rw_lock`] and [`election`] are this and a watch.
+//! - [`contest`]: who holds and who waits among contenders; pure. [`lock`], [`rw_lock`] and [`election`] add a watch.
 //! - `bid`: one contender of ours, from its creation to its end. [`grant`]: what a holder may do while it holds.
-//! - [`rendezvous`](mod@rendezvous): who of the members does a job, without a znode; pure.
+//! - [`rendezvous`](mod@rendezvous): which member does a job, without a znode; pure.
 //! - [`blob`]: values of any size, never seen half written. [`sequence_queue`]: entries in order, none lost.
-//! - [`tree_cache`]: a part of the tree in memory. [`logical_time`]: a number that rises for all.
-//! - [`semaphore`]: at most so many at once.
-//! - [`membership`], [`party`] and [`presence`]: who is there; `registration`: what they keep in ZooKeeper. [`settle`]: when
-//!   they have stopped coming and going.
-//! - [`barrier`] and [`double_barrier`]: waiting for others. [`counter`]: a number that all share.
+//! - [`tree_cache`]: a subtree in memory. [`logical_time`]: a clock that all clients share.
+//! - [`semaphore`]: at most N holders at once.
+//! - [`membership`], [`party`] and [`presence`]: who is there; `registration`: their ephemeral znode. [`settle`]: waits
+//!   until members have stopped coming and going.
+//! - [`barrier`] and [`double_barrier`]: waiting for others. [`counter`]: a shared number.
 
 pub mod barrier;
 mod bid;

@@ -1,9 +1,9 @@
-//! A party: who is there, as kazoo has it. For our own components there is [`membership`](super::membership), which says
-//! more about each; a party is for Python programs and ours together.
+//! A party, compatible with kazoo's: who is there. Our own components use [`membership`](super::membership), which says
+//! more about each; a party is shared with Python programs.
 //!
-//! **It promises** that who has joined is listed as long as it is connected, again after its ZooKeeper session was lost, and
-//! no more once it has left, or a session time-out after it has crashed. **It does not promise** that who is listed is alive
-//! right now.
+//! **It promises** that a member is listed while it is connected, again after its ZooKeeper session was lost, and no
+//! longer once it has left, or a session time-out after it has crashed. **It does not promise** that a listed member is
+//! alive right now.
 //!
 //! # Layout in ZooKeeper
 //! `DIR/<uuid>__party__`, ephemeral, with the identifier as data.
@@ -27,16 +27,15 @@ use super::registration::{Naming, Registration};
 use crate::error::{CallError, Remedy};
 use crate::session::Session;
 
-/// What tells members from whatever else is in the directory.
+/// The suffix that marks members among other znodes in the directory.
 const MARK: &str = "__party__";
 
-/// ZooKeeper said no.
+/// A call to ZooKeeper failed.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("cannot use party {path}")]
+#[allow(missing_docs, reason = "the fields of errors name themselves")]
 pub struct PartyError {
-    /// Which party.
     pub path: String,
-    /// What it said.
     pub source: CallError,
 }
 
@@ -65,11 +64,11 @@ impl Party {
         let naming = Naming::Unique { suffix: MARK };
         let data = identifier.as_bytes().to_vec();
         let registration = Registration::begin(&self.session, &self.dir, naming, data).await;
-        let registration = registration.map_err(|source| self.failed(source))?;
+        let registration = registration.map_err(|source| self.call_error(source))?;
         Ok(Guest { registration, party: self.clone() })
     }
 
-    /// The identifiers of all who are there, in the order in which they came.
+    /// The identifiers of all members, oldest first.
     pub async fn members(&self) -> Result<Vec<String>, PartyError> {
         let members = async {
             let term = self.session.term().patient();
@@ -84,15 +83,15 @@ impl Party {
             found.sort_by_key(|(_, stat)| stat.czxid);
             Ok(found.into_iter().map(|(data, _)| String::from_utf8_lossy(&data).into_owned()).collect())
         };
-        members.await.map_err(|source| self.failed(source))
+        members.await.map_err(|source| self.call_error(source))
     }
 
-    fn failed(&self, source: CallError) -> PartyError {
+    fn call_error(&self, source: CallError) -> PartyError {
         PartyError { path: self.dir.clone(), source }
     }
 }
 
-/// We are there. Dropped, we leave in the background.
+/// Our membership. Dropping it leaves in the background.
 #[derive(Debug)]
 #[must_use = "dropped, it leaves"]
 pub struct Guest {
@@ -101,14 +100,14 @@ pub struct Guest {
 }
 
 impl Guest {
-    /// Where we are listed now; `None` between two sessions.
+    /// The path of our znode; `None` between two sessions.
     pub fn path(&self) -> Option<String> {
         self.registration.path()
     }
 
-    /// Is listed no more.
+    /// Leaves the party.
     pub async fn leave(self) -> Result<(), PartyError> {
         let Self { registration, party } = self;
-        registration.leave().await.map_err(|source| party.failed(source))
+        registration.leave().await.map_err(|source| party.call_error(source))
     }
 }

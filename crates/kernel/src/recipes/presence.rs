@@ -1,16 +1,16 @@
-//! Presence: one znode with a name of our choice that says that we are here, and what we are doing.
+//! Presence: one ephemeral znode with a fixed name, which shows that we are here and what we are doing.
 //!
-//! **It promises** that the znode is there as long as we are connected, with what we last said; that it is made again in
-//! every new ZooKeeper session and when somebody removes it; and that a name that another session still has, be it of
-//! somebody called the same who is gone, is waited for and never taken from it. **It does not promise** that who is there is
-//! alive right now.
+//! **It promises** that the znode exists while we are connected, with what we published last; that it is created again
+//! in every new ZooKeeper session and when somebody removes it; and that it waits for a name that another session still
+//! has, and never takes it away, even if that session's program is gone. **It does not promise** that whoever is
+//! present is alive right now.
 //!
 //! ```no_run
 //! # use menagerie_kernel::{Session, recipes::presence::{Presence, PresenceError}};
 //! # use menagerie_znodes::{Text, Znode};
 //! # async fn example(session: &Session, znode: Znode<Text>) -> Result<(), PresenceError> {
 //! let presence = Presence::begin(session, &znode, &Text("idle".to_owned())).await?;
-//! presence.say(&Text("busy".to_owned()));
+//! presence.publish(&Text("busy".to_owned()));
 //! presence.leave().await?;
 //! # Ok(())
 //! # }
@@ -25,13 +25,12 @@ use super::registration::{Naming, Registration};
 use crate::error::{CallError, Remedy};
 use crate::session::Session;
 
-/// ZooKeeper said no.
+/// A call to ZooKeeper failed.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("cannot be present at {path}")]
+#[allow(missing_docs, reason = "the fields of errors name themselves")]
 pub struct PresenceError {
-    /// Where.
     pub path: String,
-    /// What it said.
     pub source: CallError,
 }
 
@@ -42,7 +41,7 @@ impl PresenceError {
     }
 }
 
-/// We are here. Dropped, we leave in the background.
+/// Our presence. Dropping it leaves in the background.
 #[derive(Debug)]
 #[must_use = "dropped, it leaves"]
 pub struct Presence<T> {
@@ -63,17 +62,18 @@ impl<T: Payload> Presence<T> {
         }
     }
 
-    /// Says something else from now on. It is stored as soon as can be, in whichever session that is; of several, the last.
-    pub fn say(&self, payload: &T) {
+    /// Replaces what the znode says. It is stored as soon as possible, in this session or a later one; of several
+    /// updates only the last must be stored.
+    pub fn publish(&self, payload: &T) {
         self.registration.want(payload.encode());
     }
 
-    /// Whether the znode is there, as far as we know.
+    /// Whether the znode exists, as far as we know.
     pub fn is_there(&self) -> bool {
         self.registration.path().is_some()
     }
 
-    /// Is there no more.
+    /// Deletes the znode.
     pub async fn leave(self) -> Result<(), PresenceError> {
         let Self { registration, path, .. } = self;
         registration.leave().await.map_err(|source| PresenceError { path, source })

@@ -1,5 +1,5 @@
-//! A znode that says that we are here, for as long as we say so: made again in every new ZooKeeper session, and when
-//! somebody removes it. Membership, party and presence are this with different names.
+//! An ephemeral znode that exists until we leave: created again in every new ZooKeeper session, and when somebody
+//! removes it. Membership, party and presence differ only in its name.
 
 use std::sync::Arc;
 
@@ -12,18 +12,18 @@ use crate::retry;
 use crate::session::{Session, Term};
 use crate::unique;
 
-/// How the znode is called.
+/// The name of the znode.
 #[derive(Debug, Clone)]
 pub(super) enum Naming {
     /// `<prefix><number>`; others use the prefix too, so the data must be unique.
     Numbered { prefix: String },
     /// `<uuid><suffix>`.
     Unique { suffix: &'static str },
-    /// Exactly this. Whoever else has it is waited for.
+    /// Exactly this. If another session has it, we wait until that session ends.
     Fixed { name: String },
 }
 
-/// What should be there. Each change has a number, so that who made it can wait for it.
+/// The wanted state. Each change has a number, so that its caller can wait for it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Wanted {
     data: Vec<u8>,
@@ -31,18 +31,18 @@ struct Wanted {
     leaving: bool,
 }
 
-/// What is there, as far as we know.
+/// The stored state, as far as we know.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 struct Stored {
-    /// Where; `None` while there is nothing.
+    /// `None` while there is no znode.
     path: Option<String>,
     /// The last change that is stored.
     change: u64,
-    /// Why it will never be.
+    /// Why nothing more will be stored.
     failure: Option<CallError>,
 }
 
-/// We are here. Dropped, the znode is taken back in the background.
+/// A registration. Dropping it deletes the znode in the background.
 #[derive(Debug)]
 pub(super) struct Registration {
     wanted: watch::Sender<Wanted>,
@@ -51,7 +51,7 @@ pub(super) struct Registration {
 }
 
 impl Registration {
-    /// Registers, and waits until it is done.
+    /// Registers, and waits until the znode exists.
     pub async fn begin(
         session: &Session,
         dir: &str,
@@ -74,12 +74,12 @@ impl Registration {
         Ok(registration)
     }
 
-    /// Where it is now; `None` between two sessions.
+    /// The znode's path; `None` between two sessions.
     pub fn path(&self) -> Option<String> {
         self.stored.borrow().path.clone()
     }
 
-    /// Changes the data. It will be stored, in whichever session that is; wait for it with [`reach`](Self::reach).
+    /// Changes the data. It will be stored in this session or a later one; wait for it with [`reach`](Self::reach).
     pub fn want(&self, data: Vec<u8>) -> u64 {
         let mut change = 0;
         self.wanted.send_modify(|wanted| {
@@ -90,10 +90,11 @@ impl Registration {
         change
     }
 
-    /// Takes the znode back, and waits until it is gone; or, between two sessions, has gone with the last one or will.
+    /// Deletes the znode, and waits until it is gone. Between two sessions it returns at once: the znode ends with its
+    /// session.
     pub async fn leave(mut self) -> Result<(), CallError> {
         self.wanted.send_modify(|wanted| wanted.leaving = true);
-        // It is not aborted by anybody else, and its panic would have been printed.
+        // Nobody else aborts the loop, and a panic would have been printed.
         let _ = (&mut self.keeper).await;
         self.stored.borrow().failure.clone().map_or(Ok(()), Err)
     }
@@ -112,19 +113,19 @@ impl Registration {
 
 impl Drop for Registration {
     fn drop(&mut self) {
-        // What it has made is taken back as its parts are dropped.
+        // Dropping the loop drops its [`OwnZnode`], which deletes the znode.
         self.keeper.abort();
     }
 }
 
-/// The loop that keeps it.
+/// The loop that keeps the znode.
 struct Keeping {
     session: Session,
     dir: String,
     naming: Arc<Naming>,
     wanted: watch::Receiver<Wanted>,
     stored: watch::Sender<Stored>,
-    /// Where it was in the session before, and which session that was.
+    /// The znode's path in the previous session, and that session's id.
     old: Option<(String, i64)>,
 }
 
@@ -149,7 +150,7 @@ impl Keeping {
                         }
                         Err(error) => error,
                     },
-                    // It went with its session, or will: there may never be another to look in.
+                    // The znode ends with its session. There may never be another session in which to check.
                     _ = leaving.wait_for(|wanted| wanted.leaving) => return,
                 },
                 Err(error) => error,
@@ -162,12 +163,12 @@ impl Keeping {
         }
     }
 
-    /// Keeps it for one ZooKeeper session. Ends well when we leave.
+    /// Keeps the znode during one ZooKeeper session. `Ok` when we leave.
     async fn keep_in(&mut self, term: &Term) -> Result<(), CallError> {
-        // We may know before the server that our session is over; until then we would be listed twice.
+        // We may know before the server that our session is over, and would be listed twice until then.
         if let Some((old, session_id)) = &self.old {
             term.sync(&self.dir).await?;
-            // A name that was chosen may be another's by now.
+            // A fixed name may belong to somebody else by now.
             match term.stat(old).await? {
                 Some(stat) if stat.ephemeral_owner == *session_id => {
                     retry::remove_created(term, old, stat.czxid).await?;
@@ -181,46 +182,46 @@ impl Keeping {
             if wanted.leaving {
                 return Ok(());
             }
-            let mut entry = Entry::new(term, &self.dir, &self.naming, &wanted.data);
+            let mut znode = OwnZnode::new(term, &self.dir, &self.naming, &wanted.data);
             let mut leaving = self.wanted.clone();
             tokio::select! {
-                created = entry.create() => created?,
+                created = znode.create() => created?,
                 _ = leaving.wait_for(|wanted| wanted.leaving) => return Ok(()),
             }
-            debug!(path = entry.path, "registered");
-            if self.follow(term, &mut entry, wanted).await? == Followed::Leaving {
-                return entry.delete().await;
+            debug!(path = znode.path, "registered");
+            if self.follow(term, &mut znode, wanted).await? == Followed::Leaving {
+                return znode.delete().await;
             }
-            info!(path = entry.path, "somebody removed our registration; making it again");
+            info!(path = znode.path, "registration was removed; registering again");
         }
     }
 
-    /// Keeps the data as it should be, until the znode is gone or we leave.
+    /// Keeps the data up to date, until the znode is gone or we leave.
     async fn follow(
         &mut self,
         term: &Term,
-        entry: &mut Entry,
+        znode: &mut OwnZnode,
         mut wanted: Wanted,
     ) -> Result<Followed, CallError> {
         loop {
-            let (data, watch) = match term.get_watched(&entry.path).await {
+            let (data, watch) = match term.get_watched(&znode.path).await {
                 Ok((data, stat, watch)) if stat.ephemeral_owner == term.session_id() => (data, watch),
                 Ok(_) | Err(CallError::NoZnode { .. }) => {
-                    entry.over = true;
+                    znode.over = true;
                     return Ok(Followed::Removed);
                 }
                 Err(error) => return Err(error),
             };
             if data == wanted.data {
-                let (path, change) = (Some(entry.path.clone()), wanted.change);
+                let (path, change) = (Some(znode.path.clone()), wanted.change);
                 self.stored.send_replace(Stored { path, change, failure: None });
                 tokio::select! {
                     _ = watch.changed() => continue,
                     changed = self.wanted.changed() => if changed.is_err() { return Ok(Followed::Leaving) },
                 }
             } else {
-                match term.set(&entry.path, &wanted.data, None).await {
-                    // Only we write it, so writing it twice is writing it once.
+                match term.set(&znode.path, &wanted.data, None).await {
+                    // Only we write it, so the write is idempotent.
                     Ok(_) | Err(CallError::Unknown { .. } | CallError::NoZnode { .. }) => {}
                     Err(error) => return Err(error),
                 }
@@ -239,21 +240,22 @@ enum Followed {
     Removed,
 }
 
-/// A znode of ours that is there or may be. Dropped, it is taken back in the background.
-struct Entry {
+/// A znode of ours, which may exist. Dropping it deletes the znode in the background.
+struct OwnZnode {
     term: Term,
     dir: String,
     naming: Arc<Naming>,
-    /// What it was created with, to find it by.
+    /// The data that it was created with, to find it by.
     data: Vec<u8>,
-    /// Where it is; empty until we know.
+    /// Empty until its creation is confirmed.
     path: String,
-    /// The transaction that created it, once we know: the next one of this name in the same session is not this one.
+    /// The transaction that created it, once known: it tells this znode from a later one with the same name and
+    /// session.
     czxid: Option<i64>,
     over: bool,
 }
 
-impl Entry {
+impl OwnZnode {
     fn new(term: &Term, dir: &str, naming: &Arc<Naming>, data: &[u8]) -> Self {
         let path = match &**naming {
             Naming::Numbered { .. } => String::new(),
@@ -293,7 +295,7 @@ impl Entry {
     }
 }
 
-impl Drop for Entry {
+impl Drop for OwnZnode {
     fn drop(&mut self) {
         if self.over {
             return;
@@ -302,14 +304,14 @@ impl Drop for Entry {
         let (path, data, naming) =
             (std::mem::take(&mut self.path), std::mem::take(&mut self.data), self.naming.clone());
         self.term.in_background(async move {
-            // It fails only with the session, which takes the znode along.
+            // Fails only if the session is over, and then the znode is gone.
             let _ = match &*naming {
                 Naming::Numbered { prefix } if path.is_empty() => {
                     retry::withdraw_marked(&term, &dir, prefix, &data).await
                 }
                 Naming::Numbered { .. } | Naming::Unique { .. } | Naming::Fixed { .. } => {
                     async {
-                        // Its creation may still be on its way, and a name that was chosen another's.
+                        // Its creation may still be in flight, and a fixed name may belong to somebody else.
                         term.sync("/").await?;
                         match term.stat(&path).await? {
                             Some(stat)
@@ -328,7 +330,7 @@ impl Drop for Entry {
     }
 }
 
-/// Waits until nobody has this name any more: somebody who was called the same and is gone has it until its session ends.
+/// Waits until no other session has this name: a namesake that is gone has it until its session ends.
 async fn wait_for_name(term: &Term, path: &str) -> Result<(), CallError> {
     let (stat, watch) = term.stat_watched(path).await?;
     if let Some(stat) = stat {

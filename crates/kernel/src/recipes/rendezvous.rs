@@ -1,11 +1,11 @@
-//! Who of the members does a job, decided by everybody alone: no lock, no znode, no waiting. Pure.
+//! Rendezvous hashing: which member does a job. Everybody decides alone, without lock, znode or waiting. Pure.
 //!
-//! Each member has a weight for each key, a hash of both; the heaviest is elected (highest random weight). All who see the
-//! same members name the same one. When a member leaves, only its keys move, and they spread over all others; when one
-//! joins, it takes its share from all.
+//! Each member has a weight for each key, a hash of both; the heaviest is elected (highest random weight). Everybody
+//! who sees the same members elects the same one. When a member leaves, only its keys move, and they spread over all
+//! others; when one joins, it takes its share from all.
 //!
-//! **It is advice, not exclusion.** Two hosts that see different members, as happens for a moment whenever somebody joins
-//! or leaves, name different ones. Use it to spread work, or to decide who tries first; what must not happen twice needs a
+//! **It is advice, not exclusion.** Two hosts that see different members, as happens whenever somebody joins or leaves,
+//! elect different ones. Use it to spread work, or to decide who tries first; what must not happen twice needs a
 //! [lock](super::lock) or an [election](super::election) and their fence as well.
 //!
 //! ```
@@ -17,14 +17,14 @@
 //! assert_ne!(rendezvous(&others, "tenant-a"), Some(first));
 //! ```
 
-/// Who of these members is elected for this key. It does not depend on their order; names that are there twice count once.
+/// The member elected for this key. The order of members and duplicates do not matter.
 pub fn rendezvous<'a, M: AsRef<str>>(members: &'a [M], key: &str) -> Option<&'a M> {
-    // Names decide between equal weights, so that everybody decides alike.
+    // Names break ties, so that everybody decides alike.
     let rank = |member: &'a M| (weight(member.as_ref(), key), member.as_ref());
     members.iter().max_by(|one, other| rank(one).cmp(&rank(other)))
 }
 
-/// How much a member weighs for a key. Programs of different versions must agree on it: it never changes.
+/// A member's weight for a key. Programs of different versions must agree on it, so it never changes.
 ///
 /// FNV-1a of 64 bits over the member's name, a zero byte, and the key; then the finalizer of SplitMix64, because FNV alone
 /// spreads names that differ in their last character badly.

@@ -1,11 +1,11 @@
-//! A lock that readers share and a writer has alone. Fair: a reader that comes after a waiting writer waits for it.
+//! A lock that readers share and a writer holds alone. Fair: a reader that comes after a waiting writer waits for it.
 //!
-//! It is the [lock](super::lock) with another rule of who keeps out whom, and all that is said there holds here. The
-//! layout is kazoo's (`ReadLock`, `WriteLock`). A reader waits for the last writer before it; a writer for the nearest
-//! contender. When a writer leaves, all readers up to the next writer are woken, because all of them hold then.
+//! It is the [lock](super::lock) with another exclusion rule, and makes the same promises. The layout is kazoo's
+//! (`ReadLock`, `WriteLock`). A reader waits for the last writer before it; a writer for the nearest contender. A
+//! writer that leaves wakes all readers up to the next writer, because all of them hold then.
 //!
-//! What it does not: a reader cannot become a writer without letting go; and readers' writes are fenced like a writer's,
-//! although other readers hold at the same time.
+//! What it does not promise: a reader cannot become a writer without releasing; and a reader's fence excludes no other
+//! readers.
 //!
 //! ```no_run
 //! # use menagerie_kernel::{Session, recipes::rw_lock::RwLock};
@@ -26,7 +26,7 @@ use super::contest::Mode;
 use super::lock::{Contestant, Lock, LockError};
 use crate::session::Session;
 
-/// A lock to contend for, in one of two ways. Cheap to clone.
+/// A read-write lock. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct RwLock {
     reader: Lock,
@@ -34,13 +34,13 @@ pub struct RwLock {
 }
 
 impl RwLock {
-    /// The lock whose contenders are in this directory. It is made when it is missing.
+    /// The lock whose contenders are in this directory, which is created if it is missing.
     pub fn new(session: &Session, dir: Znode<Dir>) -> Self {
         let reader = Lock::in_mode(session, dir.clone(), Mode::Shared);
         Self { reader, writer: Lock::in_mode(session, dir, Mode::Exclusive) }
     }
 
-    /// What [`contenders`](Self::contenders) shows of us.
+    /// The identifier that [`contenders`](Self::contenders) shows.
     pub fn identified_by(self, identifier: impl Into<String>) -> Self {
         let identifier = identifier.into();
         Self {
@@ -49,17 +49,17 @@ impl RwLock {
         }
     }
 
-    /// To hold it together with other readers.
+    /// The lock to hold together with other readers.
     pub fn reader(&self) -> &Lock {
         &self.reader
     }
 
-    /// To hold it alone.
+    /// The lock to hold alone.
     pub fn writer(&self) -> &Lock {
         &self.writer
     }
 
-    /// Everybody who contends, in order.
+    /// All contenders, in order.
     pub async fn contenders(&self) -> Result<Vec<Contestant>, LockError> {
         self.writer.contenders().await
     }

@@ -1,8 +1,8 @@
-//! Group settle: waiting until those who come and go have stopped doing so, to decide once and not at every change.
+//! Group settle: waits until members have stopped coming and going, to decide once and not at every change.
 //!
-//! **It promises** to tell when the children of a directory have not changed for a while ([`Rule::quiet`]), looked at once
-//! more at that moment; and that flapping cannot hold it for ever: after [`Rule::cap`] it tells what is there, changing or
-//! not. **It does not promise** that nothing changes while you read it.
+//! **It promises** to return the children of a directory when they have not changed for a while ([`Rule::quiet`]), read
+//! again at that moment; and that flapping cannot delay it for ever: after [`Rule::cap`] it returns what is there,
+//! changing or not. **It does not promise** that nothing changes while you use the result.
 //!
 //! ```no_run
 //! # use menagerie_kernel::{Session, recipes::settle::{Rule, SettleError, Settling}};
@@ -24,12 +24,12 @@ use thiserror::Error;
 use crate::error::{CallError, Remedy};
 use crate::session::{Session, Term, Watch};
 
-/// When it is settled.
+/// When a directory counts as settled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rule {
-    /// How long nothing may have changed.
+    /// Time without any change.
     pub quiet: Duration,
-    /// How long changes can hold it up, from the first of them.
+    /// The longest delay, counted from the first change.
     pub cap: Duration,
 }
 
@@ -54,16 +54,16 @@ pub struct Unrest {
 pub enum Why {
     /// Nothing has changed for long enough.
     Quiet,
-    /// It would not stop, and has gone on for too long.
+    /// Changes went on for longer than the cap.
     Capped,
 }
 
-/// What to make of it now.
+/// Whether the directory has settled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
     /// It is settled.
     Settled(Why),
-    /// Not before then, and later if something changes.
+    /// Not before this moment, and later if something changes.
     NotBefore(Instant),
 }
 
@@ -78,7 +78,7 @@ impl Unrest {
         Self { last: now.max(self.last), ..self }
     }
 
-    /// Whether it is over.
+    /// Whether the changes have settled.
     pub fn verdict(self, now: Instant, rule: Rule) -> Verdict {
         let (quiet, capped) = (self.last + rule.quiet, self.since + rule.cap);
         if quiet <= now {
@@ -91,13 +91,12 @@ impl Unrest {
     }
 }
 
-/// ZooKeeper said no.
+/// A call to ZooKeeper failed.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("cannot follow who comes and goes at {path}")]
+#[allow(missing_docs, reason = "the fields of errors name themselves")]
 pub struct SettleError {
-    /// Where.
     pub path: String,
-    /// What it said.
     pub source: CallError,
 }
 
@@ -108,19 +107,19 @@ impl SettleError {
     }
 }
 
-/// Who was there when it settled.
+/// The children when the directory settled.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settled {
     /// Their names, sorted.
     pub names: Vec<String>,
-    /// Why it was thought to be settled.
+    /// Whether by quiet or by the cap.
     pub why: Why,
 }
 
-/// What a look at the directory shows. The number changes with every change of the children, so none is missed that was
-/// undone before we could look.
+/// The directory as read. The transaction changes with every change of the children, so that a change that was undone
+/// before we could read it is not missed.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-struct Sight {
+struct DirSnapshot {
     names: Vec<String>,
     /// The transactions that made the directory and last changed its children.
     changed: (i64, i64),
@@ -132,8 +131,8 @@ pub struct Settling {
     session: Session,
     dir: String,
     rule: Rule,
-    /// What was there at the last look.
-    seen: Option<Sight>,
+    /// The directory at the last read.
+    seen: Option<DirSnapshot>,
     /// `None`: nothing has changed since it was settled.
     unrest: Option<Unrest>,
 }
@@ -144,12 +143,11 @@ impl Settling {
         Self { session: session.clone(), dir: dir.path().to_owned(), rule, seen: None, unrest: None }
     }
 
-    /// Waits until it is settled; after the first time, until it has changed and is settled again. A future that is dropped
-    /// loses nothing.
+    /// Waits until the directory is settled; after the first time, until it has changed and settled again. Cancel-safe.
     pub async fn next(&mut self) -> Result<Settled, SettleError> {
         let mut terms = self.session.term_by_term();
         loop {
-            // Whoever is registered in a session that was lost is registered anew: that shows in the next look.
+            // Members that lost their session register again: the next read shows it.
             let settled = self.next_in(&terms.term().patient()).await;
             if let Some(settled) = terms.finished(settled).await {
                 return settled.map_err(|source| SettleError { path: self.dir.clone(), source });
@@ -159,18 +157,18 @@ impl Settling {
 
     async fn next_in(&mut self, term: &Term) -> Result<Settled, CallError> {
         loop {
-            // While nothing is said we cannot know that nothing has changed: so every verdict follows a look.
+            // No event does not mean no change, so every verdict follows a read.
             term.sync(&self.dir).await?;
-            let (sight, watch) = self.look(term).await?;
+            let (snapshot, watch) = self.read_dir(term).await?;
             let now = Instant::now();
-            if self.seen.as_ref().is_none_or(|seen| seen.changed != sight.changed) {
+            if self.seen.as_ref().is_none_or(|seen| seen.changed != snapshot.changed) {
                 self.unrest = Some(self.unrest.map_or(Unrest::begin(now), |unrest| unrest.again(now)));
-                self.seen = Some(sight.clone());
+                self.seen = Some(snapshot.clone());
             }
             let due = match self.unrest.map(|unrest| unrest.verdict(now, self.rule)) {
                 Some(Verdict::Settled(why)) => {
                     self.unrest = None;
-                    return Ok(Settled { names: sight.names, why });
+                    return Ok(Settled { names: snapshot.names, why });
                 }
                 Some(Verdict::NotBefore(due)) => Some(due),
                 None => None,
@@ -188,18 +186,18 @@ impl Settling {
         }
     }
 
-    /// Who is there; nobody, if there is no directory yet.
-    async fn look(&self, term: &Term) -> Result<(Sight, Watch), CallError> {
+    /// Reads the children; none if the directory does not exist yet.
+    async fn read_dir(&self, term: &Term) -> Result<(DirSnapshot, Watch), CallError> {
         loop {
             match term.children_watched(&self.dir).await {
                 Ok((mut names, stat, watch)) => {
                     names.sort_unstable();
-                    return Ok((Sight { names, changed: (stat.czxid, stat.pzxid) }, watch));
+                    return Ok((DirSnapshot { names, changed: (stat.czxid, stat.pzxid) }, watch));
                 }
                 Err(CallError::NoZnode { .. }) => {
                     let (stat, watch) = term.stat_watched(&self.dir).await?;
                     if stat.is_none() {
-                        return Ok((Sight::default(), watch));
+                        return Ok((DirSnapshot::default(), watch));
                     }
                 }
                 Err(error) => return Err(error),
@@ -241,7 +239,7 @@ mod tests {
                 now = next;
                 unrest = unrest.again(now);
             }
-            // A shell that sleeps until it is told to.
+            // A shell that sleeps until the moment of the verdict.
             let mut looks = 0;
             let why = loop {
                 match unrest.verdict(now, RULE) {

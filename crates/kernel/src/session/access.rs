@@ -25,21 +25,21 @@ const LETTERS: [(char, Permission); 5] = [
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub struct Access {
-    /// How somebody proves who they are: `world`, `auth`, `digest`, `ip`, `x509`, `sasl`.
+    /// The authentication scheme: `world`, `auth`, `digest`, `ip`, `x509`, `sasl`.
     pub scheme: String,
-    /// Who.
+    /// The identity within that scheme.
     pub id: String,
-    /// What they may do, in the letters of `cdrwa`: create, delete, read, write, administrate.
+    /// The permissions, as letters of `cdrwa`: create, delete, read, write, administrate.
     pub permissions: String,
 }
 
-/// It is not a line of an access list.
+/// The text is no line of an access list.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("{0:?} is no access: it has the form SCHEME:ID:PERMISSIONS, e.g. world:anyone:cdrwa")]
 pub struct AccessError(String);
 
 impl Access {
-    /// Whether it lets everybody change something.
+    /// Whether everybody may change something.
     pub fn is_open(&self) -> bool {
         self.scheme == "world" && self.permissions.chars().any(|letter| letter != 'r')
     }
@@ -101,7 +101,7 @@ impl From<Access> for String {
 
 /// Calls about access lists.
 impl Term {
-    /// The access list of a znode, and its facts.
+    /// The access list of a znode, and its stat.
     pub async fn access(&self, path: &str) -> Result<(Vec<Access>, Stat), CallError> {
         let (acls, stat) = self.ask(path, |client, path| async move { client.get_acl(&path).await }).await?;
         Ok((acls.iter().map(Access::from_client).collect(), stat.into()))

@@ -1,4 +1,4 @@
-//! Work that goes on in the next ZooKeeper session when one is over.
+//! Work that continues in the next ZooKeeper session when one is over.
 
 use std::future::Future;
 
@@ -9,7 +9,8 @@ use super::Session;
 use super::term::Term;
 use crate::error::CallError;
 
-/// What work within a term fails with: whoever does it again in the next one must know whether the term was over.
+/// An error of work within a term. To repeat the work in the next term, [`Session::across_terms`] must know whether
+/// this one was over.
 pub trait TermError {
     /// The call that failed, if it was one.
     fn call(&mut self) -> Option<&mut CallError>;
@@ -22,15 +23,14 @@ impl TermError for CallError {
 }
 
 impl Session {
-    /// Does `work` in the term that we have now; and when that is over before the work is done, does it again in the next
-    /// one, from its beginning. Ends with what the work returns, or with [`CallError::Closed`] when there is no session any
-    /// more.
+    /// Does `work` in the current term; if that ends before the work is done, repeats it in the next one, from its
+    /// beginning. Returns what the work returns, or [`CallError::Closed`] when the session is closed.
     ///
-    /// - The term is over when the work says so: it fails with a call that [ended the term](CallError::ends_term). Any other
-    ///   error is the caller's. Nothing interrupts work that waits for something else than the term.
-    /// - The work may have been done in part, or altogether with its reply lost, so it must be safe to repeat. Work that
-    ///   keeps something from one term to the next is done [term by term](Self::term_by_term).
-    /// - It is given the term as [`term`](Self::term) gives it. Work that waits through lost connections makes it
+    /// - The term is over when the work fails with a call that [ended the term](CallError::ends_term). Any other error
+    ///   goes to the caller. Nothing interrupts work that waits for something else.
+    /// - The work may have been done partly, or completely with its reply lost, so it must be safe to repeat. Work that
+    ///   keeps state from one term to the next uses [`term_by_term`](Self::term_by_term).
+    /// - It gets the term as [`term`](Self::term) returns it. Work that waits through lost connections makes it
     ///   [patient](Term::patient).
     ///
     /// Dropping the future drops the work where it stands.
@@ -47,8 +47,8 @@ impl Session {
         }
     }
 
-    /// The same for work that changes something which it keeps from one term to the next; a closure could not lend that to its
-    /// future.
+    /// The same for work that changes state which it keeps from one term to the next; a closure could not lend that to
+    /// its future.
     ///
     /// ```no_run
     /// # use menagerie_kernel::{CallError, Session, Term};
@@ -69,7 +69,7 @@ impl Session {
     }
 }
 
-/// Terms in which work is done until it is finished; see [`Session::term_by_term`].
+/// Repeats work term by term; see [`Session::term_by_term`].
 #[derive(Debug)]
 pub struct TermByTerm {
     terms: level::Receiver<Term>,
@@ -77,13 +77,13 @@ pub struct TermByTerm {
 }
 
 impl TermByTerm {
-    /// The term in which the work is to be done now.
+    /// The term in which to do the work now.
     pub fn term(&self) -> Term {
         self.term.clone()
     }
 
-    /// What came of the work; or `None`, once there is a new term in which to do it again. If there will be none, the outcome
-    /// is the error, with [`CallError::Closed`] as its reason.
+    /// The outcome of the work; or `None`, once there is a new term in which to repeat it. If there will be none, the
+    /// outcome is the error with [`CallError::Closed`].
     pub async fn finished<T, E: TermError>(&mut self, outcome: Result<T, E>) -> Option<Result<T, E>> {
         let mut error = match outcome {
             Ok(done) => return Some(Ok(done)),
@@ -91,7 +91,7 @@ impl TermByTerm {
         };
         let Some(call) = error.call().filter(|call| call.ends_term()) else { return Some(Err(error)) };
         let number = self.term.number();
-        debug!(term = number, "the session ended before the work was done; going on in the next one");
+        debug!(term = number, "session ended before the work was done; continuing in the next one");
         match self.terms.wait_for(|term| term.number() > number).await {
             Ok(next) => {
                 self.term = next.clone();

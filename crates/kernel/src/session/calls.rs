@@ -1,4 +1,4 @@
-//! What can be asked of the server, call by call.
+//! The calls to the server.
 
 use menagerie_znodes::Kind;
 use zookeeper_client::{CreateMode, Error, MultiReadResult};
@@ -9,14 +9,14 @@ use super::term::Term;
 use super::watch::{TreeWatch, Watch};
 use crate::error::CallError;
 
-/// Znodes read by one request: with long paths it stays well within what a server takes.
+/// Znodes read by one request: even with long paths it stays well below the server's limit.
 const READS_MAX: usize = 1_000;
 
-/// What fits one request, with room for paths and headers: a server closes the connection on more than 1 MiB, and with it
-/// everybody else's requests.
+/// Bytes of data in one request, with room for paths and headers: a server closes the connection on more than 1 MiB,
+/// which fails everybody else's requests.
 pub(crate) const REQUEST_BYTES_MAX: usize = (1 << 20) - (32 << 10);
 
-/// Refuses what no server takes.
+/// Refuses requests that are too long for any server.
 pub(crate) fn fits(path: &str, bytes: usize) -> Result<(), CallError> {
     if bytes <= REQUEST_BYTES_MAX {
         return Ok(());
@@ -28,9 +28,9 @@ pub(crate) fn fits(path: &str, bytes: usize) -> Result<(), CallError> {
 /// A znode that was just created.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Created {
-    /// Its path; for a sequence with the number.
+    /// Its path; for a sequence znode with the number.
     pub path: String,
-    /// Its facts.
+    /// As of its creation.
     pub stat: Stat,
 }
 
@@ -49,18 +49,18 @@ impl Created {
     }
 }
 
-/// What happens with a creation that its caller has given up on.
+/// What to do when a creation happens after its caller has given up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum IfLate {
-    /// It is deleted again.
+    /// Delete the znode.
     Undo,
-    /// It stays, and is reported.
+    /// Keep the znode, and report it ([`LateOutcome`](super::LateOutcome)).
     Report,
 }
 
 /// Calls that only read.
 impl Term {
-    /// Data and facts of a znode.
+    /// Data and stat of a znode.
     pub async fn get(&self, path: &str) -> Result<(Vec<u8>, Stat), CallError> {
         let (data, stat) = self.ask(path, |client, path| async move { client.get_data(&path).await }).await?;
         Ok((data, stat.into()))
@@ -74,7 +74,7 @@ impl Term {
         Ok((data, stat.into(), Watch { watcher, share }))
     }
 
-    /// The facts of a znode, if it exists.
+    /// The stat of a znode, if it exists.
     pub async fn stat(&self, path: &str) -> Result<Option<Stat>, CallError> {
         let stat = self.ask(path, |client, path| async move { client.check_stat(&path).await }).await?;
         Ok(stat.map(Stat::from))
@@ -93,7 +93,7 @@ impl Term {
         self.ask(path, |client, path| async move { client.list_children(&path).await }).await
     }
 
-    /// The same with the parent's facts.
+    /// The same with the parent's stat.
     pub async fn children_and_stat(&self, path: &str) -> Result<(Vec<String>, Stat), CallError> {
         let (children, stat) =
             self.ask(path, |client, path| async move { client.get_children(&path).await }).await?;
@@ -108,7 +108,7 @@ impl Term {
         Ok((children, stat.into(), Watch { watcher, share }))
     }
 
-    /// Data and facts of many znodes in few round trips; `None` where there is none.
+    /// Data and stat of many znodes in few round trips; `None` for those that do not exist.
     pub async fn get_many(&self, paths: &[String]) -> Result<Vec<Option<(Vec<u8>, Stat)>>, CallError> {
         let mut all = Vec::with_capacity(paths.len());
         for paths in paths.chunks(READS_MAX) {
@@ -143,7 +143,7 @@ impl Term {
         found.collect()
     }
 
-    /// Waits until the server that we talk to has seen everything that was acknowledged to anybody before.
+    /// Waits until our server has seen every write that was acknowledged to anybody before.
     pub async fn sync(&self, path: &str) -> Result<(), CallError> {
         self.ask(path, |client, path| async move { client.sync(&path).await }).await
     }
@@ -182,7 +182,8 @@ impl Term {
                 let term = self.patient();
                 Some(Box::new(move |created: Created| {
                     Box::pin(async move {
-                        // What cannot be deleted any more is not ours any more; and a name that was chosen may be another's.
+                        // If this fails the session is over, and the znode with it. A chosen name may belong to
+                        // somebody else by now.
                         let _ = crate::retry::remove_created(&term, &created.path, created.stat.czxid).await;
                     })
                 }))
@@ -223,30 +224,30 @@ pub(crate) fn create_mode(kind: Kind) -> CreateMode {
     }
 }
 
-/// One of many reads in one round trip.
+/// One of several reads in one round trip.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Read {
-    /// Data and facts.
+    /// Data and stat.
     Data(String),
     /// The names of the children.
     Children(String),
 }
 
-/// What one of many reads found.
+/// The result of one [`Read`].
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Found {
-    /// Data and facts.
+pub enum ReadResult {
+    /// Data and stat.
     Data(Vec<u8>, Stat),
     /// The names of the children, in no order.
     Children(Vec<String>),
-    /// No such znode, or none that we may read.
+    /// No such znode, or our user may not read it.
     Nothing,
 }
 
-/// Many reads at once. All of them see the same state.
+/// Several reads in one request. All of them see the same state.
 impl Term {
-    /// Reads in one round trip, in the order given.
-    pub async fn read_together(&self, reads: &[Read]) -> Result<Vec<Found>, CallError> {
+    /// Reads all in one round trip; results are in the order given.
+    pub async fn read_together(&self, reads: &[Read]) -> Result<Vec<ReadResult>, CallError> {
         let Some(Read::Data(first) | Read::Children(first)) = reads.first() else { return Ok(Vec::new()) };
         let results = self
             .ask(first, |client, _| {
@@ -266,9 +267,9 @@ impl Term {
         Ok(results
             .into_iter()
             .map(|result| match result {
-                zookeeper_client::MultiReadResult::Data { data, stat } => Found::Data(data, stat.into()),
-                zookeeper_client::MultiReadResult::Children { children } => Found::Children(children),
-                _ => Found::Nothing,
+                zookeeper_client::MultiReadResult::Data { data, stat } => ReadResult::Data(data, stat.into()),
+                zookeeper_client::MultiReadResult::Children { children } => ReadResult::Children(children),
+                _ => ReadResult::Nothing,
             })
             .collect())
     }

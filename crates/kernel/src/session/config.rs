@@ -1,4 +1,4 @@
-//! What the owner of a session chooses.
+//! The configuration of a session.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use std::time::Duration;
 /// of a virtual machine; work under a lease ends before it.
 pub const TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Calls on their way at once, at most: the client itself has no limit, and a server slows down who floods it.
+/// Default limit on calls in flight: the client itself has none, and a server throttles clients that flood it.
 const IN_FLIGHT_MAX: usize = 512;
 
 /// Whether a session may own anything.
@@ -18,7 +18,7 @@ pub enum Rights {
     Observer,
 }
 
-/// A user of the ensemble; what we create then belongs to it alone.
+/// Credentials for the ensemble. With them, only our user may access what we create.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Auth {
     /// `user:password`, as digest authentication takes it.
@@ -34,9 +34,9 @@ impl std::fmt::Debug for Auth {
 /// Encryption of the connection; all PEM.
 #[derive(Clone, PartialEq, Eq, Default)]
 pub struct Tls {
-    /// Whom we believe.
+    /// Certificates of the authorities that we trust.
     pub ca: String,
-    /// Who we are, as certificate and key: mutual TLS.
+    /// Our certificate and key, for mutual TLS.
     pub identity: Option<(String, String)>,
 }
 
@@ -51,7 +51,7 @@ impl std::fmt::Debug for Tls {
 pub struct Config {
     /// `host:port,host:port[/chroot]`.
     pub servers: String,
-    /// Below which path we live; `/` for all of the tree. It comes behind the chroot of `servers`.
+    /// The path that is our root; `/` for the whole tree. It is appended to the chroot of `servers`.
     pub namespace: String,
     /// Whether this session may own anything.
     pub rights: Rights,
@@ -59,11 +59,11 @@ pub struct Config {
     pub timeout: Duration,
     /// How long a call may take before its outcome is unknown.
     pub call_timeout: Duration,
-    /// Calls on their way at once.
+    /// Calls in flight at once.
     pub in_flight_max: usize,
-    /// Our user; without one, what we create is open to everybody.
+    /// Our user; without one, everybody may access what we create.
     pub auth: Option<Auth>,
-    /// Encryption.
+    /// TLS; `None`: plain text.
     pub tls: Option<Tls>,
 }
 
@@ -84,12 +84,12 @@ impl Config {
 }
 
 impl Config {
-    /// The servers without the chroot that may stand behind them.
+    /// The servers without the optional chroot.
     pub(super) fn hosts(&self) -> &str {
         self.servers.split_once('/').map_or(self.servers.as_str(), |(hosts, _)| hosts)
     }
 
-    /// The path that is `/` for us.
+    /// The path of our root in the ensemble's tree.
     pub(super) fn root(&self) -> String {
         let chroot = self.servers.split_once('/').map_or("", |(_, chroot)| chroot);
         let parts = chroot.split('/').chain(self.namespace.split('/')).filter(|part| !part.is_empty());

@@ -8,9 +8,9 @@ use super::ConnectError;
 use super::config::{Config, TIMEOUT};
 use crate::clock::Moment;
 
-/// Connects. The client gives a server two fifths of the session's time-out to answer; of a short session that is less than a
-/// busy server may need, so whoever was silent is asked again, as long as with the usual time-out. A refusal is an answer.
-/// Also tells when that was asked for which was answered.
+/// Connects. The client gives a server two fifths of the session time-out to answer; with a short time-out that is less
+/// than a busy server may need, so we ask silent servers again, for as long as with the default time-out. A refusal
+/// counts as an answer. Also returns when the successful attempt began.
 pub async fn connect(config: &Config) -> Result<(Moment, Client), ConnectError> {
     let begun = Instant::now();
     loop {

@@ -1,5 +1,5 @@
-//! Calls that nobody waits for any more. A write that was handed to the client may happen long after its caller has given
-//! up; it is kept here until its outcome is known.
+//! Writes in flight. A write that was handed to the client may happen long after its caller has given up, so it is kept
+//! here until its outcome is known.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -12,29 +12,29 @@ use tracing::warn;
 
 use crate::error::CallError;
 
-/// Reports that a slow listener may be behind before it misses some.
+/// Reports that a slow listener may lag behind before it misses some.
 const REPORTS_MAX: usize = 64;
 
-/// What became of a write whose caller had given up.
+/// The outcome of a write whose caller had given up.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LateOutcome {
-    /// Where.
+    /// The path of the write.
     pub path: String,
     /// Whether it happened; `None` when even the client cannot tell.
     pub happened: Option<bool>,
 }
 
-/// What runs on behalf of a session without anybody waiting for it.
+/// Background work of a session.
 #[derive(Debug)]
 pub struct Background {
-    /// Where it runs, also for guards that are dropped on a thread of somebody else's.
+    /// The session's runtime: guards may be dropped on threads outside of it.
     runtime: Handle,
-    /// How much of it is left.
+    /// Tasks that are still running.
     left: watch::Sender<usize>,
     reports: broadcast::Sender<LateOutcome>,
 }
 
-/// One thing less to do, however it ends.
+/// Counts a task as done when dropped, however the task ends.
 struct Done(Arc<Background>);
 
 impl Drop for Done {
@@ -44,13 +44,13 @@ impl Drop for Done {
 }
 
 impl Background {
-    /// Within the runtime that everything will run in.
+    /// Must be called within the runtime that will run the tasks.
     pub fn new() -> Arc<Self> {
         let (left, reports) = (watch::channel(0).0, broadcast::channel(REPORTS_MAX).0);
         Arc::new(Self { runtime: Handle::current(), left, reports })
     }
 
-    /// Runs something to its end, or to the end of the runtime.
+    /// Runs a task to its end, or to the end of the runtime.
     pub fn run(self: &Arc<Self>, task: impl Future<Output = ()> + Send + 'static) {
         self.left.send_modify(|left| *left += 1);
         let done = Done(self.clone());
@@ -60,22 +60,22 @@ impl Background {
         });
     }
 
-    /// Waits until nothing is left. Given up on, it all goes on.
+    /// Waits until no task is left. Dropping the future stops none of them.
     pub async fn settle(&self) {
-        // The sender is ours, so it does not go away meanwhile.
+        // The sender is ours, so it is not dropped meanwhile.
         let _ = self.left.subscribe().wait_for(|left| *left == 0).await;
     }
 
-    /// What becomes of writes whose callers have given up, from now on.
+    /// Outcomes of writes whose callers have given up, from now on.
     pub fn reports(&self) -> broadcast::Receiver<LateOutcome> {
         self.reports.subscribe()
     }
 
     fn report(&self, outcome: LateOutcome) {
         match outcome.happened {
-            Some(true) => warn!(path = outcome.path, "a write that was given up on has happened after all"),
+            Some(true) => warn!(path = outcome.path, "a write happened after its caller had given up"),
             Some(false) => {}
-            None => warn!(path = outcome.path, "a write was given up on, and its outcome is unknown"),
+            None => warn!(path = outcome.path, "the outcome of a write whose caller gave up is unknown"),
         }
         // Nobody may be listening.
         let _ = self.reports.send(outcome);
@@ -84,7 +84,7 @@ impl Background {
 
 type Reply<T> = Result<T, zookeeper_client::Error>;
 
-/// A write on its way. Dropped before its reply, it goes on in the background.
+/// A write in flight. If it is dropped before its reply, it goes on in the background.
 pub struct Flight<T: Send + 'static> {
     reply: Option<Pin<Box<dyn Future<Output = Reply<T>> + Send>>>,
     permit: Option<OwnedSemaphorePermit>,
@@ -93,7 +93,7 @@ pub struct Flight<T: Send + 'static> {
     undo: Option<Undo<T>>,
 }
 
-/// How to take back what has happened too late.
+/// Undoes a write that happened too late.
 pub type Undo<T> = Box<dyn FnOnce(T) -> Pin<Box<dyn Future<Output = ()> + Send>> + Send>;
 
 impl<T: Send + 'static> Flight<T> {

@@ -1,8 +1,8 @@
-//! The lease clock: until when we may believe that what a session holds is still ours.
+//! The lease clock: until when nobody else can hold what our session holds.
 //!
-//! The server counts a session's silence from what *it* heard; we count from when we *sent* it, which is earlier. A
-//! follower that is cut off from its leader still answers for a while, but tells the leader nothing; so only a heartbeat
-//! that was followed by another answered one is known to have arrived.
+//! The server counts a session's silence from when it *received* a request; we count from when we *sent* it, which is
+//! earlier. A follower that is cut off from its leader still answers for a while, but tells the leader nothing; so only
+//! a heartbeat that was followed by another answered one is known to have arrived.
 //!
 //! A server may grant a session a shorter time-out when it reconnects: the server was restarted with other settings, or the
 //! session came to another server of the ensemble. Until the new time-out is known, heartbeats prolong nothing.
@@ -11,55 +11,55 @@ use std::time::Duration;
 
 use crate::clock::Moment;
 
-/// No server is expected to grant less. So for that long after a reconnect, not knowing what was granted is harmless, and a
-/// connection that is lost several times in a row ends no lease.
+/// The shortest time-out that we expect a server to grant. For that long after a reconnect, an unknown grant is
+/// harmless, and a connection that is lost several times in a row ends no lease.
 const GRANT_MIN: Duration = Duration::from_secs(2);
 
 /// Clocks of two machines do not run at the same speed, and a signal takes a moment to act.
 const SLACK_MIN: Duration = Duration::from_millis(50);
 
-/// What servers grant to a session that asks for the time-out that ours has.
+/// The time-outs that servers grant to a session that asks for ours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Granted {
-    /// The least of their answers.
+    /// The shortest of their answers.
     pub least: Duration,
-    /// All of them have answered.
+    /// Whether all servers have answered.
     pub by_all: bool,
 }
 
-/// Fed with heartbeats, it knows the end of the lease. Pure: it reads no clock.
+/// Computes the end of the lease from answered heartbeats. Pure: it reads no clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LeaseClock {
     timeout: Duration,
-    /// When the last answered heartbeat, and the one before, were handed over.
+    /// When the last answered heartbeat, and the one before, were sent.
     last: Moment,
     before: Moment,
     grant: Grant,
 }
 
-/// What is known of the time-out that came with the current connection.
+/// What we know about the time-out that the server granted with the current connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Grant {
-    /// At least what we count by.
+    /// At least the one we count with.
     Known,
-    /// Reconnected, and not known yet.
+    /// We have reconnected, and do not know it yet.
     Unknown { since: Moment },
     /// That connection was lost before its time-out was known. With the next one the client asks for that time-out, which
     /// some server has granted, but we do not know which.
     Missed { since: Moment },
-    /// The same, for too long.
+    /// Missed, for too long.
     Overdue,
     /// Impossible to find out.
     Forfeited,
 }
 
 impl LeaseClock {
-    /// A session that was asked for at `asked`, and granted `timeout`. Opening it was a write of the leader's.
+    /// A session that was requested at `asked`, and granted `timeout`. The leader itself committed its opening.
     pub fn new(asked: Moment, timeout: Duration) -> Self {
         Self { timeout, last: asked, before: asked, grant: Grant::Known }
     }
 
-    /// A heartbeat that was handed over at `sent` is answered.
+    /// The server answered a heartbeat that was sent at `sent`.
     pub fn answered(&mut self, sent: Moment) {
         if self.grant == Grant::Known {
             self.before = self.last;
@@ -99,8 +99,8 @@ impl LeaseClock {
         }
     }
 
-    /// The servers have told what they grant. If it is less than before, the end of the lease goes back. If it is more,
-    /// nothing changes: counting too little is safe.
+    /// Applies the servers' answers. A shorter time-out moves the end of the lease back. A longer one changes nothing:
+    /// counting too short is safe.
     pub fn granted(&mut self, Granted { least, by_all }: Granted) {
         match self.grant {
             // The server whose time-out was missed may be one that has not answered.
@@ -123,26 +123,26 @@ impl LeaseClock {
         self.grant == Grant::Forfeited
     }
 
-    /// The shortest time-out that was granted so far; the lease is counted by it.
+    /// The shortest time-out granted so far, which the lease counts with.
     pub fn timeout(&self) -> Duration {
         self.timeout
     }
 
-    /// Until then nobody else can have been given what this session holds. It goes back when less is granted than before.
+    /// Until then nobody else can hold what this session holds. It moves back when a server grants less than before.
     pub fn valid_until(&self) -> Moment {
         let until = self.before + self.timeout.saturating_sub(self.slack());
         match self.grant {
             Grant::Known => until,
-            // The old time-out is assumed for half of its length: programs are told to end a quarter before the lease does,
+            // We assume the old time-out for half of its length: programs get SIGTERM a quarter before the lease ends,
             // so finding out may take another quarter before any program is stopped needlessly.
             Grant::Unknown { since } | Grant::Missed { since } => until.min(since + self.timeout / 2),
             Grant::Overdue | Grant::Forfeited => Moment::PAST,
         }
     }
 
-    /// Until then something new may be begun: it keeps its lease, as long as heartbeats are answered. Not after a gap: the
-    /// lease counts from before it until the next heartbeat, and what was begun then would have to stop at once. Programs
-    /// are told to end a quarter of the time-out before their lease does, so more than that must be left at every time.
+    /// Until then something new may begin under the lease. Not after a gap in the heartbeats: until the next heartbeat
+    /// the lease counts from before the gap, and new work would have to stop at once. Programs get SIGTERM a quarter of
+    /// the time-out before the lease ends, so more than that must always be left.
     pub fn trusted_until(&self) -> Moment {
         if self.grant != Grant::Known {
             return Moment::PAST;
@@ -154,12 +154,12 @@ impl LeaseClock {
         self.valid_until() - self.timeout * 3 / 10
     }
 
-    /// How often heartbeats are due.
+    /// Time between heartbeats.
     pub fn interval(&self) -> Duration {
         self.timeout / 4
     }
 
-    /// How much earlier than the session the lease ends.
+    /// How much earlier than the session its lease ends.
     pub fn slack(&self) -> Duration {
         (self.timeout / 20).max(SLACK_MIN)
     }

@@ -1,16 +1,16 @@
-//! A session that outlives ZooKeeper's: it tells how it is doing, until when it can be trusted, and begins again when the
-//! server has given it up.
+//! A session that outlives ZooKeeper's: it publishes its state and until when its lease is valid, and opens a new
+//! ZooKeeper session when one expires.
 
 mod access;
 mod across;
 mod calls;
 mod config;
 mod connect;
+mod driver;
 mod flight;
 mod lease;
 mod levels;
 mod namespace;
-mod office;
 mod probe;
 mod stat;
 mod supervisor;
@@ -26,7 +26,7 @@ use tracing::info;
 
 pub use access::{Access, AccessError};
 pub use across::{TermByTerm, TermError};
-pub use calls::{Created, Found, IfLate, Read};
+pub use calls::{Created, IfLate, Read, ReadResult};
 pub use config::{Auth, Config, Rights, TIMEOUT, Tls};
 pub use flight::LateOutcome;
 pub use lease::{Granted, LeaseClock};
@@ -39,65 +39,34 @@ pub use watch::{Change, TreeEvent, TreeWatch, Watch};
 pub(crate) use access::to_client as client_acls;
 pub(crate) use calls::{create_mode, fits};
 
-/// Why there is no session.
+/// Why a session cannot be opened.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[allow(missing_docs, reason = "the fields of errors name themselves")]
 pub enum ConnectError {
     /// No server answers.
     #[error("no ZooKeeper server answers at {servers}")]
-    Unreachable {
-        /// Whom we asked.
-        servers: String,
-        /// What the client said.
-        why: String,
-    },
-    /// The address makes no sense.
+    Unreachable { servers: String, why: String },
+    /// The list of servers cannot be parsed.
     #[error("{servers:?} is not a list of servers: {why}")]
-    Address {
-        /// What was given.
-        servers: String,
-        /// What is wrong with it.
-        why: String,
-    },
-    /// Our user is not let in.
+    Address { servers: String, why: String },
+    /// The servers reject our user.
     #[error("ZooKeeper at {servers} refuses our user or its rights: {why}")]
-    Denied {
-        /// Whom we asked.
-        servers: String,
-        /// What it said.
-        why: String,
-    },
+    Denied { servers: String, why: String },
     /// The certificates cannot be used.
     #[error("cannot use the certificates: {why}")]
-    Tls {
-        /// Why not.
-        why: String,
-    },
-    /// The operating system gives us no timer.
+    Tls { why: String },
+    /// The operating system refuses a timer.
     #[error("cannot make a timer for the session: {why}")]
-    Timer {
-        /// Why not.
-        why: String,
-    },
-    /// The namespace is somebody else's, or damaged.
+    Timer { why: String },
+    /// The namespace belongs to somebody else, or is damaged.
     #[error("{path}{generation}, the generation of the namespace, cannot be read: {why}", generation = menagerie_znodes::kernel::generation())]
-    Generation {
-        /// The namespace.
-        path: String,
-        /// What is wrong with it.
-        why: String,
-    },
-    /// Somebody is filling it from an export.
+    Generation { path: String, why: String },
+    /// An import into the namespace is in progress.
     #[error("an import into {path} is not finished")]
-    Importing {
-        /// The namespace.
-        path: String,
-    },
-    /// It is not a path.
+    Importing { path: String },
+    /// The namespace is not a valid path.
     #[error("{path:?} cannot be a namespace: it must be a path such as /menagerie")]
-    Namespace {
-        /// What was given.
-        path: String,
-    },
+    Namespace { path: String },
 }
 
 impl ConnectError {
@@ -112,14 +81,14 @@ impl ConnectError {
     }
 }
 
-/// A connection to the ensemble, through as many ZooKeeper sessions as it takes. Cheap to clone; when the last clone is gone,
-/// the ZooKeeper session is closed, also for terms that somebody still has.
+/// A connection to the ensemble, through as many ZooKeeper sessions as it takes. Cheap to clone; dropping the last
+/// clone closes the ZooKeeper session, also for terms that somebody still has.
 #[derive(Clone)]
 pub struct Session {
     terms: level::Receiver<Term>,
     state: level::Receiver<State>,
     background: Arc<flight::Background>,
-    /// Whether somebody has closed it: then no term follows.
+    /// Whether it is closed: then no term follows.
     closed: Arc<level::Sender<bool>>,
     config: Arc<Config>,
 }
@@ -131,18 +100,18 @@ impl std::fmt::Debug for Session {
 }
 
 impl Session {
-    /// Connects, and from then on stays connected as well as can be.
+    /// Connects, and reconnects whenever the connection is lost.
     pub async fn connect(config: Config) -> Result<Self, ConnectError> {
         if config.auth.is_none() && config.rights == Rights::Owner {
             info!("no zookeeper.auth is set: what we create is open to everybody who reaches the ensemble");
         }
         let background = flight::Background::new();
-        let (term, office) = supervisor::begin(&config, 1, &background).await?;
+        let (term, driver) = supervisor::begin(&config, 1, &background).await?;
         let (terms, terms_seen) = level::channel(term);
         let (state, state_seen) = level::channel(State::Connected);
         let (closed, closed_seen) = level::channel(false);
         let supervisor =
-            supervisor::run(config.clone(), background.clone(), terms, state, closed_seen, office);
+            supervisor::run(config.clone(), background.clone(), terms, state, closed_seen, driver);
         // It ends by itself when the last session handle is gone.
         tokio::spawn(supervisor);
         Ok(Self {
@@ -154,17 +123,17 @@ impl Session {
         })
     }
 
-    /// The ZooKeeper session that we have now. It may be over already; then the next one is on its way.
+    /// The current ZooKeeper session. It may be over already; then the next one is being opened.
     pub fn term(&self) -> Term {
         self.terms.borrow().clone()
     }
 
-    /// The same, as a level that can be awaited: owners re-create in each new term what was theirs.
+    /// The same, as a watchable value: owners re-create their ephemerals in each new term.
     pub fn terms(&self) -> level::Receiver<Term> {
         self.terms.clone()
     }
 
-    /// Waits for a term that comes after `old`. Whoever only wants to go on there uses [`across_terms`](Self::across_terms).
+    /// Waits for a term after `old`. To repeat work there, use [`across_terms`](Self::across_terms).
     pub async fn term_after(&self, old: &Term) -> Result<Term, crate::CallError> {
         let mut terms = self.terms();
         let number = old.number();
@@ -174,23 +143,23 @@ impl Session {
         }
     }
 
-    /// Connected, suspended or lost, as a level that can be awaited.
+    /// Connected, suspended or lost, as a watchable value.
     pub fn state(&self) -> level::Receiver<State> {
         self.state.clone()
     }
 
-    /// What it was connected with.
+    /// The configuration that it was opened with.
     pub fn config(&self) -> &Config {
         &self.config
     }
 
-    /// What becomes of writes whose callers had given up on them.
+    /// Outcomes of writes whose callers had given up.
     pub fn late_outcomes(&self) -> broadcast::Receiver<LateOutcome> {
         self.background.reports()
     }
 
-    /// Ends the ZooKeeper session now, instead of leaving its ephemerals to the time-out; what runs in the background is
-    /// finished first. Other handles find it closed.
+    /// Ends the ZooKeeper session now, instead of leaving its ephemerals to the time-out; waits for background work
+    /// first. Other handles find it closed.
     pub async fn close(self) {
         let patience = self.config.call_timeout;
         let _ = tokio::time::timeout(patience, self.background.settle()).await;

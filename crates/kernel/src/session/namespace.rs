@@ -9,15 +9,15 @@ use super::ConnectError;
 use super::config::{Config, Rights};
 use super::supervisor::acls;
 
-/// Makes the namespace the root of what the client sees, and tells its generation; an owner creates it.
+/// Makes the namespace the client's root, and returns its generation. An owner creates the namespace if it is missing.
 pub async fn enter(client: Client, config: &Config) -> Result<(Client, u64), ConnectError> {
     let root = config.root();
     let client = client.chroot(root.as_str()).map_err(|_| ConnectError::Namespace { path: root.clone() })?;
     let failed = |error| ConnectError::from_client(error, &config.servers);
     let (generation, importing) = (kernel::generation(), kernel::importing());
     loop {
-        // In this order: an import makes both at once, so either it finds our generation and gives up, or we find its note.
-        // Synced first, in the same round trip: the server that we talk to may not have heard of the import yet.
+        // In this order: an import creates both at once, so either it finds our generation and gives up, or we find its
+        // note. Sync first, in the same round trip: our server may not know of the import yet.
         let (synced, data, note) = tokio::join!(
             client.sync("/"),
             client.get_data(generation.path()),
@@ -30,14 +30,14 @@ pub async fn enter(client: Client, config: &Config) -> Result<(Client, u64), Con
             (Ok((data, _)), Ok(_)) => {
                 let why = match u64::decode(&data) {
                     Ok(generation) => return Ok((client, generation)),
-                    // Whoever holds nothing has no fences.
+                    // An observer holds nothing, so it needs no fences.
                     Err(_) if config.rights == Rights::Observer => return Ok((client, 0)),
                     Err(error) => error.to_string(),
                 };
                 return Err(ConnectError::Generation { path: root, why });
             }
             (Err(Error::ConnectionLoss), _) | (_, Err(Error::ConnectionLoss)) => {}
-            // Whoever owns the whole tree keeps no generation in it: fences are for namespaces.
+            // The root of the tree has no generation: fences are for namespaces.
             (Err(Error::NoNode), _) if root == "/" || config.rights == Rights::Observer => {
                 return Ok((client, 0));
             }
@@ -63,12 +63,12 @@ async fn create(client: &Client, config: &Config, root: &str) -> Result<(), Erro
     }
 }
 
-/// The generation that follows `old`: it rises even when clocks differ.
+/// The generation after `old`: it rises even when clocks differ.
 pub fn next_generation(old: u64, now_ms: u64) -> u64 {
     now_ms.max(old + 1)
 }
 
-/// The time, for a number that should rise across servers.
+/// The wall-clock time, for generations.
 pub fn now_ms() -> u64 {
     SystemTime::now()
         .duration_since(UNIX_EPOCH)

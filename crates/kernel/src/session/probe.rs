@@ -1,9 +1,9 @@
-//! Finds out which session time-out the servers grant.
+//! Probes which session time-out the servers grant.
 //!
-//! The ZooKeeper client does not expose what it was granted when it reconnected. It asks for the time-out that it had, and a
-//! server clamps the wish of a returning session exactly as that of a new one. So a new session with the same wish is
-//! granted the same. The client does not expose either which server it is connected to, so all of them are asked, and the
-//! least counts.
+//! The ZooKeeper client does not expose what it was granted when it reconnected. It asks for the time-out that it had,
+//! and a server clamps the wish of a returning session exactly as that of a new one. So a new session that asks for the
+//! same gets the same. The client does not expose which server it is connected to either, so we ask all of them, and
+//! the shortest counts.
 
 use std::time::Duration;
 
@@ -21,10 +21,10 @@ pub fn random_delay(timeout: Duration) -> Duration {
     (timeout / 80).mul_f64(f64::from(random) / f64::from(u32::MAX))
 }
 
-/// What the servers grant to a session that asks for `timeout`. Repeats until at least one has answered.
+/// Asks the servers what they grant to a session that requests `timeout`. Repeats until at least one has answered.
 ///
-/// A server that is down would hold up every reconnect, so the others are waited for no longer than a tenth of the
-/// time-out after the first answer.
+/// A server that is down would delay every reconnect, so after the first answer the others get no longer than a tenth
+/// of the time-out.
 pub async fn granted(config: &Config, timeout: Duration) -> Granted {
     let mut warned = false;
     loop {

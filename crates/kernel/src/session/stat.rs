@@ -1,8 +1,8 @@
-//! What ZooKeeper knows about a znode besides its data.
+//! A znode's stat: what ZooKeeper knows about it besides its data.
 
 use serde::{Serialize, Serializer};
 
-/// The facts of one znode.
+/// The stat of a znode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Stat {
     /// The transaction that created it.
@@ -21,13 +21,13 @@ pub struct Stat {
     pub cversion: i32,
     /// How often its access list was changed.
     pub aversion: i32,
-    /// The ZooKeeper session that it lives with; 0 for none. In JSON a text, `null` for none: many programs know no
-    /// numbers of that size.
+    /// The ZooKeeper session that owns it; 0 for none. In JSON a string, `null` for none: many programs cannot
+    /// represent numbers of that size.
     #[serde(serialize_with = "session")]
     pub ephemeral_owner: i64,
     /// Bytes of data.
     pub data_length: i32,
-    /// Children.
+    /// Number of children.
     pub children: i32,
 }
 

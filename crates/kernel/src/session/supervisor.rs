@@ -1,4 +1,4 @@
-//! Keeps a session alive: opens it, has each term served, and begins the next when one is over.
+//! Keeps a session alive: opens it, runs the driver of each term, and begins the next term when one is over.
 
 use std::sync::{Arc, RwLock};
 use std::time::Duration;
@@ -9,19 +9,19 @@ use zookeeper_client::Acls;
 
 use super::config::Config;
 use super::connect::connect;
+use super::driver::{Ending, TermDriver};
 use super::flight::Background;
 use super::lease::LeaseClock;
 use super::levels::levels;
-use super::office::{Ending, Office};
 use super::term::{Inner, Link, State, Term};
 use super::watch::Budget;
 use super::{ConnectError, namespace};
 use crate::clock::Timer;
 use crate::error::whole;
 
-/// Between two attempts to begin a new term.
+/// The first pause between attempts to begin a new term.
 const BACKOFF: Duration = Duration::from_millis(200);
-/// The same, after many.
+/// The longest pause.
 const BACKOFF_MAX: Duration = Duration::from_secs(5);
 
 /// Opens a ZooKeeper session.
@@ -29,10 +29,10 @@ pub async fn begin(
     config: &Config,
     number: u64,
     background: &Arc<Background>,
-) -> Result<(Term, Office), ConnectError> {
+) -> Result<(Term, TermDriver), ConnectError> {
     let timer = Timer::new().map_err(|error| ConnectError::Timer { why: error.to_string() })?;
     let (asked, client) = connect(config).await?;
-    // Before anything else: a reconnect from here on must not be missed, it may come with a shorter time-out.
+    // Before anything else: no reconnect from here on may be missed, because it may come with a shorter time-out.
     let watcher = client.state_watcher();
     let (client, generation) = namespace::enter(client, config).await?;
     let clock = LeaseClock::new(asked, client.session_timeout());
@@ -50,34 +50,34 @@ pub async fn begin(
         generation,
     };
     info!(session = format_args!("{:#x}", client.session_id().0), term = number, "session open");
-    let office = Office::new(Arc::downgrade(&client), watcher, levels, clock, timer);
-    Ok((Term::new(inner, config.call_timeout), office))
+    let driver = TermDriver::new(Arc::downgrade(&client), watcher, levels, clock, timer);
+    Ok((Term::new(inner, config.call_timeout), driver))
 }
 
 pub fn acls(config: &Config) -> Acls<'static> {
     if config.auth.is_some() { Acls::creator_all() } else { Acls::anyone_all() }
 }
 
-/// Serves one term after the other, until the session is closed or its last handle is gone.
+/// Drives one term after the other, until the session is closed or its last handle is dropped.
 pub async fn run(
     config: Config,
     background: Arc<Background>,
     terms: watch::Sender<Term>,
     state: watch::Sender<State>,
     mut closed: watch::Receiver<bool>,
-    mut office: Office,
+    mut driver: TermDriver,
 ) {
     loop {
         let term = terms.borrow().clone();
         let number = term.number();
         let ending = tokio::select! {
-            ending = office.serve(&config, &state) => ending,
+            ending = driver.serve(&config, &state) => ending,
             () = terms.closed() => {
                 drop(term.take_client());
                 Ending::Over
             }
         };
-        office.leave(&state);
+        driver.leave(&state);
         if term.is_closed() {
             return;
         }
@@ -91,13 +91,13 @@ pub async fn run(
             () = terms.closed() => return,
             _ = closed.wait_for(|closed| *closed) => return,
         };
-        office = next;
+        driver = next;
         terms.send_replace(term);
         state.send_replace(State::Connected);
     }
 }
 
-async fn next_term(config: &Config, number: u64, background: &Arc<Background>) -> (Term, Office) {
+async fn next_term(config: &Config, number: u64, background: &Arc<Background>) -> (Term, TermDriver) {
     let mut backoff = BACKOFF;
     loop {
         match begin(config, number, background).await {

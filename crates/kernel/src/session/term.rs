@@ -1,5 +1,5 @@
-//! One ZooKeeper session: a term. When it expires, a [`Session`](super::Session) goes on with the next one; whatever was
-//! held in a term is gone with it.
+//! One ZooKeeper session: a term. When it expires, a [`Session`](super::Session) goes on with the next one; what was
+//! held in a term is lost with it.
 
 use std::future::Future;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -11,21 +11,21 @@ use tracing::warn;
 use zookeeper_client::{Acls, Client, Error, SessionState};
 
 use super::flight::{Background, Flight, Undo};
-use super::levels::Seen;
+use super::levels::LevelReceivers;
 use super::watch::{Budget, Share};
 use crate::Fence;
 use crate::backoff;
 use crate::clock::Moment;
 use crate::error::CallError;
 
-/// How a term is doing.
+/// The state of a term.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum State {
     /// The server answers.
     Connected,
     /// The connection is lost; the session may or may not survive.
     Suspended,
-    /// The session is over. What it held is gone or will be.
+    /// The session is over. What it held is gone or soon will be.
     Lost,
 }
 
@@ -33,7 +33,7 @@ pub enum State {
 #[derive(Clone)]
 pub struct Term {
     inner: Arc<Inner>,
-    /// How long a call may take; `None`: as long as its caller waits.
+    /// Time-out of a call; `None`: as long as its caller waits.
     call_timeout: Option<Duration>,
 }
 
@@ -41,7 +41,7 @@ pub(super) struct Inner {
     pub number: u64,
     pub session_id: i64,
     pub client: RwLock<Link>,
-    pub seen: Seen,
+    pub seen: LevelReceivers,
     pub permits: Arc<Semaphore>,
     pub watching: Budget,
     pub background: Arc<Background>,
@@ -54,7 +54,7 @@ pub(super) enum Link {
     Open(Arc<Client>),
     /// Its owner has closed the session.
     Closed,
-    /// The supervisor has closed it; to callers it looks expired, because the next term follows.
+    /// Its driver has closed it; to callers it looks expired, because the next term follows.
     GivenUp,
 }
 
@@ -69,56 +69,56 @@ impl Term {
         Self { inner: Arc::new(inner), call_timeout: Some(call_timeout) }
     }
 
-    /// The same term, whose calls wait as long as their caller does: for who resolves unknown outcomes, because a call
-    /// that was given up on may still happen.
+    /// The same term, without a time-out on calls. Code that resolves unknown outcomes needs it, because a call that
+    /// was given up on may still happen.
     pub fn patient(&self) -> Self {
         Self { inner: self.inner.clone(), call_timeout: None }
     }
 
-    /// The how many-th of its session.
+    /// Counts the terms of a session.
     pub fn number(&self) -> u64 {
         self.inner.number
     }
 
-    /// The number of the ZooKeeper session, as `ephemeral_owner` shows it.
+    /// The id of the ZooKeeper session, as in `ephemeral_owner`.
     pub fn session_id(&self) -> i64 {
         self.inner.session_id
     }
 
-    /// The fence of whatever was created by this transaction. The generation in it is that of the namespace when the term
-    /// began: it changes only when the namespace is replaced, and whoever works in it must have ended by then.
+    /// The fence of a znode that this transaction created. Its generation is the namespace's when the term began: that
+    /// changes only when the namespace is replaced, and all work in it must have ended by then.
     pub fn fence(&self, zxid: i64) -> Fence {
         Fence { generation: self.inner.generation, zxid }
     }
 
-    /// Room for another watch.
+    /// Reserves room for another watch.
     pub(super) fn watching(&self, path: &str) -> Result<Share, CallError> {
         self.inner.watching.take(path)
     }
 
-    /// The session time-out that the server granted: the shortest so far, since it may grant less at every reconnect.
+    /// The session time-out that the server granted: the shortest so far, because each reconnect may grant less.
     pub fn timeout(&self) -> Duration {
         *self.inner.seen.timeout.borrow()
     }
 
-    /// The same, as a level that can be awaited. When it shrinks, it changes before [`valid_until`](Self::valid_until).
+    /// The same, as a watchable value. When it shrinks, it changes before [`valid_until`](Self::valid_until).
     pub fn timeouts(&self) -> watch::Receiver<Duration> {
         self.inner.seen.timeout.clone()
     }
 
-    /// How it is doing, as a level that can be awaited.
+    /// The state, as a watchable value.
     pub fn state(&self) -> watch::Receiver<State> {
         self.inner.seen.state.clone()
     }
 
-    /// Until when nobody else can have been given what this term holds. It moves forward as long as heartbeats are
-    /// answered, and back if a server grants less than before.
+    /// Until when nobody else can hold what this term holds. It moves forward while heartbeats are answered, and back
+    /// if a server grants less than before.
     pub fn valid_until(&self) -> watch::Receiver<Moment> {
         self.inner.seen.valid_until.clone()
     }
 
-    /// Whether at this moment nobody else can have been given what this term holds. Check it right before anything that begins
-    /// under the lease: after a suspension of the machine, [`lapsed`](Self::lapsed) may not have been polled yet.
+    /// Whether at this moment nobody else can hold what this term holds. Check it right before you begin anything under
+    /// the lease: after a suspension of the machine, [`lapsed`](Self::lapsed) may not have been polled yet.
     pub fn is_valid(&self) -> bool {
         *self.inner.seen.state.borrow() != State::Lost && !self.inner.seen.valid_until.borrow().has_passed()
     }
@@ -131,14 +131,14 @@ impl Term {
         }
         tokio::select! {
             () = self.lost() => {}
-            // An error means that the supervisor is gone, and the session with it.
+            // An error means that the driver is gone, and the session with it.
             _ = is_lapsed.wait_for(|is_lapsed| *is_lapsed) => {}
         }
     }
 
-    /// Waits until the lease clock can be relied upon. After an outage that the session has survived it has run out, or
-    /// nearly so, and only the second heartbeat sets it again: whoever would begin to hold something then would have to
-    /// stop at once.
+    /// Waits until new work may begin under the lease. After an outage that the session has survived, the lease has
+    /// ended or nearly so, and only the second heartbeat renews it: whoever acquired something before that would have
+    /// to stop at once.
     pub async fn trusted(&self) -> Result<(), CallError> {
         let is_lost = *self.inner.seen.state.borrow() == State::Lost;
         if !is_lost && !self.inner.seen.trusted_until.borrow().has_passed() {
@@ -157,7 +157,7 @@ impl Term {
     /// Waits until the session is known to be over.
     pub async fn lost(&self) {
         let mut state = self.state();
-        // An error means that the supervisor is gone, and the session with it.
+        // An error means that the driver is gone, and the session with it.
         let _ = state.wait_for(|state| *state == State::Lost).await;
     }
 
@@ -201,7 +201,7 @@ impl Term {
         }
     }
 
-    /// The client, as soon as it is connected: it would keep what it is given while it is not, and carry it out later.
+    /// The client, once it is connected: while it is not, it would queue requests and send them later.
     async fn ready(&self) -> Result<Arc<Client>, CallError> {
         let client = self.client()?;
         if matches!(client.state(), SessionState::SyncConnected | SessionState::ConnectedReadOnly) {
@@ -210,7 +210,7 @@ impl Term {
         drop(client);
         let mut state = self.state();
         loop {
-            // Looked at before the client's own state, so that no change between the two is missed.
+            // Read before the client's own state, so that no change between the two is missed.
             state.borrow_and_update();
             let client = self.client()?;
             match client.state() {
@@ -226,7 +226,7 @@ impl Term {
         }
     }
 
-    /// A call that changes nothing: given up on, it is forgotten; and it may be made as often as it takes.
+    /// Makes a call that only reads: it is repeated after lost replies, and forgotten when its caller gives up.
     pub(super) async fn ask<T, F>(
         &self,
         path: &str,
@@ -239,13 +239,13 @@ impl Term {
             let mut lost = 0;
             loop {
                 if let Some(pause) = backoff::pause(lost) {
-                    warn!(path, lost, "the reply to a request is lost again and again; trying on");
+                    warn!(path, lost, "reply lost repeatedly; retrying");
                     tokio::time::sleep(pause).await;
                 }
                 let _permit = self.inner.permits.acquire().await.expect("the permits are never closed");
                 let client = self.ready().await?;
                 match call(client, path.to_owned()).await {
-                    // What cannot be read now cannot be read the next time either.
+                    // A reply that cannot be parsed would fail the same way again.
                     Err(error @ (Error::UnexpectedError(_) | Error::UnmarshalError { .. })) => {
                         return Err(CallError::Refused { path: path.to_owned(), why: error.to_string() });
                     }
@@ -263,7 +263,7 @@ impl Term {
         }
     }
 
-    /// A call that changes something: it is made once, and kept until its outcome is known.
+    /// Makes a call that writes: it is sent once, and kept until its outcome is known.
     pub(crate) async fn write<T, F>(
         &self,
         path: &str,
@@ -300,7 +300,7 @@ impl Term {
         self.call_timeout.map(|timeout| tokio::time::Instant::now() + timeout)
     }
 
-    /// Something to do later, on behalf of the session, with nobody waiting: releasing what a dropped guard held.
+    /// Runs a task in the background, on behalf of the session: to release what a dropped guard held, say.
     pub fn in_background(&self, task: impl Future<Output = ()> + Send + 'static) {
         self.inner.background.run(task);
     }

@@ -1,20 +1,20 @@
-//! Znodes read as what they mean. Data that does not mean what it should is [`CallError::Payload`], which names the path;
-//! whoever goes on without it reads [`MaybeDamaged`](menagerie_znodes::MaybeDamaged) instead.
+//! Typed reads. Data that does not decode is [`CallError::Payload`], which names the path; code that tolerates damage
+//! reads [`MaybeDamaged`](menagerie_znodes::MaybeDamaged) instead.
 
 use menagerie_znodes::{Payload, Znode};
 
-use super::calls::Found;
+use super::calls::ReadResult;
 use super::stat::Stat;
 use super::term::Term;
 use super::watch::Watch;
 use crate::error::CallError;
 
-/// What a znode holds, and in which version: a write that names the version is refused if somebody else was faster.
+/// A znode's payload and its version: a write with that version is refused if somebody else was faster.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Versioned<T> {
-    /// What it holds.
+    /// The decoded payload.
     pub value: T,
-    /// What ZooKeeper knows about it.
+    /// As of the same read.
     pub stat: Stat,
 }
 
@@ -26,7 +26,7 @@ impl<T> Versioned<T> {
 }
 
 impl<T: Payload> Versioned<T> {
-    /// The one place that decodes what was read.
+    /// The only place that decodes payloads.
     pub(crate) fn decode(znode: &Znode<T>, data: &[u8], stat: Stat) -> Result<Self, CallError> {
         match T::decode(data) {
             Ok(value) => Ok(Self { value, stat }),
@@ -37,7 +37,7 @@ impl<T: Payload> Versioned<T> {
 
 /// Typed reads.
 impl Term {
-    /// What a znode holds; `None` if it does not exist.
+    /// The payload of a znode; `None` if it does not exist.
     pub async fn read<T: Payload>(&self, znode: &Znode<T>) -> Result<Option<Versioned<T>>, CallError> {
         match self.get(znode.path()).await {
             Ok((data, stat)) => Versioned::decode(znode, &data, stat).map(Some),
@@ -46,8 +46,8 @@ impl Term {
         }
     }
 
-    /// The same, and a watch for its next change. A znode that does not exist is not watched, because such a watch would stay
-    /// with the server until somebody creates it: whoever waits for that uses [`stat_watched`](Self::stat_watched).
+    /// The same, and a watch for its next change. Sets no watch if the znode does not exist, because such a watch would
+    /// stay with the server until somebody creates it; to wait for that, use [`stat_watched`](Self::stat_watched).
     pub async fn read_watched<T: Payload>(
         &self,
         znode: &Znode<T>,
@@ -59,8 +59,8 @@ impl Term {
         }
     }
 
-    /// What many znodes hold, in the order given and in few round trips; `None` where there is none. One that cannot be read
-    /// fails them all.
+    /// The payloads of many znodes, in the order given and in few round trips; `None` for those that do not exist. One
+    /// that does not decode fails them all.
     pub async fn read_many<T: Payload>(
         &self,
         znodes: &[Znode<T>],
@@ -73,8 +73,8 @@ impl Term {
     }
 }
 
-impl Found {
-    /// What the znode at whose path this was found holds; `None` if there is no data.
+impl ReadResult {
+    /// Decodes the payload of the znode that was read; `None` if there is no data.
     pub fn read<T: Payload>(&self, znode: &Znode<T>) -> Result<Option<Versioned<T>>, CallError> {
         match self {
             Self::Data(data, stat) => Versioned::decode(znode, data, *stat).map(Some),

@@ -1,4 +1,4 @@
-//! Being told of changes. Watches say *that* something changed, never how often: read again.
+//! Watches. They tell *that* something changed, never how often: read again.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -9,11 +9,11 @@ use zookeeper_client::{EventType, OneshotWatcher, PersistentWatcher, SessionStat
 use crate::error::CallError;
 
 /// Bytes of paths that one session may watch. After a lost connection the client asks for all its watches again; beyond
-/// 128 KiB it does so in several requests under one number, cannot match the second answer, and never comes back. The
-/// difference is for watches that were dropped here, but not yet there.
+/// 128 KiB it sends several requests with one id, cannot match the second reply, and never reconnects. The margin is
+/// for watches that were dropped here, but not yet in the client.
 const WATCHED_BYTES_MAX: usize = 120 << 10;
 
-/// What has changed.
+/// What a watch reports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Change {
     /// A znode was created.
@@ -24,11 +24,11 @@ pub enum Change {
     Data,
     /// Its children changed.
     Children,
-    /// The ZooKeeper session is over: nothing more will be told.
+    /// The ZooKeeper session is over: no more events follow.
     Ended,
 }
 
-/// Tells of one change, once. It survives a lost connection: what changed meanwhile is told on return.
+/// Reports one change, once. It survives a lost connection: a change meanwhile is reported after the reconnect.
 #[derive(Debug)]
 pub struct Watch {
     pub(super) watcher: OneshotWatcher,
@@ -36,14 +36,14 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Waits for it.
+    /// Waits for the change.
     pub async fn changed(self) -> Change {
         let _until_then = self.share;
         change(&self.watcher.changed().await).unwrap_or(Change::Ended)
     }
 }
 
-/// What may be watched in one session.
+/// The watch budget of one session.
 #[derive(Debug, Clone)]
 pub(super) struct Budget {
     /// Bytes of all paths that are watched.
@@ -52,7 +52,7 @@ pub(super) struct Budget {
     namespace: usize,
 }
 
-/// What one watch takes of it, until it is dropped.
+/// One watch's share of the budget, until it is dropped.
 #[derive(Debug)]
 pub(super) struct Share {
     bytes: usize,
@@ -65,7 +65,7 @@ impl Budget {
         Self { used: Arc::default(), namespace: namespace.len() }
     }
 
-    /// Room for one watch.
+    /// Reserves room for one watch.
     pub fn take(&self, path: &str) -> Result<Share, CallError> {
         let bytes = self.namespace + path.len();
         let add = |used: usize| Some(used + bytes).filter(|used| *used <= WATCHED_BYTES_MAX);
@@ -88,21 +88,21 @@ impl Drop for Share {
     }
 }
 
-/// What a tree watch tells.
+/// An event of a tree watch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TreeEvent {
     /// Something changed at this path.
     At(String, Change),
     /// The connection was lost: events may be missing from here on.
     Suspended,
-    /// The connection is back: watch anew, then read everything again. Nothing more may come by this watch, because the
-    /// client does not restore it.
+    /// The connection is back: set a new watch, then read everything again. This watch may report nothing more, because
+    /// the client does not restore it.
     Resumed,
-    /// The ZooKeeper session is over: nothing more will be told.
+    /// The ZooKeeper session is over: no more events follow.
     Ended,
 }
 
-/// Tells of every change at a path and below it.
+/// Reports every change at a path and below it.
 #[derive(Debug)]
 pub struct TreeWatch {
     pub(super) watcher: PersistentWatcher,

@@ -1,12 +1,12 @@
-//! The numbers of sequence znodes.
+//! The counters behind the numbers of sequence znodes.
 //!
 //! The server numbers a sequence znode with the count of children that its parent ever had. A parent that was just
-//! imported has had few: the next number would be lower than those that are there, or even the same. No call sets the
-//! count; so children are created and deleted, many in one transaction, until it is where it was.
+//! imported has had few: the next number would be lower than existing ones, or even the same. No call sets the count;
+//! so the import creates and deletes children, many in one transaction, until the count is where it was.
 //!
-//! That costs, so it is done where a number means something: where a persistent child has one, or where the map says that
-//! such children live. Elsewhere (locks, elections, members) numbers order ephemerals among themselves, and none of those
-//! is imported; what lasts of them are fences, which rise by their generation.
+//! That is expensive, so it is done only where a number matters: where a persistent child has one, or where the map
+//! declares such children. Elsewhere (locks, elections, members) numbers order ephemerals among themselves, and none of
+//! those is imported; their fences last, but rise by their generation.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,18 +17,18 @@ use crate::error::CallError;
 use crate::session::{Stat, Term, create_mode};
 use crate::subtree;
 
-/// What is created and deleted; a name that nobody else uses.
+/// The name of the child that is created and deleted; nobody else uses it.
 const NAME: &str = "menagerie-import-counter";
 
 /// Creations and deletions in one transaction: far below what a request may hold.
 const PAIRS_MAX: u32 = 500;
 
-/// How many children a znode ever had. ZooKeeper tells creations and deletions together.
+/// How many children a znode ever had. ZooKeeper counts creations and deletions together.
 pub fn created(stat: &Stat) -> u32 {
     stat.cversion.cast_unsigned().wrapping_add(stat.children.cast_unsigned()) / 2
 }
 
-/// Which counters to raise, gathered while records pass by.
+/// The counters to raise, collected from the records.
 #[derive(Debug, Default)]
 pub struct Counters {
     created: BTreeMap<String, u32>,
@@ -36,9 +36,9 @@ pub struct Counters {
 }
 
 impl Counters {
-    /// Looks at a record.
-    pub fn note(&mut self, record: &Record) {
-        // A container that is empty may be removed by the server at any time, and its counter with it.
+    /// Adds a record.
+    pub fn add(&mut self, record: &Record) {
+        // The server may remove an empty container at any time, and its counter with it.
         let container = lookup::find(&record.path).is_some_and(|(_, entry)| entry.kind == Kind::Container);
         if record.children_created > 0 && !container {
             self.created.insert(record.path.clone(), record.children_created);
@@ -49,7 +49,7 @@ impl Counters {
         }
     }
 
-    /// The paths below the namespace, and what they should have counted at least: of `all`, or where it matters.
+    /// The paths below the namespace, and the least value of their counters: of `all`, or only where numbers matter.
     pub fn targets(self, all: bool) -> Vec<(String, u32)> {
         let matters = |path: &str| all || self.numbered.contains(path) || lookup::numbers_children(path);
         self.created.into_iter().filter(|(path, _)| matters(path)).collect()
@@ -62,7 +62,7 @@ pub async fn missing(term: &Term, path: &str, target: u32) -> Result<u32, CallEr
     Ok(target.saturating_sub(created(&stat)))
 }
 
-/// Raises the counter of one znode; `raised` is told by how much, step by step.
+/// Raises the counter of one znode; calls `raised` with each step.
 pub async fn raise(
     term: &Term,
     path: &str,
@@ -79,7 +79,7 @@ pub async fn raise(
         let pairs = missing.min(PAIRS_MAX);
         match create_and_delete(&term, &child, pairs).await {
             Ok(()) => raised(pairs),
-            // The count tells whether it has happened.
+            // The counter shows whether it has happened.
             Err(CallError::Unknown { .. }) => {}
             Err(error) => return Err(error),
         }
@@ -120,7 +120,7 @@ mod tests {
         for record in
             [record("/", 2), record("/log", 9), record("/lock", 50), record("/log/entry-0000000008", 0)]
         {
-            counters.note(&record);
+            counters.add(&record);
         }
         assert_eq!(counters.targets(false), [("/log".to_owned(), 9)]);
     }
@@ -128,9 +128,9 @@ mod tests {
     #[test]
     fn all_counters_are_raised_on_request() {
         let mut counters = Counters::default();
-        counters.note(&record("/", 2));
-        counters.note(&record("/lock", 50));
-        counters.note(&record("/leaf", 0));
+        counters.add(&record("/", 2));
+        counters.add(&record("/lock", 50));
+        counters.add(&record("/leaf", 0));
         assert_eq!(counters.targets(true), [("/".to_owned(), 2), ("/lock".to_owned(), 50)]);
     }
 }

@@ -1,5 +1,5 @@
-//! What an export looks like: a header, a line per znode with parents before their children, and an end that says how many
-//! there were. A file without its end is not whole.
+//! The format of an export: a header, a line per znode with parents before their children, and an end with their
+//! number. A file without its end is incomplete.
 
 use std::collections::HashSet;
 use std::io::{self, BufRead};
@@ -16,27 +16,27 @@ pub const VERSION: u32 = 1;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "line", rename_all = "snake_case")]
 pub enum Line {
-    /// The first.
+    /// The first line.
     Header(Header),
     /// A znode.
     Znode(Record),
-    /// The last.
+    /// The last line.
     End(End),
 }
 
-/// What an export says of itself.
+/// The first line.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Header {
-    /// Of this format.
+    /// The format's version.
     pub version: u32,
-    /// A name that no other export has: an import that was interrupted goes on only with the same one.
+    /// A unique name: an interrupted import continues only with the same export.
     pub export: String,
-    /// Where it was.
+    /// The path of the exported namespace.
     pub namespace: String,
     /// The generation of its fences.
     pub generation: u64,
-    /// When.
+    /// When the export began.
     pub exported_ms: u64,
 }
 
@@ -49,14 +49,14 @@ pub struct Record {
     /// Its data, base64.
     #[serde(with = "base64_text")]
     pub data: Vec<u8>,
-    /// Who may do what with it.
+    /// Its access list.
     pub access: Vec<Access>,
     /// How many children were ever created in it: the number that the next sequence znode gets.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub children_created: u32,
 }
 
-/// What is behind the last znode.
+/// The last line.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct End {
@@ -86,29 +86,26 @@ mod base64_text {
     }
 }
 
-/// Why this is no export that can be imported.
+/// Why an export cannot be imported.
 #[derive(Debug, Error)]
+#[allow(missing_docs, reason = "the fields of errors name themselves")]
 pub enum FormatError {
-    /// It cannot be read.
+    /// The file cannot be read.
     #[error("cannot read the export")]
     Read(#[from] io::Error),
-    /// A line makes no sense.
+    /// A line cannot be parsed.
     #[error("line {number} is not a line of an export: {why}")]
     Line {
         /// Which one, from 1.
         number: u64,
-        /// What is wrong with it.
         why: String,
     },
-    /// It is of a later version.
+    /// The file has a later version of the format.
     #[error("this export has format {0}, and this program knows format {VERSION} at most")]
     Newer(u32),
-    /// Its end is missing, or counts something else.
+    /// The end is missing, or its counts do not match.
     #[error("the export is not whole: {why}")]
-    Torn {
-        /// How that shows.
-        why: String,
-    },
+    Torn { why: String },
 }
 
 /// Reads line by line.
@@ -118,7 +115,7 @@ pub fn lines(source: impl BufRead) -> impl Iterator<Item = Result<Line, FormatEr
     })
 }
 
-/// Reads all of it and tells what it says of itself, so that nothing is written from a file that is damaged.
+/// Reads and checks the whole file, so that nothing is imported from a damaged one. Returns its first and last line.
 pub fn check(source: impl BufRead) -> Result<(Header, End), FormatError> {
     let mut lines = lines(source).zip(1_u64..);
     let header = match lines.next() {
@@ -161,7 +158,7 @@ pub fn check(source: impl BufRead) -> Result<(Header, End), FormatError> {
     Ok((header, end))
 }
 
-/// The path above this one.
+/// The parent of a path.
 pub fn parent(path: &str) -> &str {
     match path.rfind('/') {
         Some(0) | None => "/",

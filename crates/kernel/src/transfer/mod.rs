@@ -1,9 +1,9 @@
 //! Moving a namespace to another ensemble: from the keeper to Apache ZooKeeper, say, when one machine is not enough.
 //!
-//! - [`format`]: what an export looks like: JSON, line by line.
+//! - [`format`]: the format of an export: JSON lines.
 //! - [`export()`] reads a namespace; [`import()`] writes it somewhere else, and can be run again after a crash.
-//! - [`counters`]: the numbers of sequence znodes go on where they were.
-//! - [`revise`]: what has to rise when a whole server comes back from a backup.
+//! - [`counters`]: keeps the numbers of sequence znodes rising.
+//! - [`revise`]: raises generations when a whole server is restored from a backup.
 //!
 //! Ephemerals are not moved: they belong to sessions. What a client cannot see of a znode (that it is a container, or has
 //! a time to live) is taken from the map, or lost.
@@ -22,18 +22,18 @@ pub use restored::revise;
 
 use crate::subtree;
 
-/// How far long work is.
+/// Progress of a long operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Progress {
-    /// What is being done.
+    /// The current step, as a past participle: "exported".
     pub step: &'static str,
-    /// How many are done.
+    /// Znodes done so far.
     pub done: u64,
-    /// Of how many, if that is known.
+    /// Znodes in all, if known.
     pub total: Option<u64>,
 }
 
-/// The full path of a place within a namespace.
+/// The full path of a path within a namespace.
 fn full(namespace: &str, path: &str) -> String {
     match path {
         "/" => namespace.to_owned(),
@@ -41,7 +41,7 @@ fn full(namespace: &str, path: &str) -> String {
     }
 }
 
-/// One of our own znodes, seen from the ensemble's root.
+/// One of our own znodes, with its path from the ensemble's root.
 fn place<T>(namespace: &str, znode: &Znode<T>) -> Znode<T> {
     Znode::foreign(full(namespace, znode.path()), znode.kind())
 }

@@ -1,16 +1,17 @@
-//! Namespaces that come back from a backup of the whole server: their generations have to rise as after an import.
+//! Namespaces restored from a backup of the whole server: their generations must rise as after an import.
 
 use menagerie_znodes::{Payload as _, kernel};
 
 use crate::session::next_generation;
 
-/// From 2001 to 2286, in ms. Another number under the name of a generation is somebody else's: ours are times.
+/// From 2001 to 2286, in ms. Our generations are times; any other number under that name is somebody else's.
 const TIMES_MS: std::ops::Range<u64> = 1_000_000_000_000..10_000_000_000_000;
 
-/// What a znode is to hold after the restore instead of what it held in the backup: if it is the generation of a namespace,
-/// one that is above all that were given out since, by imports say, which the backup does not know of.
+/// New data for a znode of the backup: if it is the generation of a namespace, one that is higher than any issued since
+/// the backup, by an import, say.
 ///
-/// A backup is of the whole tree, and any path may be a namespace of ours, so it is told by its name and by what it holds.
+/// A backup holds the whole tree, and any path may be a namespace of ours, so generations are recognised by name and
+/// content.
 pub fn revise(path: &str, data: &[u8], now_ms: u64) -> Option<Vec<u8>> {
     let old = path.ends_with(kernel::generation().path()).then(|| u64::decode(data).ok())??;
     TIMES_MS.contains(&old).then(|| next_generation(old, now_ms).encode())

@@ -1,4 +1,4 @@
-//! Work that goes on in the next term.
+//! Work that continues in the next term.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -25,7 +25,7 @@ async fn work_is_done_again_in_the_next_term() {
     let (session, proxy) = World::new("across").session_through_proxy(SHORT).await;
     let first = session.term();
     let work = session.across_terms(|term| async move {
-        // The first one ends under it; the second one answers.
+        // The first term ends during the work; the second one answers.
         if term.number() == 1 { outlive(&term).await } else { term.stat("/").await.map(|_| term.number()) }
     });
     let (done, ()) = tokio::join!(work, lose(&first, &proxy));

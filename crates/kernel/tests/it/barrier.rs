@@ -31,7 +31,7 @@ fn leave(inside: Inside) -> JoinHandle<Result<(), DoubleBarrierError>> {
     tokio::spawn(inside.leave())
 }
 
-/// Waits until so many are there.
+/// Waits until this many participants are there.
 pub async fn present(session: &Session, wanted: usize) {
     eventually_async(&format!("{wanted} are there"), async || {
         session.term().sync("/").await.unwrap();
@@ -157,7 +157,7 @@ async fn crash_inside_keeps_nobody_and_lets_nobody_in_too_early() {
     proxy.heal();
     drop(crashes);
     present(&watcher, 0).await;
-    // All crash inside, and leave behind that all are there.
+    // All crash inside, and leave the `ready` znode behind.
     watcher.term().create(READY, b"", Kind::Persistent, IfLate::Report).await.unwrap();
     let first = enter(double(&watcher, 2, "first"));
     eventually_async("it is tidied up", async || {
@@ -195,7 +195,7 @@ async fn who_loses_its_session_while_it_opens_is_told() {
     let (session, proxy) = world.session_through_proxy(SHORT).await;
     let waits = enter(double(&session, 2, "waits"));
     present(&other, 1).await;
-    // It counts until its session is over; on a busy machine that may be too soon, and then it comes again.
+    // It counts until its session is over; on a busy machine that may be too soon, and then it joins again.
     let inside = loop {
         proxy.partition();
         match tokio::time::timeout(SHORT * 2, double(&other, 2, "other").enter()).await {
@@ -225,7 +225,7 @@ async fn replies_lost_at_the_door_and_futures_dropped_there_leave_nothing_behind
     proxy.cut_at_reply_of(OpCode::Create2);
     let entering = enter(double(&session, 2, "mine"));
     present(&other, 1).await;
-    // The other may be with another server, and know of it before the reply is there.
+    // The other may be connected to another server, and learn of it before the reply arrives.
     eventually_async("the reply is lost", async || proxy.is_cut().then_some(())).await;
     entering.abort();
     proxy.heal();
@@ -256,7 +256,7 @@ async fn elder_leaves_the_next_round_alone_and_is_not_kept_by_it() {
     let first = enter(double(&sessions[0], 2, "elder"));
     let second = double(&sessions[1], 2, "leaves").enter().await.unwrap();
     let elder = first.await.unwrap().unwrap();
-    // One of them leaves and is given up on, two others come: it is open again, with the elder still in.
+    // One of them leaves and its caller gives up, two others come: the barrier is open again, with the elder still in.
     let leaving = leave(second);
     eventually_async("one leaves", async || {
         sessions[0].term().stat(READY).await.unwrap().is_none().then_some(())
@@ -289,7 +289,7 @@ async fn who_loses_the_reply_and_then_its_session_is_not_counted_twice() {
     let proxy = Proxy::new(servers.address(0));
     let session = Session::connect(config(proxy.address(), SHORT)).await.unwrap();
     let term = session.term();
-    // It comes and does not learn of it; then the server stands still until the client has given its session up.
+    // Its creation succeeds but the reply is lost; then the server stalls until the client has given up its session.
     proxy.cut_at_reply_of(OpCode::Create2);
     let waits = enter(double(&session, 2, "waits"));
     let name = eventually_async("it is there", async || {
@@ -300,7 +300,7 @@ async fn who_loses_the_reply_and_then_its_session_is_not_counted_twice() {
     term.lost().await;
     proxy.heal();
     servers.resume();
-    // Who it was before goes before it comes again.
+    // Its old participant is deleted before the new one is created.
     eventually_async("it comes again", async || {
         let names = other.term().children(PATH).await.unwrap();
         let again = names.iter().any(|other| *other != name && other != "ready");

@@ -19,8 +19,8 @@ fn blob(session: &Session) -> Blob {
     blob_at(session, PATH)
 }
 
-/// A value that no compression makes short enough for the marker; `seed` tells it from others. It has one shard and not
-/// many: Apache ZooKeeper keeps the last 500 transactions in memory, and ours has little of it.
+/// A value that does not fit into the marker even when compressed; `seed` tells it from others. It has only one shard:
+/// Apache ZooKeeper keeps the last 500 transactions in memory, and our test server has little of that.
 fn long(seed: u64) -> Vec<u8> {
     noise(seed, 130_000)
 }
@@ -39,7 +39,7 @@ async fn value(session: &Session) -> Option<Vec<u8>> {
     blob(session).read().await.unwrap().map(|(value, _)| value)
 }
 
-/// What lies below the marker.
+/// The children of the marker.
 async fn below(session: &Session, path: &str) -> usize {
     session.term().sync("/").await.unwrap();
     session.term().children(path).await.unwrap().len()
@@ -86,7 +86,7 @@ async fn writer_with_another_value_in_mind_is_refused() {
         (below(&session, PATH).await == 0).then_some(())
     })
     .await;
-    // A blob that was made anew is another one, even if it counts the same.
+    // A blob that was created again is another one, even with the same version.
     assert_eq!(blob.delete(Expect::Version(second)).await, Ok(true));
     blob.write(b"anew", Expect::Nothing).await.unwrap();
     blob.write(b"anew", Expect::Anything).await.unwrap();
@@ -102,7 +102,7 @@ enum End {
     Finished,
 }
 
-/// Writes `new` with a session that dies after so many requests. Gives it back: only time ends it.
+/// Writes `new` with a session that dies after this many requests. Returns the session: only its time-out ends it.
 async fn write_and_die(world: &World, path: &str, new: &[u8], requests: usize) -> (End, Session, Proxy) {
     let (session, proxy) = world.observer_through_proxy(SHORT).await;
     let blob = blob_at(&session, path);
@@ -288,7 +288,7 @@ async fn write_that_is_given_up_leaves_nothing_behind() {
     let other = world.session().await;
     blob(&other).write(b"old", Expect::Nothing).await.unwrap();
     session.term().sync("/").await.unwrap();
-    // Its claim is there, and a shard is on its way.
+    // Its claim exists, and a shard is in flight.
     proxy.hold_requests_after(1, OpCode::Create2);
     let content = long(1);
     let given_up = blob(&session);
@@ -309,7 +309,7 @@ async fn blob_that_is_deleted_under_a_writer_is_made_anew() {
     let (session, proxy) = world.observer_through_proxy(LONG).await;
     blob(&other).write(&long(0), Expect::Nothing).await.unwrap();
     session.term().sync("/").await.unwrap();
-    // Its shards are there, and it is about to say so.
+    // Its shards exist, and it is about to commit.
     proxy.hold_requests_after(0, OpCode::Multi);
     let content = long(1);
     let delete = async {

@@ -1,4 +1,4 @@
-//! Single calls: what is asked, and what is refused before it is.
+//! Single calls, and those that are refused before they are sent.
 
 use menagerie_kernel::session::{Auth, IfLate, State};
 use menagerie_kernel::{CallError, Session, Transaction, TransactionError, retry};
@@ -7,7 +7,7 @@ use menagerie_znodes::{Kind, Raw, Znode};
 
 use crate::world::{LONG, SHORT, World};
 
-/// More than a server takes in one request.
+/// Too long for one request.
 const TOO_MUCH: usize = 1 << 20;
 
 #[tokio::test]
@@ -20,7 +20,7 @@ async fn request_that_no_server_takes_is_refused_and_disturbs_nobody() {
     assert!(matches!(created, Err(CallError::Refused { .. })), "{created:?}");
     let set = term.set("/place", &data, None).await;
     assert!(matches!(set, Err(CallError::Refused { .. })), "{set:?}");
-    // Each part fits, and all together do not.
+    // Each part fits, but not all together.
     let place: Znode<Raw> = Znode::foreign("/place", Kind::Persistent);
     let half = Raw(data[..TOO_MUCH / 2].to_vec());
     let written = Transaction::new(&term).set(&place, &half, None).set(&place, &half, None).commit().await;

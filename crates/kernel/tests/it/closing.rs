@@ -1,4 +1,4 @@
-//! The end of a session, and what goes on behind it.
+//! The end of a session, and its background work.
 
 use std::time::Duration;
 

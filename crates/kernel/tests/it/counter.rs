@@ -55,7 +55,7 @@ async fn addition_that_nobody_can_vouch_for_is_unknown() {
     let other = world.session().await;
     let (session, proxy) = world.session_through_proxy(LONG).await;
     counter(&session).add(1).await.unwrap();
-    // It has happened, and another could have written the same.
+    // It has happened, but somebody else could have written the same.
     proxy.drop_reply_of(OpCode::SetData);
     let unknown = CounterError::Unknown { path: PATH.to_owned(), amount: 1 };
     assert_eq!(counter(&session).add(1).await, Err(unknown));
@@ -69,7 +69,7 @@ async fn addition_that_provably_did_not_happen_is_made_again() {
     let other = world.session().await;
     let (session, proxy) = world.session_through_proxy(LONG).await;
     counter(&session).add(1).await.unwrap();
-    // What was sent never arrives: the connection breaks before.
+    // The request never arrives: the connection breaks before.
     proxy.hold_requests();
     let adding = tokio::spawn({
         let counter = counter(&session);

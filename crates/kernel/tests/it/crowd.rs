@@ -37,7 +37,7 @@ async fn a_thousand_sessions_hold_one_after_the_other() {
             held.release().await.unwrap();
         });
     }
-    // In steps: how long all of it takes is the machine's affair, but it must go on.
+    // In steps: the total time depends on the machine, but there must be progress.
     for some in (0..=CROWD).step_by(100) {
         eventually_async("they contend", async || (count(&first).await > some).then_some(())).await;
     }
@@ -76,7 +76,7 @@ async fn each_release_wakes_one() {
     eventually_async("all watch", async || (proxy.requests_of(OpCode::GetData) == waiting).then_some(()))
         .await;
     for session in &sessions {
-        // Answered after the watches that were asked for before.
+        // The server answers it after the watches that were requested before.
         session.term().stat("/").await.unwrap();
     }
     proxy.take_requests();
@@ -84,7 +84,8 @@ async fn each_release_wakes_one() {
     while let Some(done) = crowd.join_next().await {
         done.unwrap();
     }
-    // Who is woken looks once, holds, and releases: one request each, whoever else waits. Nobody else asks anything.
+    // A woken contender lists once, holds, and releases: one request each, however many wait. Nobody else sends
+    // anything.
     assert_eq!(proxy.requests_of(OpCode::GetChildren), waiting);
     assert_eq!(proxy.requests_of(OpCode::Delete), waiting + 1);
     assert_eq!(proxy.requests_of(OpCode::GetData), 0);

@@ -1,4 +1,4 @@
-//! Blobs, queues and caches while the leader dies: what was acknowledged is there, in order and whole.
+//! Blobs, queues and caches while the leader dies: acknowledged data is there, in order and complete.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use menagerie_znodes::{Dir, Kind, Znode};
 
 use crate::world::World;
 
-/// Writes numbers until it is told to stop; gives the last that was acknowledged.
+/// Writes numbers until it is stopped; returns the last that was acknowledged.
 async fn write(blob: Blob, stop: Arc<AtomicBool>) -> u64 {
     let mut acked = 0;
     for number in 1_u64.. {
@@ -26,7 +26,7 @@ async fn write(blob: Blob, stop: Arc<AtomicBool>) -> u64 {
     acked
 }
 
-/// The same for a queue; gives all that were acknowledged.
+/// The same for a queue; returns all that were acknowledged.
 async fn put(queue: SequenceQueue, stop: Arc<AtomicBool>) -> Vec<(EntryId, u64)> {
     let mut acked = Vec::new();
     for number in 1_u64.. {

@@ -1,4 +1,4 @@
-//! Elections: one leads, everybody sees who, and who loses stands again.
+//! Elections: one leads, everybody sees who, and losers stand again.
 
 use menagerie_kernel::recipes::election::Election;
 use menagerie_kernel::{Session, TransactionError, retry};

@@ -18,7 +18,7 @@ use tokio::task::JoinSet;
 use crate::holders::Log;
 use crate::world::World;
 
-/// Who acquires and releases as fast as it can, and what.
+/// A contender that acquires and releases as fast as it can.
 const WORKERS: [Recipe; 10] = {
     use Recipe::{Elect, Exclude, Read, Write};
     [Exclude, Exclude, Exclude, Elect, Elect, Elect, Read, Read, Write, Write]
@@ -77,7 +77,7 @@ async fn nobody_is_stuck_and_no_two_hold_when_the_leader_dies() {
         assert!(log.check(&session).await.len() > 3);
     }
 
-    // Whoever held holds still, unless its session did not survive; then the other does.
+    // The holder still holds, unless its session did not survive; then the other does.
     match tokio::time::timeout(Duration::ZERO, held.lost()).await {
         Ok(loss) => assert_ne!(loss, Loss::Removed),
         Err(_) => assert!(!acquire.is_finished()),
@@ -119,7 +119,7 @@ async fn turn(session: &Session, recipe: Recipe, logs: &Logs) {
     };
     let held = lock.acquire().await.unwrap();
     log.stay(&held, mode).await;
-    // It may have been lost meanwhile; that is what the log is about.
+    // It may have been lost meanwhile; the log checks that.
     let _ = held.release().await;
 }
 

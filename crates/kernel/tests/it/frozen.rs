@@ -1,4 +1,4 @@
-//! A holder that is frozen beyond its time-out and woken. It is a process of its own: this binary, started again.
+//! A holder that is frozen beyond its time-out and woken. It runs in a separate process: this binary, started again.
 
 use std::env;
 use std::process::Command;
@@ -37,7 +37,7 @@ async fn frozen_holder_wakes_up_stopped_and_its_write_is_refused() {
     assert!(old.parse::<menagerie_kernel::Fence>().unwrap() < held.fence());
     held.transaction().set(&place(), &Raw(b"next".to_vec()), None).commit().await.unwrap();
     holder.signal(Signal::CONT);
-    // Whoever tells it first, the server or its own clock: its lease was over by then.
+    // Whether it learns it from the server or from its own clock: its lease was over by then.
     assert_eq!(holder.wait_for_line("that it stopped", said("stopped, lease over: ")), "true");
     assert_eq!(holder.wait_for_line("what became of its write", said("write: ")), "refused");
     assert_eq!(session.term().get(place().path()).await.unwrap().0, b"next");

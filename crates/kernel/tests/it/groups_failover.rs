@@ -1,4 +1,4 @@
-//! The leader of the ensemble dies, or its only server, in the middle of everything that groups do.
+//! The leader of the ensemble dies, or its only server, during everything that groups do.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
@@ -29,7 +29,7 @@ use crate::{barrier, semaphore};
 const WORKERS: usize = 5;
 const LIMIT: u32 = 2;
 
-/// A server of one's own, and sessions on it.
+/// A separate server, and sessions on it.
 struct Doomed {
     servers: Servers,
     world: World,
@@ -84,7 +84,7 @@ async fn permits_and_numbers_survive_the_leader() {
             while !*stopped.borrow() {
                 let permit = semaphore.acquire().await.unwrap();
                 log.stay(&permit, Mode::Shared).await;
-                // It may have been lost; then the next acquire is told nothing wrong.
+                // It may have been lost; the next acquire must still work.
                 let _ = permit.release().await;
                 match counter(&session).add(1).await {
                     Ok(_) => added.fetch_add(1, Ordering::Relaxed),
@@ -110,7 +110,7 @@ async fn permits_and_numbers_survive_the_leader() {
     drop(world);
 }
 
-/// Asks for the time again and again: it rises, whatever happens.
+/// Asks for the time repeatedly: it rises, whatever happens.
 async fn ask_the_time(session: Session, asked: Arc<[AtomicUsize; 1]>, stopped: watch::Receiver<bool>) {
     let (mut term, mut last) = (session.term(), Ltime(0));
     while !*stopped.borrow() {
@@ -159,7 +159,7 @@ async fn whoever_waits_or_is_there_survives_the_leader() {
     all_take_turns(&asked[..]).await;
     stop.send_replace(true);
     clock.await.unwrap();
-    presence.say(&Text("after".to_owned()));
+    presence.publish(&Text("after".to_owned()));
     eventually_async("it says what it said last", async || {
         let (data, _) = b.term().get(place.path()).await.ok()?;
         (data == b"after").then_some(())

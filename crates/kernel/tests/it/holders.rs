@@ -1,4 +1,4 @@
-//! A log of holders in ZooKeeper itself: who held when, by the order of transactions that no client can be wrong about.
+//! A log of holders in ZooKeeper itself: who held when, ordered by transactions, which no client can get wrong.
 
 use menagerie_kernel::recipes::contest::Mode;
 use menagerie_kernel::recipes::grant::Grant;
@@ -9,14 +9,14 @@ use menagerie_znodes::{Kind, Raw, Znode};
 #[derive(Debug, Clone)]
 pub struct Log(String);
 
-/// A holder, as it notes itself: the zxid of its ticket, which no other has.
+/// A holder in the log: the zxid of its ticket, which is unique.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Holder {
     pub zxid: i64,
     pub mode: Mode,
 }
 
-/// What a log says about holders that may be several.
+/// A log's summary where several may hold at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Crowd {
     pub holders: usize,
@@ -30,7 +30,7 @@ impl Log {
         Self(path.to_owned())
     }
 
-    /// Notes that a holder comes and goes. `false`: it has lost what it held meanwhile.
+    /// Logs that a holder enters and leaves. `false`: it was lost meanwhile.
     pub async fn stay(&self, grant: &Grant, mode: Mode) -> bool {
         self.note(grant, mode, "enters").await && self.note(grant, mode, "leaves").await
     }
@@ -65,7 +65,7 @@ impl Log {
                 inside.retain(|other| *other != holder);
                 continue;
             }
-            // Who lost its ticket cannot note that it left. That it had not is seen when it does.
+            // A holder that lost its ticket cannot log that it left. If it had not lost it, its entry shows that.
             dead.extend(inside.extract_if(.., |other| other.mode.excludes(holder.mode)));
             let overtakes = |other: &Holder| other.mode.excludes(holder.mode) && other.zxid > holder.zxid;
             assert!(!all.iter().any(overtakes), "{holder:?} came after {all:?}");
@@ -75,8 +75,8 @@ impl Log {
         all
     }
 
-    /// How many have held, and how many of them at once, at most. Who lost its ticket cannot note that it left: it counts
-    /// only for the moment when it came.
+    /// How many have held, and how many of them at once, at most. A holder that lost its ticket cannot log that it
+    /// left: it counts only for the moment when it entered.
     pub async fn count(&self, session: &Session) -> Crowd {
         let entries = self.entries(session).await;
         let mut inside: Vec<Holder> = Vec::new();

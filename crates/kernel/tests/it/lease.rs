@@ -1,5 +1,5 @@
-//! The lease clock on a follower that is cut off from its leader: it goes on answering for a while, and must not be
-//! believed. Needs three servers, so it is compiled with the feature `apache`.
+//! The lease clock on a follower that is cut off from its leader: the follower goes on answering for a while, and those
+//! answers must not extend the lease. Needs three servers, so it is compiled with the feature `apache`.
 
 use std::time::Instant;
 

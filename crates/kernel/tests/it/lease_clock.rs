@@ -1,4 +1,4 @@
-//! What the lease clock says, and who goes by it.
+//! The lease clock, and the recipes that depend on it.
 
 use std::time::Duration;
 
@@ -10,15 +10,16 @@ use menagerie_testkit::{Proxy, eventually_async};
 use crate::lock::dir;
 use crate::world::World;
 
-/// Long enough for a moment between the end of the lease and that of the session, which the client gives up after 7/5 of it.
+/// Long enough for a gap between the end of the lease and the end of the session, which the client gives up after 7/5
+/// of the time-out.
 const TIMEOUT: Duration = Duration::from_secs(6);
 
-/// Lets the lease end and not the session: the server hears from the client, which hears nothing.
+/// Ends the lease but not the session: the server hears the client, but the client hears nothing.
 async fn outlive_the_lease(session: &Session, proxy: &Proxy) {
     let term = session.term();
     proxy.hold_replies();
     term.lapsed().await;
-    // One heartbeat would bring it back to life as long as the last before the outage counts.
+    // One heartbeat would revive it as long as the last one before the outage counts.
     let until = *term.valid_until().borrow() + TIMEOUT / 4;
     let lost = tokio::time::timeout(until - Moment::now(), term.lost()).await;
     assert!(lost.is_err(), "the session lives on");

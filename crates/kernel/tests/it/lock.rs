@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use menagerie_kernel::recipes::contest::Mode;
 use menagerie_kernel::recipes::grant::Loss;
-use menagerie_kernel::recipes::lock::{Held, Lock, LockError, TryAcquire};
+use menagerie_kernel::recipes::lock::{Lock, LockError, LockGuard, TryAcquire};
 use menagerie_kernel::session::State;
 use menagerie_kernel::{Session, TransactionError, retry};
 use menagerie_testkit::{OpCode, Proxy, eventually_async};
@@ -24,11 +24,11 @@ fn lock(session: &Session, who: &str) -> Lock {
 }
 
 /// Contends in the background.
-fn contend(lock: Lock) -> JoinHandle<Result<Held, LockError>> {
+fn contend(lock: Lock) -> JoinHandle<Result<LockGuard, LockError>> {
     tokio::spawn(async move { lock.acquire().await })
 }
 
-/// Who contends, in order, the holder marked.
+/// The contenders in order, with the holder marked.
 async fn line(session: &Session) -> Vec<String> {
     session.term().sync("/").await.unwrap();
     let contenders = lock(session, "").contenders().await.unwrap();
@@ -102,7 +102,7 @@ async fn waiting_can_be_given_up_at_any_moment() {
     let (session, proxy) = world.session_through_proxy(LONG).await;
     let other = world.session().await;
     let held = lock(&other, "other").acquire().await.unwrap();
-    // While its contender is being created and nobody answers: before and after the server hears of it.
+    // While its contender is being created and no reply comes: before and after the server gets the request.
     for hold in [Proxy::hold_requests, Proxy::hold_replies] {
         hold(&proxy);
         let dropped = tokio::time::timeout(Duration::from_millis(50), lock(&session, "mine").acquire()).await;

@@ -1,7 +1,7 @@
 //! Who is there: the registry of components, and the party.
 
 use menagerie_kernel::Session;
-use menagerie_kernel::recipes::membership::{Member, MembershipError, Registered, Registry, View};
+use menagerie_kernel::recipes::membership::{Member, MemberList, MembershipError, Registered, Registry};
 use menagerie_kernel::recipes::party::Party;
 use menagerie_kernel::retry;
 use menagerie_kernel::session::IfLate;
@@ -28,7 +28,7 @@ fn shown(members: &[Registered]) -> Vec<String> {
     members.iter().map(|member| format!("{} {}", member.component.host, member.component.state)).collect()
 }
 
-async fn wait_for(view: &View, wanted: &[&str]) {
+async fn wait_for(view: &MemberList, wanted: &[&str]) {
     let mut members = view.members();
     let seen = members.wait_for(|members| shown(members) == wanted);
     let seen = tokio::time::timeout(menagerie_testkit::DEADLINE, seen).await.map(drop);

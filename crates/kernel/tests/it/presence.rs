@@ -31,7 +31,7 @@ async fn it_says_what_it_said_last_and_is_gone_when_it_leaves() {
     let presence = Presence::begin(&session, &znode(), &text("idle")).await.unwrap();
     shows(&other, "idle").await;
     for what in ["one", "two", "three"] {
-        presence.say(&text(what));
+        presence.publish(&text(what));
     }
     shows(&other, "three").await;
     presence.leave().await.unwrap();
@@ -54,7 +54,7 @@ async fn a_name_that_another_session_has_is_waited_for() {
     let taken = waiting.await.unwrap();
     shows(&second, "second").await;
     drop(presence);
-    taken.say(&text("still second"));
+    taken.publish(&text("still second"));
     shows(&second, "still second").await;
 }
 

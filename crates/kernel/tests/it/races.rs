@@ -1,4 +1,4 @@
-//! Somebody else acts between two requests of ours: the second one is held until that is done.
+//! Somebody else acts between two of our requests: the proxy holds the second one until that is done.
 
 use menagerie_kernel::recipes::double_barrier::DoubleBarrier;
 use menagerie_kernel::recipes::semaphore::Semaphore;
@@ -15,7 +15,7 @@ async fn permit_that_somebody_else_has_put_in_place_of_ours_is_not_ours() {
     let other = world.session().await;
     let (session, proxy) = world.session_through_proxy(LONG).await;
     let semaphore = Semaphore::new(&session, dir(), 2);
-    // Whatever is done the first time only is done.
+    // The first acquisition does the one-time work.
     semaphore.acquire().await.unwrap().release().await.unwrap();
     // It enters, and then looks at what it has.
     proxy.hold_requests_after(0, OpCode::Exists);

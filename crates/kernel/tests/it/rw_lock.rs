@@ -3,7 +3,7 @@
 use menagerie_kernel::Session;
 use menagerie_kernel::recipes::contest::Mode;
 use menagerie_kernel::recipes::grant::Loss;
-use menagerie_kernel::recipes::lock::{Held, Lock, LockError, TryAcquire};
+use menagerie_kernel::recipes::lock::{Lock, LockError, LockGuard, TryAcquire};
 use menagerie_kernel::recipes::rw_lock::RwLock;
 use menagerie_testkit::{OpCode, eventually_async};
 use tokio::task::JoinHandle;
@@ -15,7 +15,7 @@ fn rw(session: &Session, who: &str) -> RwLock {
     RwLock::new(session, dir()).identified_by(who)
 }
 
-fn contend(lock: &Lock) -> JoinHandle<Result<Held, LockError>> {
+fn contend(lock: &Lock) -> JoinHandle<Result<LockGuard, LockError>> {
     let lock = lock.clone();
     tokio::spawn(async move { lock.acquire().await })
 }

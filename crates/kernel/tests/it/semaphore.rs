@@ -83,7 +83,7 @@ async fn uncontended_acquire_and_release_is_seven_requests() {
     semaphore.acquire().await.unwrap().release().await.unwrap();
     let mut requests = proxy.take_requests();
     requests.remove(&OpCode::Ping.code());
-    // The queue is looked at along with the creation; then the holders and the limit, both at once.
+    // It lists the queue together with the creation; then it reads the holders and the limit, both at once.
     let once = [OpCode::Create2, OpCode::GetData, OpCode::Multi, OpCode::Exists, OpCode::Delete];
     let mut expected: BTreeMap<i32, usize> = once.map(|op| (op.code(), 1)).into();
     expected.insert(OpCode::GetChildren.code(), 2);
@@ -134,7 +134,7 @@ async fn lowered_limit_throws_nobody_out_and_lets_nobody_in() {
     admin.set_limit(now, 2).await.unwrap();
     let fourth = fourth.await.unwrap().unwrap();
     wait_for_line(&b, &["3", "4"], &[]).await;
-    // Who runs with the old limit goes by the new one; who comes with it is told.
+    // Programs started with the old limit use the new one; newcomers with the old one get an error.
     assert!(matches!(semaphore(&a, 3, "5").acquire().await, Err(SemaphoreError::LimitDisagrees { .. })));
     fourth.release().await.unwrap();
 }
@@ -194,7 +194,7 @@ async fn acquisition_whose_replies_are_lost_happens_once() {
     assert_eq!(line(&other).await, (vec![], vec![]));
 }
 
-/// Gives up after longer and longer times, and so at every step on the way in.
+/// Gives up after ever longer times, and so at every step of entering.
 #[tokio::test]
 async fn whoever_gives_up_leaves_nothing_behind_wherever_it_was() {
     let world = World::new("semaphore-dropped");
@@ -374,7 +374,7 @@ async fn ticket_that_another_has_taken_since_is_not_released() {
     ticket.release().await.unwrap();
 }
 
-/// Gives up after longer and longer times, while another gets the ticket that both want.
+/// Gives up after ever longer times, while another gets the ticket that both want.
 #[tokio::test]
 async fn whoever_gives_up_on_a_ticket_leaves_that_of_another_alone() {
     let world = World::new("semaphore-ticket-dropped");
@@ -394,7 +394,7 @@ async fn whoever_gives_up_on_a_ticket_leaves_that_of_another_alone() {
         drop(mine.await);
         proxy.delay(Duration::ZERO);
         wait_for_line(&other, &["theirs"], &[]).await;
-        // Who gives up tidies up in the background.
+        // Giving up cleans up in the background.
         let lost = tokio::time::timeout(Duration::from_millis(60), theirs.lost()).await;
         assert!(lost.is_err(), "given up after {after:?}");
         theirs.release().await.unwrap();
@@ -451,7 +451,7 @@ async fn whatever_is_in_the_directory_counts() {
     assert!(matches!(mine.try_acquire().await, Ok(TryAcquire::Busy { .. })));
 }
 
-/// Many come and go on connections that break, and at no time are there more in than may be.
+/// Many come and go over connections that break, and there are never more holders than the limit.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn never_too_many_however_often_connections_break() {
     const WORKERS: usize = 6;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use menagerie_kernel::recipes::blob::{Blob, Expect};
-use menagerie_kernel::recipes::sequence_queue::{Ack, Content, Entry, LIMIT, QueueError, SequenceQueue};
+use menagerie_kernel::recipes::sequence_queue::{Ack, Content, LIMIT, QueueEntry, QueueError, SequenceQueue};
 use menagerie_kernel::{CallError, Session, Transaction, retry};
 use menagerie_testkit::{OpCode, eventually_async};
 use menagerie_znodes::{Kind, Znode};
@@ -22,8 +22,8 @@ fn long(byte: u8) -> Vec<u8> {
     vec![byte; 200_000]
 }
 
-fn contents(entries: &[Entry]) -> Vec<String> {
-    let text = |entry: &Entry| match &entry.content {
+fn contents(entries: &[QueueEntry]) -> Vec<String> {
+    let text = |entry: &QueueEntry| match &entry.content {
         Content::Whole(data) if data.len() < 100 => String::from_utf8(data.clone()).unwrap(),
         Content::Whole(data) => format!("{} x {}", data.len(), data[0] as char),
         Content::Damaged(_) => "damaged".to_owned(),
@@ -40,7 +40,7 @@ async fn sides(session: &Session) -> usize {
     session.term().children("/events/data").await.unwrap().len()
 }
 
-/// Makes a consumer: somebody with a ticket.
+/// Makes a consumer: the holder of a ticket.
 async fn consume(session: &Session, ticket: &str) {
     retry::create(&session.term(), ticket, b"").await.unwrap();
 }

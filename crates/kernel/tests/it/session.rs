@@ -1,4 +1,4 @@
-//! Sessions: what they tell about themselves, and how they go on.
+//! Sessions: their published state, and how they continue.
 
 use std::time::{Duration, Instant};
 
@@ -36,7 +36,7 @@ async fn lost_connection_suspends_and_the_same_term_resumes() {
     proxy.cut();
     let mut state = session.state();
     state.wait_for(|state| *state == State::Suspended).await.unwrap();
-    // A read that is made now waits, and is carried out when the connection is back.
+    // A read now waits until the connection is back.
     let read = tokio::spawn({
         let term = term.clone();
         async move { term.stat("/mine").await }
@@ -164,7 +164,7 @@ async fn silent_session_lapses_before_it_expires_and_is_followed_by_another_term
     let (session, proxy) = world.session_through_proxy(SHORT).await;
     let term = session.term();
     retry::create(&term, "/mine", b"").await.unwrap();
-    // It may be with another server, which is behind.
+    // It may be connected to another server, which lags.
     other.term().sync("/").await.unwrap();
     let (_, gone) = other.term().stat_watched("/mine").await.unwrap();
     proxy.partition();
@@ -210,7 +210,7 @@ async fn session_without_handles_is_closed() {
     let world = World::new("dropped");
     let ((session, proxy), other) = (world.session_through_proxy(LONG).await, world.session().await);
     retry::create(&session.term(), "/mine", b"").await.unwrap();
-    // It may be with another server, which is behind.
+    // It may be connected to another server, which lags.
     other.term().sync("/").await.unwrap();
     let (_, gone) = other.term().stat_watched("/mine").await.unwrap();
     drop(session);

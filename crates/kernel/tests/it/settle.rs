@@ -55,7 +55,7 @@ async fn flapping_cannot_hold_it_for_ever() {
             retry::delete(&b.term(), &format!("{DIR}/flaps-{turn}")).await.unwrap();
         }
     });
-    // Quiet is longer than a busy machine makes it wait between two changes.
+    // Quiet is longer than the longest pause that a busy machine makes between two changes.
     let rule = Rule { quiet: Duration::from_secs(2), cap: Duration::from_secs(3) };
     let began = Instant::now();
     let settled = settling(&a, rule).next().await.unwrap();

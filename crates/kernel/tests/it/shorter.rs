@@ -40,7 +40,7 @@ async fn lease_follows_a_server_that_grants_less_after_a_restart() {
     assert!(lapsed < gone, "the lease ended {:?} after the session", lapsed - gone);
 }
 
-/// Loses the connection, and then the next one before anybody can have told what was granted with it.
+/// Loses the connection, and then the next one before its granted time-out can be known.
 async fn lose_twice(term: &Term, proxy: &Proxy) {
     // A round trip takes 2 s; the client waits for 3.2 s.
     proxy.delay(Duration::from_secs(1));
@@ -105,7 +105,7 @@ async fn connection_that_is_lost_again_and_again_ends_no_lease() {
         .await;
     }
     let (mut valid_until, before) = (term.valid_until(), *term.valid_until().borrow());
-    // Heartbeats prolong it again, so the time-out is known by then.
+    // Heartbeats extend it again, so the time-out is known by then.
     valid_until.wait_for(|until| *until > before).await.unwrap();
     assert!(!lost.is_finished() && term.is_valid() && term.timeout() == LONG);
     assert_eq!(session.term().number(), 1);

@@ -1,4 +1,4 @@
-//! Holders whose machine was suspended for longer than their session time-out. They run in a process of their own: this
+//! Holders whose machine was suspended for longer than their session time-out. They run in a separate process: this
 //! binary, started again.
 
 use std::cell::{Cell, RefCell};

@@ -148,7 +148,7 @@ async fn storm_of_changes_ends_with_what_is_there() {
     let changes = futures_util::future::join_all((0..8_usize).map(|who| async move {
         for round in 0..40 {
             let path = format!("{ROOT}/{}/{}", who % 3, (who + round) % 5);
-            // Whoever is slower fails, and does not mind.
+            // The slower one fails, which does not matter.
             match (who + round) % 3 {
                 0 => drop(term.create(&path, b"new", Kind::Persistent, IfLate::Report).await),
                 1 => drop(term.set(&path, round.to_string().as_bytes(), None).await),

@@ -1,7 +1,7 @@
 //! Typed reads, from the server and from a cache.
 
 use menagerie_kernel::recipes::tree_cache::TreeCache;
-use menagerie_kernel::session::{Change, Found, Read};
+use menagerie_kernel::session::{Change, Read, ReadResult};
 use menagerie_kernel::{CallError, Term, Transaction, retry};
 use menagerie_znodes::{Kind, MaybeDamaged, Raw, Znode};
 
@@ -56,7 +56,7 @@ async fn payload_that_cannot_be_decoded_is_an_error_that_names_its_path() {
     assert_eq!(term.read_watched(&damaged()).await.unwrap_err(), error);
     let together = term.read_together(&[Read::Data("/damaged".to_owned())]).await.unwrap();
     assert_eq!(together[0].read(&damaged()), Err(error));
-    assert_eq!(Found::Nothing.read(&damaged()), Ok(None));
+    assert_eq!(ReadResult::Nothing.read(&damaged()), Ok(None));
 }
 
 #[tokio::test]

@@ -15,7 +15,7 @@ fn path(number: usize) -> String {
     format!("/{number:0>NAME_LENGTH$}")
 }
 
-/// Watches that something comes to be, until no more are granted. Gives the refusal along.
+/// Sets watches for creation until one is refused. Returns the refusal, too.
 async fn watch_all(term: &Term) -> (Vec<Watch>, CallError) {
     let mut watches = Vec::new();
     loop {

@@ -9,7 +9,7 @@ use menagerie_journal::{
     Read, Remedy, StateWrite, Ticks, Topic,
 };
 use menagerie_kernel::recipes::grant::Grant;
-use menagerie_kernel::recipes::lock::{Held, Lock};
+use menagerie_kernel::recipes::lock::{Lock, LockGuard};
 use menagerie_kernel::session::Change;
 use menagerie_kernel::{CallError, Session, retry, whole};
 use menagerie_znodes::Name;
@@ -59,7 +59,7 @@ pub struct Claimed {
     /// Which one.
     pub partition: PartitionName,
     /// By this.
-    pub held: Held,
+    pub held: LockGuard,
     /// How far it was processed.
     pub cursor: CursorAt,
     /// Where its messages are.
@@ -125,7 +125,7 @@ struct Written {
 }
 
 async fn open(
-    held: Held,
+    held: LockGuard,
     journals: &Journals,
     partition: &PartitionName,
     window: u32,
@@ -182,7 +182,7 @@ async fn open(
 /// Releases the lock of a partition that does not exist, and removes the directory that contending for it has made again,
 /// unless somebody else contends: who is the last finds the same. Whoever contends for one that is made anew while we do so
 /// makes the directory once more; an empty one that a crash leaves is in nobody's way.
-fn forget(held: Held, partition: &PartitionName) {
+fn forget(held: LockGuard, partition: &PartitionName) {
     let (term, lock) = (held.term().patient(), queues::lock(partition));
     held.term().clone().in_background(async move {
         let _ = held.release().await;
@@ -309,7 +309,7 @@ pub struct Parting {
 
 /// Gives a partition back. Nothing may run any more, and what is done, all up to `position`, must be recorded.
 pub async fn release(
-    held: Held,
+    held: LockGuard,
     books: &Books,
     position: MessageId,
     parting: Parting,

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use menagerie_journal::{Message, MessageId, Ticks};
-use menagerie_kernel::recipes::lock::Held;
+use menagerie_kernel::recipes::lock::LockGuard;
 use menagerie_znodes::queues::{self, PartitionName};
 use tracing::{debug, error, info, warn};
 
@@ -178,7 +178,7 @@ impl Loop {
     pub fn release(
         &mut self,
         partition: &PartitionName,
-        held: Held,
+        held: LockGuard,
         books: Books,
         position: MessageId,
         parting: Parting,
@@ -328,7 +328,7 @@ impl Loop {
             if me.paused != self.said.paused {
                 info!(worker = %self.options.name, paused = me.paused, "worker told");
             }
-            self.presence.say(&me);
+            self.presence.publish(&me);
             self.said = me;
         }
     }

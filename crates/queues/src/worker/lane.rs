@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use menagerie_journal::{Commit, JournalError, Message, MessageId, Ticks};
 use menagerie_kernel::Fence;
-use menagerie_kernel::recipes::lock::Held;
+use menagerie_kernel::recipes::lock::LockGuard;
 use menagerie_znodes::queues::PartitionName;
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
@@ -77,7 +77,7 @@ pub struct Remains {
 /// A partition that is ours.
 pub struct Lane {
     pub partition: PartitionName,
-    pub held: Held,
+    pub held: LockGuard,
     pub books: Books,
     pub cursor: CursorAt,
     pub ledger: Ledger,

@@ -1,5 +1,7 @@
 //! Why a blob was not read or written.
 
+#![allow(missing_docs, reason = "the fields of errors name themselves")]
+
 use thiserror::Error;
 
 use super::format::CONTENT_BYTES_MAX;
@@ -9,42 +11,21 @@ use crate::transaction::TransactionError;
 /// Why a blob was not read or written.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum BlobError {
-    /// It is not the value that was expected: somebody else was faster.
+    /// The current value is not the expected one: somebody else was faster.
     #[error("{path} has another value than expected")]
-    Conflict {
-        /// Which blob.
-        path: String,
-    },
-    /// The ticket that it was to be written under is gone.
+    Conflict { path: String },
+    /// The ticket that fences the write is gone.
     #[error("{ticket} is gone: what was held under it is lost")]
-    Lost {
-        /// The ticket.
-        ticket: String,
-    },
+    Lost { ticket: String },
     /// It is too long for ZooKeeper.
     #[error("{bytes} bytes are too many for {path}: at most {CONTENT_BYTES_MAX}, or as many when compressed as {max} shards hold", max = super::format::SHARDS_MAX)]
-    TooLong {
-        /// Which blob.
-        path: String,
-        /// How many.
-        bytes: usize,
-    },
-    /// What is stored is not what was written.
+    TooLong { path: String, bytes: usize },
+    /// The stored data fails its checks.
     #[error("{path} is damaged: {why}")]
-    Damaged {
-        /// Which blob.
-        path: String,
-        /// What is wrong with it.
-        why: String,
-    },
-    /// Another part of the transaction was refused.
+    Damaged { path: String, why: String },
+    /// ZooKeeper refused another part of the transaction.
     #[error("the transaction around {path} was refused")]
-    Refused {
-        /// Which blob.
-        path: String,
-        /// Why.
-        source: TransactionError,
-    },
+    Refused { path: String, source: TransactionError },
     /// A call failed.
     #[error("cannot reach the blob")]
     Call(#[from] CallError),

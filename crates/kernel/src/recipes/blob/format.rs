@@ -1,7 +1,7 @@
-//! How a value lies in ZooKeeper: as a marker that says what it is, and shards if it does not fit in there. Pure.
+//! The stored format of a value: a marker that describes it, and shards if it does not fit into the marker. Pure.
 //!
-//! The marker is one line of JSON; what follows that line is the content, unless there are shards. Whatever is written at
-//! once has a name of its own, so that shards of two writes are never mixed up.
+//! The marker is one line of JSON; what follows that line is the content, unless there are shards. Every write has a
+//! unique name, so that shards of two writes are never mixed up.
 
 use std::collections::BTreeSet;
 use std::io::{Read as _, Write as _};
@@ -14,22 +14,22 @@ use serde::{Deserialize, Serialize};
 /// Bytes in one shard: a request of 1 MiB has room for the path and for a fence.
 pub const SHARD_BYTES: usize = 1_000_000;
 
-/// Shards of one value: more would not be a value but a file system, and no transaction could delete them.
+/// Shards of one value: more than that belongs into a file system, and no transaction could delete them.
 pub const SHARDS_MAX: usize = 1_000;
 
-/// Bytes of a value as it is given and read. With it a marker cannot make its reader take all memory.
+/// Uncompressed bytes of a value. The limit keeps a forged marker from making its reader allocate all memory.
 pub const CONTENT_BYTES_MAX: usize = 1_000_000_000;
 
-/// Bytes that the marker carries itself. A part of a shard: several of them fit into one transaction.
+/// Bytes that the marker itself carries. A fraction of a shard, so that several markers fit into one transaction.
 const INLINE_BYTES_MAX: usize = SHARD_BYTES / 8;
 
-/// What is shorter stays as it is: people can read it with any ZooKeeper shell, and little would be won.
+/// Shorter values are stored uncompressed: people can read them with any ZooKeeper shell, and little would be gained.
 const COMPRESS_BYTES_MIN: usize = 1_024;
 
 /// The shape of the marker that we write, and the newest that we can read.
 const FORMAT: u32 = 1;
 
-/// How the name of a writer's claim ends.
+/// The suffix of a writer's claim.
 const CLAIM: &str = "writing";
 
 /// How content is stored.
@@ -40,32 +40,32 @@ enum Encoding {
     Zlib,
 }
 
-/// What a value is, in one line.
+/// Describes a value, in one line.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Marker {
-    /// The shape of this line.
+    /// The version of this line's format.
     blob: u32,
     /// The name of the write that made it.
     pub write: String,
-    /// How long it is when read.
+    /// Uncompressed length.
     bytes: usize,
-    /// The checksum of it as read.
+    /// Checksum of the uncompressed content.
     crc32c: u32,
     encoding: Encoding,
-    /// How many shards there are; with none, the content follows this line.
+    /// Number of shards; if 0, the content follows this line.
     pub shards: usize,
 }
 
 /// A value that is ready to be written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Draft {
-    /// What the marker will hold.
+    /// The data of the marker znode.
     pub marker: Vec<u8>,
     sharded: Vec<u8>,
 }
 
 impl Draft {
-    /// Prepares a value, to be written under a name that no other write has. `None`: it is too long.
+    /// Prepares a value for a write with this unique name. `None`: it is too long.
     pub fn new(content: &[u8], write: &str) -> Option<Self> {
         if content.len() > CONTENT_BYTES_MAX {
             return None;
@@ -91,19 +91,20 @@ impl Draft {
         Some(Self { marker: line, sharded: stored })
     }
 
-    /// What does not fit into the marker, in order.
+    /// The shards, in order; none if the marker carries the content.
     pub fn shards(&self) -> impl Iterator<Item = &[u8]> {
         self.sharded.chunks(SHARD_BYTES)
     }
 
-    /// Whether there are any.
+    /// Whether there are shards.
     pub fn is_sharded(&self) -> bool {
         !self.sharded.is_empty()
     }
 }
 
 impl Marker {
-    /// What the data of a marker znode says, and what of the content it carries itself. `None`: there is no value yet.
+    /// Parses the data of a marker znode into the marker and the content that it carries. `None`: there is no value
+    /// yet.
     pub fn parse(data: &[u8]) -> Result<Option<(Self, &[u8])>, String> {
         if data.is_empty() {
             return Ok(None);
@@ -125,7 +126,7 @@ impl Marker {
         (0..self.shards).map(|index| shard_name(&self.write, index))
     }
 
-    /// The content, from all that is stored of it.
+    /// Decodes the content from its stored bytes.
     pub fn decode(&self, stored: Vec<u8>) -> Result<Vec<u8>, String> {
         let content = match self.encoding {
             Encoding::Plain => stored,
@@ -145,7 +146,7 @@ fn compress(content: &[u8]) -> Option<Vec<u8>> {
     if content.len() < COMPRESS_BYTES_MIN {
         return None;
     }
-    // Fast: what goes through ZooKeeper is text, of which the first level gets most.
+    // Fast: values in ZooKeeper are mostly text, and the first level achieves most of the compression.
     let mut encoder = ZlibEncoder::new(Vec::new(), Compression::fast());
     encoder.write_all(content).expect("memory takes all");
     let smaller = encoder.finish().expect("memory takes all");
@@ -154,7 +155,7 @@ fn compress(content: &[u8]) -> Option<Vec<u8>> {
 
 fn decompress(stored: &[u8], bytes: usize) -> Result<Vec<u8>, String> {
     let mut content = Vec::new();
-    // One more than expected is enough to know that it is wrong.
+    // One byte more than expected is enough to detect damage.
     let limit = bytes as u64 + 1;
     ZlibDecoder::new(stored).take(limit).read_to_end(&mut content).map_err(|error| error.to_string())?;
     Ok(content)
@@ -165,14 +166,13 @@ pub fn shard_name(write: &str, index: usize) -> String {
     format!("{write}-{index:06}")
 }
 
-/// The name of the ephemeral znode that says that a write is under way.
+/// The name of the ephemeral znode that claims a write in progress.
 pub fn claim_name(write: &str) -> String {
     format!("{write}-{CLAIM}")
 }
 
-/// The shards that belong to nothing: neither to the value of `current`, nor to a write that is under way. Both must have
-/// been read in this order: `names`, then `current`; for a write gives up its claim in the moment in which it becomes the
-/// current one.
+/// The shards that belong neither to the value of `current` nor to a write in progress. `names` must be read before
+/// `current`: a write gives up its claim in the same transaction that makes it current.
 pub fn garbage<'a>(names: &'a [String], current: Option<&Marker>) -> Vec<&'a str> {
     let parts = |name: &'a String| name.rsplit_once('-');
     let claimed: BTreeSet<&str> =
@@ -181,7 +181,7 @@ pub fn garbage<'a>(names: &'a [String], current: Option<&Marker>) -> Vec<&'a str
         .iter()
         .filter(|name| {
             parts(name).is_some_and(|(write, end)| {
-                // What has no such name is not ours.
+                // Other names are not ours.
                 end.len() == 6
                     && end.bytes().all(|byte| byte.is_ascii_digit())
                     && !claimed.contains(write)
@@ -205,7 +205,7 @@ mod tests {
         marker.decode(stored)
     }
 
-    /// Bytes that no compression makes shorter.
+    /// Incompressible bytes.
     fn noise(len: usize) -> Vec<u8> {
         let mut state = 1_u64;
         let step = |_| {

@@ -1,21 +1,21 @@
-//! Values of any size, which nobody ever sees half written.
+//! Values of any size, which no reader ever sees half written.
 //!
 //! A value that fits is one znode: the marker, which carries it. A longer one is cut into shards of 1,000,000 bytes, children
 //! of the marker, and the marker is written last: until then the old value is the value. All of it is compressed where that
 //! helps, and checked by a checksum when it is read.
 //!
 //! # Promises
-//! - A reader gets one whole value that was current at some moment of its call, or is told that it is damaged.
-//! - A writer may die at any step: the value is the old one or the new one. What it leaves behind is removed by a later
-//!   writer, as soon as its session is over: while it writes, an ephemeral znode says so, and no clock is asked.
-//! - Of writers at the same time, each commit replaces the value as a whole; with [`Expect`] one that is not based on the
-//!   current value is refused. The loser's shards are removed.
+//! - A reader gets one whole value that was current at some moment of its call, or [`BlobError::Damaged`].
+//! - A writer may die at any step: the value is the old one or the new one. A later writer removes what it left, as
+//!   soon as its session is over. An ephemeral claim marks a write in progress, so no clock is involved.
+//! - With concurrent writers, each commit replaces the value as a whole; [`Expect`] refuses a write that is not based
+//!   on the current value. The loser's shards are removed.
 //! - A write [under a fence](Blob::write_fenced) happens only while its ticket exists.
 //!
-//! A damaged value is reported and not written over; who can make it anew deletes it first, expecting anything.
+//! A write does not replace a damaged value. To recreate it, delete it first with [`Expect::Anything`].
 //!
-//! It does not promise that a reader sees the newest value on an ensemble where it talks to a server that is behind; `sync`
-//! first if it must. It is no place for files: all of it is in the memory of every server.
+//! It does not promise that a reader connected to a lagging server sees the newest value; `sync` first if it must. It
+//! is no place for files: every server keeps all of it in memory.
 //!
 //! ```no_run
 //! # async fn example(session: menagerie_kernel::Session) -> Result<(), menagerie_kernel::recipes::blob::BlobError> {
@@ -49,16 +49,16 @@ use crate::retry;
 use crate::session::{Session, Stat, Term};
 use crate::transaction::Transaction;
 
-/// Shards on their way at once: each is as long as a frame may be, and other calls want their turn.
+/// Shards in flight: each is as long as a frame may be, and other calls need their turn.
 const SHARDS_IN_FLIGHT: usize = 4;
 
-/// Deletions on their way at once: they are short.
+/// Deletions in flight: they are short.
 const DELETES_IN_FLIGHT: usize = 32;
 
-/// From this length on, compressing and checking takes long enough to be done beside the loop.
+/// From this length on, compression and checksums run on a blocking thread.
 const LONG_BYTES: usize = 256 * 1024;
 
-/// Which of its values a blob has. It is never used for another one, even if the blob is deleted and made anew.
+/// Identifies one value of a blob. Never reused, even if the blob is deleted and created again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Version {
     czxid: i64,
@@ -71,10 +71,10 @@ impl Version {
     }
 }
 
-/// What a writer wants to find.
+/// The value that a writer expects to replace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Expect {
-    /// Whatever it is: the last writer wins.
+    /// Any or none: the last writer wins.
     Anything,
     /// No value.
     Nothing,
@@ -89,15 +89,15 @@ pub struct Blob {
     znode: Znode<Raw>,
 }
 
-/// What is there now.
-struct Found {
+/// The marker znode as it was just read.
+struct CurrentValue {
     stat: Stat,
     marker: Option<Marker>,
-    /// What the marker carries of the content.
+    /// The content, if the marker carries it.
     inline: Vec<u8>,
 }
 
-impl Found {
+impl CurrentValue {
     fn satisfies(&self, expect: Expect) -> bool {
         match expect {
             Expect::Anything => true,
@@ -106,12 +106,11 @@ impl Found {
         }
     }
 
-    /// Whether it is the value of this write.
     fn is_of(&self, write: &str) -> bool {
         self.marker.as_ref().is_some_and(|marker| marker.write == write)
     }
 
-    /// Whether there are children that do not belong to the value: of a writer that works, or that died.
+    /// Whether there are children of other writes, in progress or dead.
     fn has_others(&self) -> bool {
         let own = self.marker.as_ref().map_or(0, |marker| marker.shards);
         usize::try_from(self.stat.children).is_ok_and(|children| children > own)
@@ -119,7 +118,7 @@ impl Found {
 }
 
 impl Blob {
-    /// The blob at a place. All below that place is the blob's.
+    /// The blob at this znode. All below it belongs to the blob.
     pub fn new(session: &Session, znode: Znode<Raw>) -> Self {
         Self { session: session.clone(), znode }
     }
@@ -128,7 +127,7 @@ impl Blob {
     pub async fn read(&self) -> Result<Option<(Vec<u8>, Version)>, BlobError> {
         let term = self.session.term();
         loop {
-            let Some(found) = self.look(&term).await? else { return Ok(None) };
+            let Some(found) = self.read_marker(&term).await? else { return Ok(None) };
             let version = Version::of(&found.stat);
             let Some(marker) = found.marker else { return Ok(None) };
             let stored =
@@ -138,7 +137,7 @@ impl Blob {
                     let content = decode(marker, stored).await.map_err(|why| self.damaged(why))?;
                     return Ok(Some((content, version)));
                 }
-                // Shards go only after another value has come, or with the blob; read that then.
+                // A value's shards are deleted only after it was replaced, or with the blob: read again.
                 None => match term.stat(self.path()).await? {
                     Some(stat) if Version::of(&stat) == version => {
                         return Err(self.damaged("a shard is missing".to_owned()));
@@ -149,13 +148,13 @@ impl Blob {
         }
     }
 
-    /// Replaces the value, and tells the version of the new one.
+    /// Replaces the value, and returns the new version.
     pub async fn write(&self, content: &[u8], expect: Expect) -> Result<Version, BlobError> {
         self.write_fenced(Transaction::new(&self.session.term()), content, expect).await
     }
 
-    /// The same in a transaction: under its ticket, and together with whatever else it does. If it is refused for another
-    /// part than ours, nothing has happened.
+    /// Writes within a transaction: under its ticket, and together with its other parts. If ZooKeeper refuses one of
+    /// those, nothing has happened.
     pub async fn write_fenced(
         &self,
         transaction: Transaction,
@@ -165,18 +164,17 @@ impl Blob {
         write::write(self, transaction, content, expect).await
     }
 
-    /// Removes the value and its place. `false`: there was nothing.
+    /// Deletes the value and its znode. `false`: there was none.
     pub async fn delete(&self, expect: Expect) -> Result<bool, BlobError> {
         self.delete_fenced(Transaction::new(&self.session.term()), expect).await
     }
 
-    /// The same in a transaction. Where there is nothing, the transaction is not committed.
+    /// Deletes within a transaction. If there is no value, the transaction is not committed.
     pub async fn delete_fenced(&self, transaction: Transaction, expect: Expect) -> Result<bool, BlobError> {
         write::delete(self, transaction, expect).await
     }
 
-    /// Removes what dead writers have left. Writers do it by themselves when they see something; this is for who deletes
-    /// nothing and writes seldom.
+    /// Removes the shards of dead writers. Writers do so when they notice any; call this where writes are rare.
     pub async fn collect(&self) -> Result<usize, BlobError> {
         self.collect_in(&self.session.term()).await
     }
@@ -187,7 +185,7 @@ impl Blob {
             names => names?,
         };
         // After the names: see `garbage`.
-        let marker = self.look(term).await?.and_then(|found| found.marker);
+        let marker = self.read_marker(term).await?.and_then(|found| found.marker);
         let garbage = format::garbage(&names, marker.as_ref());
         let count = garbage.len();
         self.remove(term, garbage.into_iter().map(str::to_owned).collect()).await?;
@@ -206,14 +204,16 @@ impl Blob {
         BlobError::Damaged { path: self.path().to_owned(), why }
     }
 
-    async fn look(&self, term: &Term) -> Result<Option<Found>, BlobError> {
+    async fn read_marker(&self, term: &Term) -> Result<Option<CurrentValue>, BlobError> {
         let (data, stat) = match term.get(self.path()).await {
             Err(CallError::NoZnode { .. }) => return Ok(None),
             found => found?,
         };
         match Marker::parse(&data).map_err(|why| self.damaged(why))? {
-            Some((marker, inline)) => Ok(Some(Found { stat, marker: Some(marker), inline: inline.to_vec() })),
-            None => Ok(Some(Found { stat, marker: None, inline: Vec::new() })),
+            Some((marker, inline)) => {
+                Ok(Some(CurrentValue { stat, marker: Some(marker), inline: inline.to_vec() }))
+            }
+            None => Ok(Some(CurrentValue { stat, marker: None, inline: Vec::new() })),
         }
     }
 
@@ -233,7 +233,7 @@ impl Blob {
     }
 
     async fn remove(&self, term: &Term, names: Vec<String>) -> Result<(), CallError> {
-        // Collected, because a stream that borrows as it goes cannot move between threads.
+        // Collected first: a stream that borrows lazily is not `Send`.
         let deletes: Vec<_> = names
             .into_iter()
             .map(|name| async move { retry::delete(term, self.child(&name).path()).await })
@@ -246,10 +246,10 @@ async fn decode(marker: Marker, stored: Vec<u8>) -> Result<Vec<u8>, String> {
     if stored.len() < LONG_BYTES {
         return marker.decode(stored);
     }
-    beside(move || marker.decode(stored)).await
+    run_blocking(move || marker.decode(stored)).await
 }
 
-/// Runs what takes long where it holds up nobody.
-async fn beside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+/// Runs long computations on a blocking thread.
+async fn run_blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
     tokio::task::spawn_blocking(work).await.expect("compressing and checking do not panic")
 }

@@ -1,4 +1,4 @@
-//! Writing and deleting: a claim, the shards, and one transaction that makes it so.
+//! Writing and deleting: a claim, the shards, and one transaction that commits them.
 //!
 //! | step | what is there | the value |
 //! |---|---|---|
@@ -8,9 +8,9 @@
 //! | 4 | the transaction: claim deleted, marker set if it still has the version that was read | new |
 //! | 5 | the old shards deleted | new |
 //!
-//! A value that the marker carries, and whose version does not matter or is guarded by a fence, needs 1 and 4 only. The
-//! claim does two things: it tells the living from the dead, and its name makes sure that step 4 finds the znode that was
-//! looked at, and not one that was made anew with the same version.
+//! A value that fits into the marker, and whose version does not matter or is guarded by a fence, needs only 1 and 4.
+//! The claim tells live writers from dead ones; and because step 4 deletes it, step 4 fails if the marker was deleted
+//! and created again with the same version.
 
 use std::sync::Arc;
 
@@ -18,14 +18,14 @@ use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use menagerie_znodes::Raw;
 
 use super::format::{Draft, claim_name, shard_name};
-use super::{Blob, BlobError, Expect, Found, LONG_BYTES, SHARDS_IN_FLIGHT, Version, beside};
+use super::{Blob, BlobError, CurrentValue, Expect, LONG_BYTES, SHARDS_IN_FLIGHT, Version, run_blocking};
 use crate::error::CallError;
 use crate::retry;
 use crate::session::{Stat, Term};
 use crate::transaction::{Transaction, TransactionError};
 use crate::unique;
 
-/// One write on its way. Dropped before it is done, it takes back what it has created.
+/// One write in progress. Dropping it before its commit removes what it has created.
 struct Pending<'a> {
     blob: &'a Blob,
     term: Term,
@@ -35,10 +35,10 @@ struct Pending<'a> {
     done: bool,
 }
 
-/// How far a commit came.
+/// Outcome of an attempt to commit.
 enum Step {
     Done(Version),
-    /// The blob was deleted under us, and with it what we had created. Begin again.
+    /// Somebody deleted the blob, and with it our claim and shards. Begin again.
     Again,
 }
 
@@ -53,7 +53,7 @@ pub async fn write(
     let claimed = draft.is_sharded() || needs_claim(&transaction, expect);
     let mut pending = Pending::new(blob, transaction.term(), write, claimed);
     loop {
-        let mut found = pending.look_or_make().await?;
+        let mut found = pending.read_or_create_marker().await?;
         blob.check(&found, expect)?;
         if found.has_others() {
             blob.collect_in(&pending.term).await?;
@@ -62,7 +62,7 @@ pub async fn write(
             if !pending.place(&draft).await? {
                 continue;
             }
-            let Some(again) = blob.look(&pending.term).await? else { continue };
+            let Some(again) = blob.read_marker(&pending.term).await? else { continue };
             found = again;
         }
         match pending.commit(&transaction, &draft, expect, found).await? {
@@ -92,7 +92,7 @@ pub async fn delete(blob: &Blob, transaction: Transaction, expect: Expect) -> Re
             .iter()
             .fold(transaction.clone(), |removal, name| removal.delete(&blob.child(name), None))
             .delete(&blob.znode, Some(stat.version));
-        // Gone is gone, whoever did it; and what was made anew is another's.
+        // Deleted is deleted, whoever did it; and a new blob in its place belongs to somebody else.
         let term = &term;
         let proof = || async move {
             let now = term.stat(blob.path()).await?;
@@ -108,7 +108,7 @@ pub async fn delete(blob: &Blob, transaction: Transaction, expect: Expect) -> Re
     }
 }
 
-/// Without a fence, only something that goes with the znode tells whether it is still the one that was expected.
+/// Without a fence, only a child proves that the marker is still the expected znode and not a new one.
 fn needs_claim(transaction: &Transaction, expect: Expect) -> bool {
     matches!(expect, Expect::Version(_)) && transaction.ticket().is_none()
 }
@@ -118,23 +118,23 @@ async fn draft(blob: &Blob, content: &[u8], write: &str) -> Result<Arc<Draft>, B
         Draft::new(content, write)
     } else {
         let (content, write) = (content.to_vec(), write.to_owned());
-        beside(move || Draft::new(&content, &write)).await
+        run_blocking(move || Draft::new(&content, &write)).await
     };
     let bytes = content.len();
     draft.map(Arc::new).ok_or_else(|| BlobError::TooLong { path: blob.path().to_owned(), bytes })
 }
 
 impl Blob {
-    fn check(&self, found: &Found, expect: Expect) -> Result<(), BlobError> {
+    fn check(&self, found: &CurrentValue, expect: Expect) -> Result<(), BlobError> {
         self.conflict_unless(found.satisfies(expect))
     }
 
-    /// The facts of what is there, if it is as expected. Who takes anything takes what is damaged, too.
+    /// The current marker's stat, if the value is the expected one. [`Expect::Anything`] includes a damaged value.
     async fn stat_if(&self, term: &Term, expect: Expect) -> Result<Option<Stat>, BlobError> {
         if expect == Expect::Anything {
             return Ok(term.stat(self.path()).await?);
         }
-        let Some(found) = self.look(term).await? else { return Ok(None) };
+        let Some(found) = self.read_marker(term).await? else { return Ok(None) };
         self.check(&found, expect)?;
         Ok(Some(found.stat))
     }
@@ -143,7 +143,7 @@ impl Blob {
         if expected { Ok(()) } else { Err(BlobError::Conflict { path: self.path().to_owned() }) }
     }
 
-    /// What is an error, unless it is one of our own parts, from `ours` on, that somebody was faster with.
+    /// `Ok` if one of our own parts, from `ours` on, was refused because somebody was faster; else the error.
     fn only_overtaken(&self, error: TransactionError, ours: usize) -> Result<(), BlobError> {
         match error {
             TransactionError::Part {
@@ -167,17 +167,17 @@ impl<'a> Pending<'a> {
         Self { blob, term: term.patient(), write, claimed, done: false }
     }
 
-    /// What is there; an empty marker is made where there is nothing.
-    async fn look_or_make(&self) -> Result<Found, BlobError> {
+    /// Reads the marker; creates an empty one if it is missing.
+    async fn read_or_create_marker(&self) -> Result<CurrentValue, BlobError> {
         loop {
-            if let Some(found) = self.blob.look(&self.term).await? {
+            if let Some(found) = self.blob.read_marker(&self.term).await? {
                 return Ok(found);
             }
             retry::ensure(&self.term, self.blob.path(), b"").await?;
         }
     }
 
-    /// Says that we write. `false`: there is no blob.
+    /// Creates the claim. `false`: there is no blob.
     async fn claim(&self) -> Result<bool, BlobError> {
         let claim = self.blob.child(&claim_name(&self.write));
         match retry::create(&self.term, claim.path(), b"").await {
@@ -187,7 +187,7 @@ impl<'a> Pending<'a> {
         }
     }
 
-    /// Claims, and puts the shards there. `false`: the blob is gone.
+    /// Creates the claim and the shards. `false`: the blob is gone.
     async fn place(&self, draft: &Draft) -> Result<bool, BlobError> {
         if !self.claim().await? {
             return Ok(false);
@@ -212,7 +212,7 @@ impl<'a> Pending<'a> {
         transaction: &Transaction,
         draft: &Draft,
         expect: Expect,
-        mut found: Found,
+        mut found: CurrentValue,
     ) -> Result<Step, BlobError> {
         let blob = self.blob;
         loop {
@@ -232,8 +232,8 @@ impl<'a> Pending<'a> {
                 }
                 Err(error) => blob.only_overtaken(error, ours)?,
             }
-            match blob.look(&self.term).await? {
-                // It went on without us: the claim must be gone too, then.
+            match blob.read_marker(&self.term).await? {
+                // The marker was not replaced, so the refusal means that the claim is gone.
                 Some(again) if Version::of(&again.stat) == before => return Ok(Step::Again),
                 Some(again) if again.stat.czxid == before.czxid => found = again,
                 _ => return Ok(Step::Again),
@@ -244,11 +244,11 @@ impl<'a> Pending<'a> {
     /// Whether a commit whose reply was lost has happened.
     async fn proof(&self, before: Version) -> Result<Option<Vec<String>>, CallError> {
         let unknown = CallError::Unknown { path: self.blob.path().to_owned() };
-        match self.blob.look(&self.term).await {
+        match self.blob.read_marker(&self.term).await {
             Ok(Some(found)) if Version::of(&found.stat) == before => Ok(None),
             Ok(Some(found)) if found.is_of(&self.write) => Ok(Some(Vec::new())),
             Err(BlobError::Call(error)) => Err(error),
-            // Another value came before ours, or instead of it. A claim that is still there tells.
+            // Another value came after ours, or instead of it. If our claim still exists, ours was not committed.
             Ok(_) | Err(_) if self.claimed => {
                 let claim = self.blob.child(&claim_name(&self.write));
                 match self.term.stat(claim.path()).await? {
@@ -260,8 +260,8 @@ impl<'a> Pending<'a> {
         }
     }
 
-    /// Removes the shards of the value that was replaced. If that fails they are litter, and removed by a later writer.
-    async fn clear(&self, replaced: &Found) {
+    /// Removes the shards of the replaced value. If that fails, a later writer collects them.
+    async fn clear(&self, replaced: &CurrentValue) {
         if let Some(marker) = &replaced.marker {
             let _ = self.blob.remove(&self.term, marker.shard_names().collect()).await;
         }
@@ -275,21 +275,21 @@ impl Drop for Pending<'_> {
         }
         let (blob, term, write) = (self.blob.clone(), self.term.clone(), std::mem::take(&mut self.write));
         self.term.in_background(async move {
-            // If even this fails, the claim goes with the session, and the shards with a later writer.
+            // If this fails, the claim ends with the session, and a later writer collects the shards.
             let _ = withdraw(&blob, &term, &write).await;
         });
     }
 }
 
-/// Removes what a write has left that was not committed.
+/// Removes the claim and shards of a write that was not committed.
 async fn withdraw(blob: &Blob, term: &Term, write: &str) -> Result<(), BlobError> {
-    // Whatever was on its way has arrived after this, or never does.
+    // After this, every request of ours has arrived or never will.
     term.sync("/").await?;
-    match blob.look(term).await {
+    match blob.read_marker(term).await {
         Ok(Some(found)) if found.is_of(write) => return Ok(()),
-        // Nobody can tell whether the value is ours by now, so its shards stay: a later writer collects litter.
+        // The value may be ours by now, so its shards stay; a later writer collects them if not.
         Err(error @ BlobError::Call(_)) => return Err(error),
-        // What cannot be read is not what we have written.
+        // A value that cannot be read is not ours.
         Ok(_) | Err(_) => {}
     }
     let names = match term.children(blob.path()).await {

@@ -108,7 +108,7 @@ proptest! {
         }
     }
 
-    /// Whoever leaves wakes those that watch it: at most one if all are exclusive.
+    /// A contender that leaves wakes its watchers: at most one if all are exclusive.
     #[test]
     fn one_that_leaves_wakes_one(tickets in prop::collection::btree_set(0_i64..50, 1..12), pick in any::<prop::sample::Index>()) {
         let names: Vec<String> = tickets.iter().map(|ticket| format!("x__lock__{ticket:010}")).collect();
@@ -118,7 +118,7 @@ proptest! {
         prop_assert!(woken <= 1);
     }
 
-    /// Nobody who waits is forgotten: when whom it waits for leaves, one after the other, it holds.
+    /// No waiter is forgotten: it holds once those that it waits for have left one after the other.
     #[test]
     fn waiting_comes_to_an_end(all in contests(), pick in any::<prop::sample::Index>()) {
         prop_assume!(!all.is_empty());

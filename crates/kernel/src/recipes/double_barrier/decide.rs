@@ -1,27 +1,27 @@
-//! Who goes in and out. Pure.
+//! Decides who enters and who leaves. Pure.
 
 use std::fmt;
 use std::ops::RangeInclusive;
 
 use crate::Fence;
 
-/// What a participant sees. Numbers are those of the transactions that created what is there.
+/// What a participant sees. Numbers are the czxids of the znodes.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Sight {
+pub struct Snapshot {
     /// The participants, ourselves included.
     pub present: Vec<i64>,
-    /// The znode that says that all are there, or were.
+    /// The `ready` znode: all participants are there, or were.
     pub ready: Option<i64>,
     /// The last opening.
     pub opened: Option<Opening>,
 }
 
-/// What the directory says of the last opening: for whom it was, by the transactions that created them.
+/// The last opening, as recorded in the directory: it let in the participants with these czxids.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Opening {
-    /// Who came up to then had been let in before.
+    /// Participants up to this czxid had been let in before.
     pub after: i64,
-    /// Who came up to then was let in by it.
+    /// Participants up to this czxid were let in by it.
     pub up_to: Fence,
 }
 
@@ -32,14 +32,14 @@ impl fmt::Display for Opening {
 }
 
 impl Opening {
-    /// What the data of a directory says; whatever else is there says nothing.
+    /// Parses the data of the directory; `None` for anything else.
     pub fn parse(data: &[u8]) -> Option<Self> {
         let (up_to, after) = std::str::from_utf8(data).ok()?.split_once(' ')?;
         Some(Self { after: after.parse().ok()?, up_to: up_to.parse().ok()? })
     }
 
-    /// If one of ours let this participant in: between which transactions those came who were let in with it. After that
-    /// another round may have begun; then it is only known to have ended.
+    /// The czxids of this participant's round, if one of our programs let it in. If another round has begun since, only
+    /// its end is known.
     fn round_of(self, me: Fence) -> Option<RangeInclusive<i64>> {
         if self.up_to.generation != me.generation || me.zxid > self.up_to.zxid {
             return None;
@@ -48,8 +48,8 @@ impl Opening {
     }
 }
 
-/// Whether a participant that is not there any more was let in. If it has never learnt its own number, whatever was opened
-/// since before it came is taken for an opening with it.
+/// Whether a participant that is gone was let in. If it never learnt its own czxid, any opening since before it came
+/// counts as one with it.
 pub fn let_in(me: Option<Fence>, before: Option<Opening>, now: Option<Opening>) -> bool {
     match me {
         Some(me) => now.is_some_and(|now| now.round_of(me).is_some()),
@@ -57,76 +57,76 @@ pub fn let_in(me: Option<Fence>, before: Option<Opening>, now: Option<Opening>) 
     }
 }
 
-/// What a participant does who wants to go in.
+/// The next step of a participant that enters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Entering {
-    /// It is in.
+    /// All are there: it is in.
     In,
-    /// It is the last: it opens the barrier.
+    /// It is the last to arrive: it opens the barrier.
     Open,
-    /// Remove what a crash has left behind.
+    /// Remove the `ready` znode that a crash left behind.
     TidyUp,
     /// Wait until the barrier is opened.
     Wait,
-    /// Others are still in, from the round before: wait until they are out.
+    /// Participants of the previous round are still in: wait until they have left.
     WaitForElders,
 }
 
-/// Decides for a participant with this fence. What was opened before it came was not opened for it, and for whom it was
-/// opened is not waited for again: those are on their way out.
-pub fn entering(me: Fence, sight: &Sight, participants: usize) -> Entering {
-    if let_in(Some(me), None, sight.opened) {
+/// Decides for a participant with this fence. An opening before it came was not for it, and those that it let in do not
+/// count again: they are leaving.
+pub fn entering(me: Fence, snapshot: &Snapshot, participants: usize) -> Entering {
+    if let_in(Some(me), None, snapshot.opened) {
         return Entering::In;
     }
-    let opened = let_in_before(me, sight.opened);
-    match sight.ready {
+    let opened = let_in_before(me, snapshot.opened);
+    match snapshot.ready {
         Some(ready) if ready > me.zxid => Entering::In,
-        Some(ready) if sight.present.iter().any(|other| *other < ready) => Entering::WaitForElders,
+        Some(ready) if snapshot.present.iter().any(|other| *other < ready) => Entering::WaitForElders,
         Some(_) => Entering::TidyUp,
-        None if sight.present.iter().filter(|other| **other > opened).count() >= participants => {
+        None if snapshot.present.iter().filter(|other| **other > opened).count() >= participants => {
             Entering::Open
         }
         None => Entering::Wait,
     }
 }
 
-/// Up to whom others were let in before this participant came.
+/// The last czxid that was let in before this participant came.
 pub fn let_in_before(me: Fence, opened: Option<Opening>) -> i64 {
     let opened = opened.map(|opened| opened.up_to).filter(|up_to| up_to.generation == me.generation);
     opened.map_or(0, |up_to| up_to.zxid)
 }
 
-/// Who was in with this participant, of those that are there; given by name, with the transactions that created them. All of
-/// them, if it was not one of ours that let it in.
+/// The participants of this one's round, of those that are there (by name, with their czxids). All of them, if the
+/// barrier was opened by a program that does not record rounds.
 pub fn round(me: Fence, opened: Option<Opening>, there: Vec<(String, i64)>) -> Vec<String> {
     let round = opened.and_then(|opened| opened.round_of(me)).unwrap_or(0..=i64::MAX);
     there.into_iter().filter(|(_, czxid)| round.contains(czxid)).map(|(name, _)| name).collect()
 }
 
-/// Whether the znode that says that all are there speaks of the round of this participant. `opened_at` is the transaction
-/// that wrote down the last opening, and `ready` the one that created that znode.
+/// Whether the `ready` znode belongs to this participant's round. `opened_at` is the transaction that recorded the last
+/// opening, and `ready` the czxid of that znode.
 pub fn is_of_my_round(me: Fence, opened: Option<Opening>, opened_at: i64, ready: i64) -> bool {
     match opened.filter(|opened| opened.round_of(me).is_some()) {
         Some(opened) => me.zxid > opened.after && ready == opened_at,
-        // Kazoo, which writes nothing down, removes whatever is there.
+        // Kazoo records nothing, and removes any `ready` znode.
         None => true,
     }
 }
 
-/// What a participant does who wants to go out.
+/// The next step of a participant that leaves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Leaving<'a> {
-    /// It is out.
+    /// All others have left: it is out.
     Out,
-    /// It takes its znode back, and looks again.
+    /// It deletes its own znode, and decides again.
     TakeBack,
     /// It waits until this one is gone.
     WaitFor(&'a str),
 }
 
-/// Decides for the participant of this name, among those who were in with it and are still there. Kazoo's rule: the first by
-/// name stays until it is alone, and waits for the last; all others take their znodes back and wait for the first. So few
-/// are woken at a time.
+/// Decides for the participant of this name, among those of its round that are still there. Kazoo's rule: the first by
+/// name stays until it is alone, and waits for the last; all others delete their znodes and wait for the first. So each
+/// departure wakes few.
 pub fn leaving<'a>(me: &str, still_there: &'a [String]) -> Leaving<'a> {
     let first = still_there.iter().min();
     match (first, still_there.iter().max()) {
@@ -145,8 +145,8 @@ mod tests {
 
     const ME: Fence = Fence { generation: 7, zxid: 50 };
 
-    fn sight(present: &[i64], ready: Option<i64>, opened: Option<i64>) -> Sight {
-        Sight { present: present.to_vec(), ready, opened: opened.map(|zxid| opening(0, zxid)) }
+    fn snapshot(present: &[i64], ready: Option<i64>, opened: Option<i64>) -> Snapshot {
+        Snapshot { present: present.to_vec(), ready, opened: opened.map(|zxid| opening(0, zxid)) }
     }
 
     fn opening(after: i64, up_to: i64) -> Opening {
@@ -155,30 +155,30 @@ mod tests {
 
     #[test]
     fn last_to_come_opens_and_all_go_in() {
-        assert_eq!(entering(ME, &sight(&[40, 50], None, None), 3), Entering::Wait);
-        assert_eq!(entering(ME, &sight(&[40, 45, 50], None, None), 3), Entering::Open);
-        assert_eq!(entering(ME, &sight(&[50], Some(60), None), 3), Entering::In);
+        assert_eq!(entering(ME, &snapshot(&[40, 50], None, None), 3), Entering::Wait);
+        assert_eq!(entering(ME, &snapshot(&[40, 45, 50], None, None), 3), Entering::Open);
+        assert_eq!(entering(ME, &snapshot(&[50], Some(60), None), 3), Entering::In);
     }
 
     #[test]
     fn who_was_away_when_it_was_opened_goes_in_although_others_have_left() {
-        assert_eq!(entering(ME, &sight(&[50], None, Some(50)), 3), Entering::In);
-        assert_eq!(entering(ME, &sight(&[50], None, Some(49)), 3), Entering::Wait);
+        assert_eq!(entering(ME, &snapshot(&[50], None, Some(50)), 3), Entering::In);
+        assert_eq!(entering(ME, &snapshot(&[50], None, Some(49)), 3), Entering::Wait);
         let elsewhere = Some(Opening { after: 0, up_to: Fence { generation: 6, zxid: 99 } });
-        let sight = Sight { opened: elsewhere, ..sight(&[50], None, None) };
-        assert_eq!(entering(ME, &sight, 3), Entering::Wait);
+        let snapshot = Snapshot { opened: elsewhere, ..snapshot(&[50], None, None) };
+        assert_eq!(entering(ME, &snapshot, 3), Entering::Wait);
     }
 
     #[test]
     fn those_of_the_round_before_do_not_count() {
-        assert_eq!(entering(ME, &sight(&[20, 21, 50], None, Some(21)), 2), Entering::Wait);
-        assert_eq!(entering(ME, &sight(&[21, 48, 50], None, Some(21)), 2), Entering::Open);
+        assert_eq!(entering(ME, &snapshot(&[20, 21, 50], None, Some(21)), 2), Entering::Wait);
+        assert_eq!(entering(ME, &snapshot(&[21, 48, 50], None, Some(21)), 2), Entering::Open);
     }
 
     #[test]
     fn what_a_crash_left_behind_lets_nobody_in() {
-        assert_eq!(entering(ME, &sight(&[30, 45, 50], Some(40), None), 3), Entering::WaitForElders);
-        assert_eq!(entering(ME, &sight(&[44, 45, 50], Some(40), None), 3), Entering::TidyUp);
+        assert_eq!(entering(ME, &snapshot(&[30, 45, 50], Some(40), None), 3), Entering::WaitForElders);
+        assert_eq!(entering(ME, &snapshot(&[44, 45, 50], Some(40), None), 3), Entering::TidyUp);
     }
 
     #[test]
@@ -232,7 +232,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whoever goes next, whoever crashes: at the end all are out, and nobody is out before all others take leave.
+        /// In any order and with any crashes, all get out in the end, and nobody is out before all others leave.
         #[test]
         fn everybody_comes_out(
             count in 1_usize..7,

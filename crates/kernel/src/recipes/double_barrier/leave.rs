@@ -1,4 +1,4 @@
-//! Going out. What is decided on the way stands in `decide`.
+//! Leaving. `decide` makes the decisions.
 
 use menagerie_znodes::{Kind, Raw, Znode};
 
@@ -10,26 +10,26 @@ use crate::session::Term;
 use crate::transaction::{Transaction, TransactionError};
 
 impl Inside {
-    /// Waits until all others go out, have crashed or were never in. When the ZooKeeper session ends meanwhile, we are out,
-    /// and go on waiting for the others.
+    /// Waits until all others leave, have crashed or were never in. If the ZooKeeper session ends meanwhile, we are
+    /// out, and still wait for the others.
     pub async fn leave(self) -> Result<(), DoubleBarrierError> {
         let Self { grant, mut presence, barrier } = self;
         let mut round: Option<Vec<String>> = None;
         let mut terms = barrier.session.term_by_term();
         loop {
             let term = terms.term().patient();
-            // The server may learn later than we that our session is over, and the others would wait for that.
+            // The server may learn later than we do that our session is over, and the others would wait for that.
             presence.term = term.clone();
             let left = barrier.leave_in(&term, grant.fence(), &mut presence, &mut round).await;
             if let Some(left) = terms.finished(left).await {
-                return left.map_err(|error| barrier.failed(error));
+                return left.map_err(|error| barrier.call_error(error));
             }
         }
     }
 }
 
 impl DoubleBarrier {
-    /// `round`: who of ours was there when we began to leave. Others are of the next round, and nothing to us.
+    /// `round`: the participants of our round that were there when we began to leave. Others belong to the next round.
     async fn leave_in(
         &self,
         term: &Term,
@@ -63,7 +63,7 @@ impl DoubleBarrier {
         }
     }
 
-    /// Takes down that all of our round are there, and tells who of it still is.
+    /// Deletes the `ready` znode of our round, and returns who of the round is still there.
     async fn begin_to_leave(&self, term: &Term, me: Fence) -> Result<Vec<String>, CallError> {
         loop {
             term.sync(&self.dir).await?;
@@ -86,7 +86,7 @@ impl DoubleBarrier {
         }
     }
 
-    /// Removes what says that all are there, unless the barrier was opened since. `false`: look again.
+    /// Deletes the `ready` znode, unless the barrier was opened since. `false`: read again.
     async fn take_down(&self, term: &Term, version: i32) -> Result<bool, CallError> {
         let ready: Znode<Raw> = Znode::foreign(self.path_of(READY), Kind::Persistent);
         let dir: Znode<Raw> = Znode::foreign(self.dir.as_str(), Kind::Persistent);

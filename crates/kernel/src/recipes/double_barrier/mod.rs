@@ -1,17 +1,17 @@
-//! A double barrier: all go in together, and all go out together. As kazoo has it.
+//! A double barrier, compatible with kazoo's: all enter together, and all leave together.
 //!
-//! **It promises** that nobody goes in before as many are there as must be; that whoever was there at that moment goes in,
-//! also if it was disconnected then and the others are on their way out already (if one of ours opened the barrier: it writes
-//! that down, Python does not); that nobody comes out before all others have left, have crashed and their sessions are over,
-//! or have never come in; and that what a crash leaves behind does not let the next ones in too early.
+//! **It promises** that nobody enters before the required number is there; that whoever was there at that moment
+//! enters, even if it was disconnected then and the others are leaving already (if one of our programs opened the
+//! barrier: it records that, Python does not); that nobody is out before all others have left, have crashed and their
+//! sessions are over, or never entered; and that remains of a crash do not let the next round in too early.
 //!
-//! **It does not promise** to tell a participant that has crashed a moment ago from one that is there: it counts until its
-//! session is over. Exactly as many must take part as are waited for; who comes beyond that goes in at once or stays alone.
+//! **It does not promise** to tell a participant that has just crashed from a live one: it counts until its session is
+//! over. Exactly the configured number must take part; a surplus participant enters at once or stays alone.
 //!
 //! # Layout in ZooKeeper
-//! `DIR/<uuid>`, ephemeral, for each who is there, with its identifier as data; `DIR/ready`, persistent, from when all are
-//! there until the first leaves. `DIR` itself holds for whom the barrier was last opened: a fence up to whom, and the
-//! transaction after which.
+//! `DIR/<uuid>`, ephemeral, for each participant, with its identifier as data; `DIR/ready`, persistent, from when all
+//! are there until the first leaves. `DIR` itself records for whom the barrier was last opened: after which transaction
+//! they came, and up to which fence.
 //!
 //! ```no_run
 //! # use menagerie_kernel::{Session, recipes::double_barrier::{DoubleBarrier, DoubleBarrierError}};
@@ -34,33 +34,26 @@ use std::ops::Deref;
 use menagerie_znodes::{Dir, Znode};
 use thiserror::Error;
 
-pub use decide::{Entering, Leaving, Opening, Sight, entering, leaving};
+pub use decide::{Entering, Leaving, Opening, Snapshot, entering, leaving};
 
 use super::grant::Grant;
 use crate::error::{CallError, Remedy};
 use crate::retry;
 use crate::session::{Session, Term, TermError};
 
-/// What says that all are there.
+/// The znode that exists while all are in.
 const READY: &str = "ready";
 
-/// Why we are not in, or not any more.
+/// Why entering or leaving failed.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[allow(missing_docs, reason = "the fields of errors name themselves")]
 pub enum DoubleBarrierError {
-    /// The barrier was opened while our ZooKeeper session ended: the others are in, and believe that we have crashed.
+    /// The barrier was opened while our ZooKeeper session ended: the others are in, and take us for crashed.
     #[error("barrier {path} was opened while our session ended")]
-    Lost {
-        /// Which barrier.
-        path: String,
-    },
-    /// ZooKeeper said no.
+    Lost { path: String },
+    /// A call to ZooKeeper failed.
     #[error("cannot use barrier {path}")]
-    Call {
-        /// Which barrier.
-        path: String,
-        /// What it said.
-        source: CallError,
-    },
+    Call { path: String, source: CallError },
 }
 
 impl DoubleBarrierError {
@@ -92,13 +85,13 @@ pub struct DoubleBarrier {
 }
 
 impl DoubleBarrier {
-    /// The barrier in this directory, for so many participants.
+    /// The barrier in this directory, for this many participants.
     pub fn new(session: &Session, dir: Znode<Dir>, participants: usize) -> Self {
         let (session, dir) = (session.clone(), dir.path().to_owned());
         Self { session, dir, participants, identifier: String::new() }
     }
 
-    /// What others see of us.
+    /// The data of our znode, for people who look.
     pub fn identified_by(mut self, identifier: impl Into<String>) -> Self {
         self.identifier = identifier.into();
         self
@@ -108,13 +101,13 @@ impl DoubleBarrier {
         format!("{}/{name}", self.dir)
     }
 
-    fn failed(&self, source: CallError) -> DoubleBarrierError {
+    fn call_error(&self, source: CallError) -> DoubleBarrierError {
         DoubleBarrierError::Call { path: self.dir.clone(), source }
     }
 }
 
-/// We are in. What can be done meanwhile is said at [`Grant`]. Dropped, we are out, as if we had crashed: the others wait
-/// for us no longer.
+/// We are in. See [`Grant`] for what can be done meanwhile. Dropping it is like a crash: the others stop waiting for
+/// us.
 #[derive(Debug)]
 #[must_use = "dropped, we are out"]
 pub struct Inside {
@@ -131,7 +124,7 @@ impl Deref for Inside {
     }
 }
 
-/// A znode of ours that is there or may be. Dropped, it is taken back in the background.
+/// Our participant znode, which may exist. Dropping it deletes the znode in the background.
 #[derive(Debug)]
 struct Presence {
     term: Term,
@@ -143,7 +136,7 @@ struct Presence {
 impl Presence {
     async fn end(&mut self) -> Result<(), CallError> {
         if !self.over {
-            // Also an expired session is an error: the server may keep it for a while, and the znode with it.
+            // An expired session is an error, too: the server may keep it for a while, and the znode with it.
             retry::delete(&self.term, &self.path).await?;
             self.over = true;
         }
@@ -158,7 +151,7 @@ impl Drop for Presence {
         }
         let (term, path) = (self.term.clone(), std::mem::take(&mut self.path));
         self.term.in_background(async move {
-            // Its creation may still be on its way. What fails fails with the session, which takes the znode along.
+            // Its creation may still be in flight. This fails only if the session is over, and then the znode is gone.
             if term.sync("/").await.is_ok() {
                 let _ = retry::delete(&term, &path).await;
             }

@@ -1,11 +1,11 @@
-//! Membership: the registry of all components that run, by their kind.
+//! Membership: the registry of all running components, by kind.
 //!
-//! **It promises** that a component is listed as long as it runs and is connected, with what it last said about itself; that
-//! it is listed again, by itself, after its ZooKeeper session was lost or its entry removed; and that it is gone from the
-//! list when it leaves, or a session time-out after it has crashed.
+//! **It promises** that a component is listed while it runs and is connected, with its last published state; that it
+//! lists itself again after its ZooKeeper session was lost or its entry removed; and that it is gone from the list when
+//! it leaves, or a session time-out after it has crashed.
 //!
-//! **It does not promise** that who is listed is alive right now, nor that who is not listed is dead: a component that
-//! cannot reach ZooKeeper is not listed and may work on. Use a lock or an election where that matters.
+//! **It does not promise** that a listed component is alive right now, nor that an unlisted one is dead: a component
+//! that cannot reach ZooKeeper is not listed and may work on. Use a lock or an election where that matters.
 //!
 //! # Layout in ZooKeeper
 //! `/components/<kind>/<host><number>`, ephemeral, JSON ([`Component`]).
@@ -24,8 +24,8 @@
 //! # }
 //! ```
 
+mod member_list;
 mod registry;
-mod view;
 
 use std::sync::{Mutex, PoisonError};
 
@@ -33,33 +33,24 @@ use menagerie_znodes::components::{self, Component, ComponentState};
 use menagerie_znodes::{Name, NameError, Payload as _};
 use thiserror::Error;
 
+pub use member_list::MemberList;
 pub use registry::{Registered, Registry};
-pub use view::View;
 
 use super::registration::{Naming, Registration};
 use crate::error::{CallError, Remedy};
 use crate::session::Session;
 use crate::unique;
 
-/// Why the registry did not do what was asked.
+/// Errors of the registry.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[allow(missing_docs, reason = "the fields of errors name themselves")]
 pub enum MembershipError {
-    /// The component's host cannot be part of a path.
+    /// The component's host name cannot be part of a path.
     #[error("a component cannot register from host {host:?}")]
-    Host {
-        /// What it calls its host.
-        host: String,
-        /// What is wrong with that.
-        source: NameError,
-    },
-    /// ZooKeeper said no.
+    Host { host: String, source: NameError },
+    /// A call to ZooKeeper failed.
     #[error("cannot use the registry at {path}")]
-    Call {
-        /// Where.
-        path: String,
-        /// What it said.
-        source: CallError,
-    },
+    Call { path: String, source: CallError },
 }
 
 impl MembershipError {
@@ -72,19 +63,19 @@ impl MembershipError {
     }
 }
 
-/// A component that is listed. Dropped, it leaves in the background.
+/// A listed component. Dropping it leaves in the background.
 #[derive(Debug)]
 #[must_use = "dropped, it leaves"]
 pub struct Member {
     registration: Registration,
-    /// What it says about itself. Held only to change it, never while waiting.
+    /// What the entry publishes. Locked only to change it, never across an await.
     component: Mutex<Component>,
     dir: String,
 }
 
 impl Member {
-    /// Registers a component, and keeps it registered: in every new ZooKeeper session, and when somebody removes its entry.
-    /// Its `id` is drawn here: it tells it from all others, also from itself before a restart.
+    /// Registers a component, and keeps it registered: in every new ZooKeeper session, and when somebody removes its
+    /// entry. Draws its `id`, which tells it from all others, also from itself before a restart.
     pub async fn join(
         session: &Session,
         kind: &Name,
@@ -103,23 +94,23 @@ impl Member {
         }
     }
 
-    /// What it says about itself.
+    /// What the entry publishes now.
     pub fn component(&self) -> Component {
         self.component.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Where it is listed now; `None` between two sessions.
+    /// The path of its entry; `None` between two sessions.
     pub fn path(&self) -> Option<String> {
         self.registration.path()
     }
 
-    /// Says what it is doing from now on, and waits until that is stored.
+    /// Publishes a new state, and waits until it is stored.
     pub async fn set_state(&self, state: ComponentState) -> Result<(), MembershipError> {
         self.update(|component| component.state = state).await
     }
 
-    /// Changes what it says about itself, and waits until that is stored: in the next session, if this one is lost. Who does
-    /// not wait any longer changes nothing about it. Host and id stay as they were.
+    /// Changes what the entry publishes, and waits until it is stored: in the next session, if this one is lost.
+    /// Dropping the future does not undo the change. Host and id cannot be changed.
     pub async fn update(&self, change: impl FnOnce(&mut Component)) -> Result<(), MembershipError> {
         let change = {
             let mut component = self.component.lock().unwrap_or_else(PoisonError::into_inner);
@@ -128,16 +119,16 @@ impl Member {
             (component.host, component.id) = (host, id);
             self.registration.want(component.encode())
         };
-        self.registration.reach(change).await.map_err(|source| self.failed(source))
+        self.registration.reach(change).await.map_err(|source| self.call_error(source))
     }
 
-    /// Is listed no more.
+    /// Removes the entry.
     pub async fn leave(self) -> Result<(), MembershipError> {
         let Self { registration, dir, .. } = self;
         registration.leave().await.map_err(|source| MembershipError::Call { path: dir, source })
     }
 
-    fn failed(&self, source: CallError) -> MembershipError {
+    fn call_error(&self, source: CallError) -> MembershipError {
         MembershipError::Call { path: self.dir.clone(), source }
     }
 }

@@ -1,28 +1,28 @@
-//! Who is listed.
+//! Reading the registry.
 
 use menagerie_znodes::components::{self, Component};
 use menagerie_znodes::quote::unquote;
 use menagerie_znodes::{Name, Payload as _};
 
-use super::{MembershipError, View};
+use super::{MemberList, MembershipError};
 use crate::error::CallError;
 use crate::session::{Session, Stat, Term};
 
-/// Entries that are asked for in one request: they must fit into one reply.
+/// Entries read by one request: they must fit into one reply.
 const AT_ONCE: usize = 200;
 
-/// Somebody who is listed.
+/// A component as listed.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Registered {
-    /// Of which kind.
+    /// The kind that it is listed under.
     pub kind: Name,
-    /// The name of its entry.
+    /// The name of its znode.
     pub name: String,
-    /// What it says about itself.
+    /// What it last published.
     pub component: Component,
-    /// The ZooKeeper session that the entry lives with; 0 if a person made it, and it stays.
+    /// The ZooKeeper session that owns the entry; 0 if a person made it as a persistent znode.
     pub session_id: i64,
-    /// The transaction that created the entry: who came first has the lowest.
+    /// The transaction that created the entry; orders entries by age.
     pub zxid: i64,
     /// Since when it is listed, by the server's clock.
     pub since_ms: i64,
@@ -43,7 +43,7 @@ impl Registered {
     }
 }
 
-/// The registry, for who only looks.
+/// The registry, for readers.
 #[derive(Debug, Clone)]
 pub struct Registry {
     session: Session,
@@ -55,7 +55,7 @@ impl Registry {
         Self { session: session.clone() }
     }
 
-    /// All of a kind, in the order in which they came.
+    /// All components of a kind, oldest first.
     pub async fn members(&self, kind: &Name) -> Result<Vec<Registered>, MembershipError> {
         let dir = components::kind(kind).path().to_owned();
         let term = self.session.term().patient();
@@ -66,7 +66,7 @@ impl Registry {
         members.await.map_err(|source| MembershipError::Call { path: dir.clone(), source })
     }
 
-    /// All of all kinds, by kind, in the order in which they came.
+    /// All components by kind, oldest first.
     pub async fn all(&self) -> Result<Vec<Registered>, MembershipError> {
         let root = components::root().path().to_owned();
         let term = self.session.term().patient();
@@ -75,7 +75,7 @@ impl Registry {
             let mut kinds: Vec<Name> = children(&term, &root)
                 .await?
                 .iter()
-                // What is no name of ours is nobody of ours.
+                // Other names are not ours.
                 .filter_map(|kind| Name::new(unquote(kind)?).ok())
                 .collect();
             kinds.sort();
@@ -88,9 +88,9 @@ impl Registry {
         all.await.map_err(|source| MembershipError::Call { path: root.clone(), source })
     }
 
-    /// All of a kind, as a level that follows every change.
-    pub async fn watch(&self, kind: &Name) -> Result<View, MembershipError> {
-        View::open(&self.session, kind).await
+    /// All components of a kind, kept up to date.
+    pub async fn watch(&self, kind: &Name) -> Result<MemberList, MembershipError> {
+        MemberList::open(&self.session, kind).await
     }
 }
 
@@ -102,7 +102,7 @@ async fn list(term: &Term, kind: &Name) -> Result<Vec<Registered>, CallError> {
     Ok(members)
 }
 
-/// The children of a directory that may not be there yet.
+/// The children of a directory that may not exist yet.
 pub(super) async fn children(term: &Term, path: &str) -> Result<Vec<String>, CallError> {
     match term.children(path).await {
         Err(CallError::NoZnode { .. }) => Ok(Vec::new()),
@@ -110,7 +110,7 @@ pub(super) async fn children(term: &Term, path: &str) -> Result<Vec<String>, Cal
     }
 }
 
-/// What these entries say; `None` where there is none any more.
+/// Reads these entries; `None` for those that are gone.
 pub(super) async fn read(
     term: &Term,
     kind: &Name,

@@ -1,4 +1,4 @@
-//! The way in: join the queue, be first, find room, enter. What is decided on the way stands in `decide`.
+//! Acquiring: join the queue, become first, find room, enter. `decide` makes the decisions.
 
 use futures_util::future::{try_join, try_join3};
 use menagerie_znodes::quote::Quoted;
@@ -7,36 +7,35 @@ use menagerie_znodes::{Kind, Name, Raw, Znode};
 use super::decide::{Decision, Limit, NoLimit, decide, parse};
 use super::error::SemaphoreError;
 use super::mark::{is_marked, marked};
-use super::permit::{Claim, Held};
+use super::permit::{Admission, Claim};
 use super::{Semaphore, TryAcquire};
 use crate::error::CallError;
-use crate::recipes::bid::{Bid, Contest, FirstLook, Place, Seen};
+use crate::recipes::bid::{Bid, Contest, FirstRead, OwnedStanding, SeenNames};
 use crate::recipes::contest::{Dialect, Mode};
 use crate::retry;
 use crate::session::{Stat, Term};
 use crate::transaction::{Transaction, TransactionError};
 use crate::unique;
 
-/// Whether to wait for room.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Patience {
     Waits,
     None,
 }
 
-/// The znode that will say that we are in. One for each place in the queue: the server may keep the session before for a
-/// while, and with it a znode that we must not take for ours.
+/// The znode that makes us a holder. Each place in the queue gets a new one: the server may keep our previous session
+/// for a while, and with it a znode that we must not mistake for the new one.
 #[derive(Debug, Clone)]
-pub(super) struct Entry {
+pub(super) struct HolderZnode {
     /// Its name in the directory.
     pub name: String,
     pub kind: Kind,
-    /// Tells one that stays from others of its name.
+    /// Tells a persistent znode from others of its name.
     pub mark: String,
 }
 
-impl Entry {
-    /// Of a ticket of this name; without one, of a permit.
+impl HolderZnode {
+    /// For a ticket of this name; without a name, for a permit.
     fn new(ticket: Option<&Name>) -> Self {
         match ticket {
             Some(name) => Self::persistent(name),
@@ -56,35 +55,36 @@ impl Entry {
         if self.stays() { marked(identifier, &self.mark) } else { identifier.as_bytes().to_vec() }
     }
 
-    /// Whether it is this one that was found, and not one that somebody else has put there.
+    /// Whether the znode with this data and stat is this one, and not somebody else's.
     fn is_this(&self, term: &Term, data: &[u8], stat: &Stat) -> bool {
         if self.stays() { is_marked(data, &self.mark) } else { self.may_be_taken(term, stat) }
     }
 
-    /// Whether we are in with what was found. A ticket is whoever's takes up its name; a permit goes with its session.
+    /// Whether an existing znode makes us a holder. Whoever takes up a ticket's name has the ticket; a permit belongs
+    /// to its session.
     fn may_be_taken(&self, term: &Term, stat: &Stat) -> bool {
         self.stays() || stat.ephemeral_owner == term.session_id()
     }
 }
 
-/// What came of the transaction that enters.
+/// Outcome of the transaction that enters.
 enum Entered {
     Yes(Stat),
-    /// A ticket of this name is there already, and so is our place in the queue: nothing of the transaction has happened.
+    /// A ticket of this name exists already, and we are still in the queue: nothing of the transaction has happened.
     Already(Stat),
-    /// The limit or the directory has changed: look again.
+    /// The limit or the directory has changed: decide again.
     LookAgain,
-    /// Our place in the queue is gone: begin again.
+    /// Our place in the queue is gone: queue up again.
     PlaceLost,
 }
 
 impl Semaphore {
-    /// Gets in, in whichever term it takes.
+    /// Enters, through as many terms as it takes.
     pub(super) async fn enter(
         &self,
         ticket: Option<&Name>,
         patience: Patience,
-    ) -> Result<TryAcquire<Held>, SemaphoreError> {
+    ) -> Result<TryAcquire<Admission>, SemaphoreError> {
         self.session
             .across_terms(|term| async move { self.enter_in(&term.patient(), ticket, patience).await })
             .await
@@ -95,12 +95,12 @@ impl Semaphore {
         term: &Term,
         ticket: Option<&Name>,
         patience: Patience,
-    ) -> Result<TryAcquire<Held>, SemaphoreError> {
+    ) -> Result<TryAcquire<Admission>, SemaphoreError> {
         if !self.agreed() {
             self.agree(term).await?;
         }
         if let Some(name) = ticket
-            && let Some(held) = self.taken_before(term, &Entry::persistent(name)).await?
+            && let Some(held) = self.taken_before(term, &HolderZnode::persistent(name)).await?
         {
             return Ok(TryAcquire::Acquired(held));
         }
@@ -111,28 +111,28 @@ impl Semaphore {
             identifier: self.identifier.clone().into_bytes(),
         };
         loop {
-            let entry = &Entry::new(ticket);
+            let holder = &HolderZnode::new(ticket);
             // Before anything is created: dropped from here on, nothing is left behind.
-            let mut claim = Claim::new(self, term, entry);
-            let placed = Bid::place(term, &queue, FirstLook::Along).await;
-            let (bid, seen) = placed.map_err(|error| self.failed(error))?;
-            match self.queue_up(&bid, seen, term, entry, patience, &mut claim).await? {
+            let mut claim = Claim::new(self, term, holder);
+            let placed = Bid::place(term, &queue, FirstRead::Pipelined).await;
+            let (bid, seen) = placed.map_err(|error| self.call_error(error))?;
+            match self.queue_up(&bid, seen, term, holder, patience, &mut claim).await? {
                 Some(Entered::Yes(stat)) => {
                     bid.spent();
-                    // A ticket outlives its session, so no lease stands behind it.
-                    if !entry.stays() {
-                        term.trusted().await.map_err(|error| self.failed(error))?;
+                    // A ticket outlives its session, so it needs no lease.
+                    if !holder.stays() {
+                        term.trusted().await.map_err(|error| self.call_error(error))?;
                     }
-                    return Ok(TryAcquire::Acquired(claim.held(stat)));
+                    return Ok(TryAcquire::Acquired(claim.admit(stat)));
                 }
                 Some(Entered::Already(stat)) => {
-                    // Else it would stay in the way of all others for as long as our session lives.
-                    bid.withdraw().await.map_err(|error| self.failed(error))?;
-                    return Ok(TryAcquire::Acquired(claim.held(stat)));
+                    // Otherwise our place would block all others as long as our session lives.
+                    bid.withdraw().await.map_err(|error| self.call_error(error))?;
+                    return Ok(TryAcquire::Acquired(claim.admit(stat)));
                 }
                 Some(Entered::LookAgain | Entered::PlaceLost) => {}
                 None => {
-                    bid.withdraw().await.map_err(|error| self.failed(error))?;
+                    bid.withdraw().await.map_err(|error| self.call_error(error))?;
                     let (holders, waiters) = (self.holders_in(term).await?, self.waiters_in(term).await?);
                     return Ok(TryAcquire::Busy { holders, waiters });
                 }
@@ -140,40 +140,40 @@ impl Semaphore {
         }
     }
 
-    /// From a place in the queue to the inside. `None`: it takes longer than we wait.
+    /// From a place in the queue to a holder. `None`: there is no room, and we do not wait.
     async fn queue_up(
         &self,
         bid: &Bid,
-        mut seen: Option<Seen>,
+        mut seen: Option<SeenNames>,
         term: &Term,
-        entry: &Entry,
+        holder: &HolderZnode,
         patience: Patience,
         claim: &mut Claim,
     ) -> Result<Option<Entered>, SemaphoreError> {
         loop {
-            match bid.look(seen.take()).await.map_err(|error| self.failed(error))? {
-                Place::Gone => return Ok(Some(Entered::PlaceLost)),
-                Place::Exhausted => {
+            match bid.read_standing(seen.take()).await.map_err(|error| self.call_error(error))? {
+                OwnedStanding::Gone => return Ok(Some(Entered::PlaceLost)),
+                OwnedStanding::Exhausted => {
                     return Err(SemaphoreError::Exhausted { path: self.dir.clone() });
                 }
-                Place::Waits { .. } if patience == Patience::None => return Ok(None),
-                Place::Waits { nearest, .. } => {
-                    bid.wait_for(&nearest).await.map_err(|error| self.failed(error))?;
+                OwnedStanding::Waits { .. } if patience == Patience::None => return Ok(None),
+                OwnedStanding::Waits { nearest, .. } => {
+                    bid.wait_for(&nearest).await.map_err(|error| self.call_error(error))?;
                     continue;
                 }
-                Place::Holds => {}
+                OwnedStanding::Holds => {}
             }
-            let (holders, limit) = self.look(term).await?;
-            match decide(&entry.name, &holders, limit) {
+            let (holders, limit) = self.read_holders_and_limit(term).await?;
+            match decide(&holder.name, &holders, limit) {
                 Decision::Wait if patience == Patience::None => return Ok(None),
-                Decision::Wait => self.wait_for_room(term, bid, entry).await?,
-                Decision::Inside => match self.already(term, entry).await? {
+                Decision::Wait => self.wait_for_room(term, bid, holder).await?,
+                Decision::Inside => match self.already(term, holder).await? {
                     Entered::LookAgain => {}
                     entered => return Ok(Some(entered)),
                 },
                 Decision::Enter => {
                     claim.arm();
-                    let entered = self.cross(term, bid, entry, limit).await?;
+                    let entered = self.cross(term, bid, holder, limit).await?;
                     if !matches!(entered, Entered::Yes(_)) {
                         claim.disarm();
                     }
@@ -186,8 +186,8 @@ impl Semaphore {
         }
     }
 
-    /// The holders and the limit. Looked at after the queue: `decide` says why.
-    async fn look(&self, term: &Term) -> Result<(Vec<String>, Limit), SemaphoreError> {
+    /// Must be read after the queue: `decide` says why.
+    async fn read_holders_and_limit(&self, term: &Term) -> Result<(Vec<String>, Limit), SemaphoreError> {
         loop {
             match try_join(term.children(&self.dir), term.get(&self.dir)).await {
                 Ok((holders, (data, stat))) => match parse(&data) {
@@ -195,16 +195,21 @@ impl Semaphore {
                     Err(NoLimit::Unreadable(stored)) => return Err(self.unreadable(stored)),
                     Err(NoLimit::Nothing) => self.agree(term).await?,
                 },
-                // Somebody removed it under us.
+                // Somebody removed the directory meanwhile.
                 Err(CallError::NoZnode { .. }) => self.agree(term).await?,
-                Err(error) => return Err(self.failed(error)),
+                Err(error) => return Err(self.call_error(error)),
             }
         }
     }
 
-    /// Waits until something has changed that may let us in; or our own place has gone: who has lost it must not think that
-    /// it is still first. Watches are asked for only here, so that who finds room does not leave any with the server.
-    async fn wait_for_room(&self, term: &Term, bid: &Bid, entry: &Entry) -> Result<(), SemaphoreError> {
+    /// Waits for a change that may let us in, or for the loss of our own place: without it we must not believe that we
+    /// are still first. Only waiting sets watches, so that a contender that finds room leaves none with the server.
+    async fn wait_for_room(
+        &self,
+        term: &Term,
+        bid: &Bid,
+        holder: &HolderZnode,
+    ) -> Result<(), SemaphoreError> {
         let path = bid.path();
         let watched =
             try_join3(term.children_watched(&self.dir), term.get_watched(&self.dir), term.get_watched(&path));
@@ -212,7 +217,7 @@ impl Semaphore {
             Ok(((names, _, holders), (data, stat, limit), (_, _, place))) => match parse(&data) {
                 Ok(permits) => {
                     let now = Limit { permits, version: stat.version };
-                    if decide(&entry.name, &names, now) != Decision::Wait {
+                    if decide(&holder.name, &names, now) != Decision::Wait {
                         return Ok(());
                     }
                     (holders, limit, place)
@@ -220,7 +225,7 @@ impl Semaphore {
                 Err(_) => return Ok(()),
             },
             Err(CallError::NoZnode { .. }) => return Ok(()),
-            Err(error) => return Err(self.failed(error)),
+            Err(error) => return Err(self.call_error(error)),
         };
         tokio::select! {
             _ = holders.changed() => {}
@@ -230,26 +235,26 @@ impl Semaphore {
         Ok(())
     }
 
-    /// Enters, in one transaction: if we are still in the queue, and the limit is still the one that we know.
+    /// Enters in one transaction that checks that we are still in the queue and that the limit is the one we know.
     async fn cross(
         &self,
         term: &Term,
         bid: &Bid,
-        entry: &Entry,
+        holder: &HolderZnode,
         limit: Limit,
     ) -> Result<Entered, SemaphoreError> {
-        let path = self.path_of(&entry.name);
+        let path = self.path_of(&holder.name);
         let dir: Znode<Raw> = Znode::foreign(self.dir.as_str(), Kind::Persistent);
-        let holder: Znode<Raw> = Znode::foreign(path.as_str(), entry.kind);
+        let znode: Znode<Raw> = Znode::foreign(path.as_str(), holder.kind);
         let place: Znode<Raw> = Znode::foreign(bid.path(), Kind::EphemeralSequence);
-        let data = Raw(entry.data(&self.identifier));
+        let data = Raw(holder.data(&self.identifier));
         let entering = Transaction::fenced(term, place.path())
             .check(&dir, Some(limit.version))
-            .create(&holder, &data)
+            .create(&znode, &data)
             .delete(&place, None);
         let inside = || async {
             match term.get(&path).await {
-                Ok((data, stat)) => Ok(entry.is_this(term, &data, &stat).then(Vec::new)),
+                Ok((data, stat)) => Ok(holder.is_this(term, &data, &stat).then(Vec::new)),
                 Err(CallError::NoZnode { .. }) => Ok(None),
                 Err(error) => Err(error),
             }
@@ -258,29 +263,30 @@ impl Semaphore {
             Ok(_) => {}
             Err(TransactionError::Lost { .. }) => return Ok(Entered::PlaceLost),
             Err(TransactionError::Part { source, .. }) => match source {
-                // The limit was changed, or the directory removed.
+                // Somebody changed the limit, or removed the directory.
                 CallError::BadVersion { .. } | CallError::NoZnode { .. } => return Ok(Entered::LookAgain),
-                // A ticket of this name is there by now; another look finds it, and leaves the claim unarmed meanwhile.
+                // A ticket of this name exists by now; the next pass finds it, and the claim stays disarmed until then.
                 CallError::Exists { .. } => return Ok(Entered::LookAgain),
-                error => return Err(self.failed(error)),
+                error => return Err(self.call_error(error)),
             },
-            Err(TransactionError::Call(error)) => return Err(self.failed(error)),
+            Err(TransactionError::Call(error)) => return Err(self.call_error(error)),
         }
-        // Not from the transaction: Apache ZooKeeper fills in nonsense there. Somebody may have thrown us out already.
-        let stat = term.stat(&path).await.map_err(|error| self.failed(error))?;
-        let stat = stat.filter(|stat| entry.may_be_taken(term, stat));
+        // Not from the transaction's result: Apache ZooKeeper fills in nonsense there. Somebody may have revoked us
+        // already.
+        let stat = term.stat(&path).await.map_err(|error| self.call_error(error))?;
+        let stat = stat.filter(|stat| holder.may_be_taken(term, stat));
         Ok(stat.map_or(Entered::PlaceLost, Entered::Yes))
     }
 
-    /// Takes up what is there under our name. If it is somebody else's, it takes another name to get in.
-    async fn already(&self, term: &Term, entry: &Entry) -> Result<Entered, SemaphoreError> {
-        if entry.stays() {
-            let taken_up = self.take_up(term, entry).await.map_err(|error| self.failed(error))?;
+    /// Takes up the existing znode of our name. If it is somebody else's, we need another name.
+    async fn already(&self, term: &Term, holder: &HolderZnode) -> Result<Entered, SemaphoreError> {
+        if holder.stays() {
+            let taken_up = self.take_up(term, holder).await.map_err(|error| self.call_error(error))?;
             return Ok(taken_up.map_or(Entered::LookAgain, Entered::Already));
         }
-        let stat = term.stat(&self.path_of(&entry.name)).await.map_err(|error| self.failed(error))?;
+        let stat = term.stat(&self.path_of(&holder.name)).await.map_err(|error| self.call_error(error))?;
         Ok(match stat {
-            Some(stat) if entry.may_be_taken(term, &stat) => Entered::Already(stat),
+            Some(stat) if holder.may_be_taken(term, &stat) => Entered::Already(stat),
             Some(_) => Entered::PlaceLost,
             None => Entered::LookAgain,
         })

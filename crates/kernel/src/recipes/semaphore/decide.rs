@@ -7,27 +7,27 @@
 
 use thiserror::Error;
 
-/// The limit as it is stored. The version makes sure that a decision was made with the one that holds.
+/// The limit as stored. Checking the version makes sure that a decision used the current limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limit {
-    /// How many may hold it at once.
+    /// Holders allowed at once.
     pub permits: u32,
-    /// How often it was changed.
+    /// The version of the directory's data.
     pub version: i32,
 }
 
-/// What is stored where the limit should be.
+/// Why the stored data is no limit.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub(super) enum NoLimit {
     /// Nothing: kazoo creates the znode first and writes the limit then.
     #[error("nothing")]
     Nothing,
-    /// Something else.
+    /// Something else than a number.
     #[error("{0:?}")]
     Unreadable(String),
 }
 
-/// Reads it as kazoo does, which is as Python does: spaces around it and a plus before it mean nothing.
+/// Parses the limit as kazoo, that is Python, does: surrounding spaces and a leading plus are ignored.
 pub(super) fn parse(data: &[u8]) -> Result<u32, NoLimit> {
     let text = String::from_utf8_lossy(data);
     match text.trim().parse() {
@@ -44,12 +44,12 @@ pub enum Decision {
     Enter,
     /// There is none: wait until the holders or the limit change.
     Wait,
-    /// It has entered already, under this name: a ticket that stays was taken before.
+    /// It holds already, under this name: the ticket was taken before.
     Inside,
 }
 
-/// Decides for who is first, from the holders that it saw after it had seen that it is first. Anything below the directory
-/// counts as a holder, whoever put it there: kazoo counts so too.
+/// Decides for the first of the queue, from the holders that it read after it saw that it is first. Any child of the
+/// directory counts as a holder, whoever created it: kazoo counts like that, too.
 pub fn decide(me: &str, holders: &[String], limit: Limit) -> Decision {
     if holders.iter().any(|holder| holder == me) {
         return Decision::Inside;

@@ -1,63 +1,40 @@
-//! Why there is no permit.
+//! Errors of semaphores.
+
+#![allow(missing_docs, reason = "the fields of errors name themselves")]
 
 use thiserror::Error;
 
 use crate::error::{CallError, Remedy};
 use crate::session::TermError;
 
-/// Why a semaphore did not do what was asked.
+/// Errors of semaphores.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum SemaphoreError {
     /// Others use it with another limit.
     #[error("semaphore {path} has a limit of {stored}, not of {wanted}")]
-    LimitDisagrees {
-        /// Which semaphore.
-        path: String,
-        /// What is stored.
-        stored: u32,
-        /// What we were told.
-        wanted: u32,
-    },
-    /// Nobody has said yet how many may hold it, and we were told to take what is stored.
+    LimitDisagrees { path: String, stored: u32, wanted: u32 },
+    /// No limit is stored yet, and we were configured to use the stored one.
     #[error("semaphore {path} has no limit yet")]
-    NoLimit {
-        /// Which semaphore.
-        path: String,
-    },
+    NoLimit { path: String },
     /// Something else is stored where the limit should be.
     #[error("semaphore {path} has {stored:?} where its limit should be")]
     LimitUnreadable {
-        /// Which semaphore.
         path: String,
         /// What is stored, as far as it is text.
         stored: String,
     },
-    /// Somebody else has changed the limit since it was looked at.
+    /// Somebody else has changed the limit since it was read.
     #[error("the limit of semaphore {path} was changed meanwhile")]
-    LimitMoved {
-        /// Which semaphore.
-        path: String,
-    },
-    /// The numbers of its queue are used up.
+    LimitMoved { path: String },
+    /// The queue has used up its ticket numbers.
     #[error("the queue of semaphore {path} has used up its numbers: remove it while nobody waits")]
-    Exhausted {
-        /// Which semaphore.
-        path: String,
-    },
-    /// It was lost before it was released: what was done under it may have been done beside too many others.
+    Exhausted { path: String },
+    /// The permit was lost before it was released: too many holders may have worked at the same time.
     #[error("a permit of semaphore {path} was lost before it was released")]
-    Lost {
-        /// Which semaphore.
-        path: String,
-    },
-    /// ZooKeeper said no.
+    Lost { path: String },
+    /// A call to ZooKeeper failed.
     #[error("cannot use semaphore {path}")]
-    Call {
-        /// Which semaphore.
-        path: String,
-        /// What it said.
-        source: CallError,
-    },
+    Call { path: String, source: CallError },
 }
 
 impl SemaphoreError {

@@ -1,4 +1,4 @@
-//! The limit: stored once, and agreed.
+//! The limit: stored once, and agreed on by all contenders.
 
 use super::Semaphore;
 use super::decide::{Limit, NoLimit, parse};
@@ -8,7 +8,7 @@ use crate::retry;
 use crate::session::Term;
 
 impl Semaphore {
-    /// The limit that is stored; `None` if there is none yet.
+    /// The stored limit; `None` if there is none yet.
     pub async fn limit(&self) -> Result<Option<Limit>, SemaphoreError> {
         let term = self.session.term().patient();
         let look = async {
@@ -22,42 +22,42 @@ impl Semaphore {
                 Err(NoLimit::Unreadable(stored)) => Err(self.unreadable(stored)),
             },
             Err(CallError::NoZnode { .. }) => Ok(None),
-            Err(error) => Err(self.failed(error)),
+            Err(error) => Err(self.call_error(error)),
         }
     }
 
-    /// Changes the limit, if it is still the one that was `seen`. Who holds a permit keeps it; when there are more holders
-    /// than permits now, nobody is let in until there are fewer. Whoever of ours waits goes by the new limit at once; kazoo
-    /// asks only when it comes, so Python programs must be started again.
+    /// Changes the limit, if it is still the one that was `seen`. Holders keep their permits; if there are more of them
+    /// than the new limit allows, nobody enters until there are fewer. Our own waiters follow the new limit at once;
+    /// kazoo reads it only at the start, so Python programs must be restarted.
     pub async fn set_limit(&self, seen: Limit, permits: u32) -> Result<Limit, SemaphoreError> {
         let term = self.session.term().patient();
         let data = permits.to_string().into_bytes();
         match retry::set(&term, &self.dir, &data, seen.version).await {
             Ok(stat) => Ok(Limit { permits, version: stat.version }),
             Err(CallError::BadVersion { .. }) => Err(self.moved()),
-            // Whoever wrote it: if it is what we want, nothing is left to do.
+            // Whoever wrote it: if it is the wanted limit, nothing is left to do.
             Err(CallError::Unknown { .. }) => match self.limit().await? {
                 Some(limit) if limit.permits == permits => Ok(limit),
                 _ => Err(self.moved()),
             },
-            Err(error) => Err(self.failed(error)),
+            Err(error) => Err(self.call_error(error)),
         }
     }
 
-    /// Makes sure that there is a limit, and the first time that it is the one that we were told.
+    /// Makes sure that a limit is stored and, the first time, that it is the configured one.
     pub(super) async fn agree(&self, term: &Term) -> Result<(), SemaphoreError> {
-        // A server that is behind could show a limit that was changed long ago, and we would complain about it.
-        term.sync(&self.dir).await.map_err(|error| self.failed(error))?;
+        // A lagging server could show a limit that was changed long ago, and we would report a disagreement.
+        term.sync(&self.dir).await.map_err(|error| self.call_error(error))?;
         loop {
             let (stored, version) = match term.get(&self.dir).await {
                 Ok((data, stat)) => (parse(&data), stat.version),
                 Err(CallError::NoZnode { .. }) => {
                     let wanted = self.wanted.ok_or_else(|| self.no_limit())?.to_string();
                     let made = retry::ensure(term, &self.dir, wanted.as_bytes()).await;
-                    made.map_err(|error| self.failed(error))?;
+                    made.map_err(|error| self.call_error(error))?;
                     continue;
                 }
-                Err(error) => return Err(self.failed(error)),
+                Err(error) => return Err(self.call_error(error)),
             };
             match (stored, self.wanted) {
                 (Ok(stored), Some(wanted)) if stored != wanted && !self.agreed() => {
@@ -74,15 +74,15 @@ impl Semaphore {
         }
     }
 
-    /// Writes the limit where kazoo, or whoever made the directory, has written none; only if it is still so.
+    /// Writes the limit into a directory that has none, unless somebody else was faster.
     async fn fill_in(&self, term: &Term, wanted: u32, version: i32) -> Result<(), SemaphoreError> {
         match retry::set(term, &self.dir, wanted.to_string().as_bytes(), version).await {
-            // Whoever was faster: what is there now decides.
+            // Whoever was faster: the stored limit decides.
             Ok(_)
             | Err(CallError::BadVersion { .. } | CallError::NoZnode { .. } | CallError::Unknown { .. }) => {
                 Ok(())
             }
-            Err(error) => Err(self.failed(error)),
+            Err(error) => Err(self.call_error(error)),
         }
     }
 

@@ -1,11 +1,10 @@
-//! How a ticket is told from another of its name. Its znode stays, so no session owns it; and others may take up its name,
-//! so the name proves nothing. So whoever makes one writes a mark behind its identifier that nobody else has, and whoever takes
-//! it up replaces that mark by its own.
+//! Marks tell a ticket from another of the same name. A ticket's znode is persistent, so no session owns it; and others
+//! may take up its name, so the name proves nothing. So the creator appends a unique mark to its identifier, and
+//! whoever takes up the ticket replaces that mark with its own.
 
-/// How many digits a mark has.
 const DIGITS: usize = 32;
 
-/// What to write into a ticket.
+/// The data of a ticket.
 pub(super) fn marked(identifier: &str, mark: &str) -> Vec<u8> {
     format!("{identifier}\n{mark}").into_bytes()
 }
@@ -21,7 +20,7 @@ pub(super) fn remarked(data: &[u8], mark: &str) -> Vec<u8> {
     [&data[..end], b"\n", mark.as_bytes()].concat()
 }
 
-/// What is written before the mark, if there is one.
+/// The data without the mark, if it has one.
 pub(super) fn unmarked(data: &str) -> &str {
     match data.rsplit_once('\n') {
         Some((identifier, mark)) if looks_like_a_mark(mark) => identifier,

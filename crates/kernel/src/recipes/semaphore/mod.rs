@@ -1,17 +1,17 @@
-//! A semaphore: at most so many at once.
+//! A semaphore: at most N holders at once.
 //!
-//! **It promises** that nobody is let in while as many hold a permit as the limit allows, whatever happens to whom and
-//! when; that those who wait are let in in the order in which they came; and that all go by one limit, which is stored in
-//! ZooKeeper: who comes with another is told ([`SemaphoreError::LimitDisagrees`]). It speaks kazoo's dialect: Python
-//! programs that use `kazoo.recipe.lock.Semaphore` with the same path share its permits and its queue.
+//! **It promises** that nobody enters while the limit is reached, through any crashes and delays; that waiters enter in
+//! the order in which they came; and that all use one limit, which is stored in ZooKeeper: a contender with another one
+//! gets [`SemaphoreError::LimitDisagrees`]. It is compatible with kazoo: Python programs that use
+//! `kazoo.recipe.lock.Semaphore` with the same path share its permits and its queue.
 //!
 //! **It does not promise** that a holder knows at once that it has lost its permit. So a holder stops when
-//! [`lost`](Grant::lost) says so, writes through its [`transaction`](Grant::transaction), and gives its
-//! [`fence`](Grant::fence) along. Two holders at a time are both right: the fence tells a holder from itself before a crash,
-//! not from the others.
+//! [`lost`](Grant::lost) resolves, writes through its [`transaction`](Grant::transaction), and passes its
+//! [`fence`](Grant::fence) along. Concurrent holders are all legitimate: the fence tells a holder from itself before a
+//! crash, not from the others.
 //!
-//! There are two kinds of holders. A [`Permit`] lives as long as its ZooKeeper session. A [`Ticket`] stays until it is
-//! released, even when who took it crashes; it is found again by its name.
+//! There are two kinds of holders. A [`Permit`] lives as long as its ZooKeeper session. A [`Ticket`] lasts until it is
+//! released, even if its owner crashes; it is found again by its name.
 //!
 //! # Layout in ZooKeeper
 //! `DIR` holds the limit in decimal; each child of it is a holder, with the holder's identifier as data, and in a ticket a
@@ -56,35 +56,35 @@ use crate::recipes::grant::Grant;
 use crate::session::Session;
 use acquire::Patience;
 
-/// What kazoo appends to the path of a semaphore for its queue.
+/// The suffix by which kazoo derives the path of the queue.
 const QUEUE: &str = "-__lock__";
 
-/// A semaphore, as somebody who contends for it sees it. Cheap to clone.
+/// A semaphore. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Semaphore {
     session: Session,
     dir: String,
     queue: String,
     identifier: String,
-    /// The limit that we were told; without one, whatever is stored.
+    /// The configured limit; `None`: use the stored one.
     wanted: Option<u32>,
     shared: Arc<Shared>,
 }
 
 #[derive(Debug)]
 struct Shared {
-    /// Whether the limit was found to be the one that we were told. It is asked once: from then on what is stored decides,
-    /// so that it can be changed while programs run.
+    /// Whether the stored limit was once equal to the configured one. From then on the stored one decides, so that it
+    /// can be changed while programs run.
     agreed: AtomicBool,
 }
 
-/// What came of an attempt that does not wait.
+/// Outcome of an attempt that does not wait.
 #[derive(Debug)]
 #[must_use = "a permit that is dropped is released"]
 pub enum TryAcquire<T> {
-    /// We are in.
+    /// We hold it.
     Acquired(T),
-    /// There is no room, or others come first; they may be just about to enter.
+    /// The limit is reached, or others come first; they may be about to enter.
     Busy {
         /// Who is in.
         holders: Vec<Holder>,
@@ -94,12 +94,12 @@ pub enum TryAcquire<T> {
 }
 
 impl Semaphore {
-    /// The semaphore in this directory, with this limit: who comes first stores it, and all others must agree.
+    /// The semaphore in this directory, with this limit: the first contender stores it, and all others must agree.
     pub fn new(session: &Session, dir: Znode<Dir>, limit: u32) -> Self {
         Self::with(session, dir, Some(limit))
     }
 
-    /// The same with the limit that others have stored.
+    /// The semaphore in this directory, with the limit that others have stored.
     pub fn with_stored_limit(session: &Session, dir: Znode<Dir>) -> Self {
         Self::with(session, dir, None)
     }
@@ -116,14 +116,14 @@ impl Semaphore {
         }
     }
 
-    /// What [`holders`](Self::holders) and [`waiters`](Self::waiters) show of us.
+    /// The identifier that [`holders`](Self::holders) and [`waiters`](Self::waiters) show.
     pub fn identified_by(mut self, identifier: impl Into<String>) -> Self {
         self.identifier = identifier.into();
         self
     }
 
-    /// Waits for a permit, through as many ZooKeeper sessions as it takes; who loses its session loses its place in the
-    /// queue. Dropping the future gives up, and leaves nothing behind.
+    /// Waits for a permit, through as many ZooKeeper sessions as it takes; a lost session costs the place in the queue.
+    /// Dropping the future gives up, and leaves nothing behind.
     pub async fn acquire(&self) -> Result<Permit, SemaphoreError> {
         match self.enter(None, Patience::Waits).await? {
             TryAcquire::Acquired(held) => Ok(held.into_permit()),
@@ -131,13 +131,13 @@ impl Semaphore {
         }
     }
 
-    /// Takes a permit if there is one and nobody waits.
+    /// Takes a permit if one is free and nobody waits.
     pub async fn try_acquire(&self) -> Result<TryAcquire<Permit>, SemaphoreError> {
-        Ok(self.enter(None, Patience::None).await?.map(permit::Held::into_permit))
+        Ok(self.enter(None, Patience::None).await?.map(permit::Admission::into_permit))
     }
 
-    /// Waits for a permit that stays after a crash, or takes up the one of that name. Names are never used again for
-    /// something else: the id of a build is one, the name of a host is not.
+    /// Waits for a permit that survives a crash, or takes up the existing one of that name. A name must never be reused
+    /// for something else: the id of a build qualifies, the name of a host does not.
     pub async fn acquire_ticket(&self, name: &Name) -> Result<Ticket, SemaphoreError> {
         match self.enter(Some(name), Patience::Waits).await? {
             TryAcquire::Acquired(held) => Ok(held.into_ticket()),
@@ -153,7 +153,7 @@ impl Semaphore {
         self.shared.agreed.store(true, Ordering::Relaxed);
     }
 
-    fn failed(&self, source: CallError) -> SemaphoreError {
+    fn call_error(&self, source: CallError) -> SemaphoreError {
         SemaphoreError::Call { path: self.dir.clone(), source }
     }
 }

@@ -1,4 +1,4 @@
-//! What a holder has in its hands.
+//! Permits and tickets.
 
 use std::ops::Deref;
 
@@ -6,7 +6,7 @@ use menagerie_znodes::Name;
 use menagerie_znodes::quote::unquote;
 
 use super::Semaphore;
-use super::acquire::Entry;
+use super::acquire::HolderZnode;
 use super::error::SemaphoreError;
 use super::mark::{is_marked, remarked};
 use crate::Fence;
@@ -16,7 +16,7 @@ use crate::retry;
 use crate::session::{Session, Stat, Term};
 use crate::transaction::Transaction;
 
-/// A znode of ours that is there or may be. Dropped while it is armed, it is taken back in the background.
+/// A holder znode of ours, which may exist. Dropping it while it is armed deletes the znode in the background.
 #[derive(Debug)]
 pub(super) struct Claim {
     semaphore: Semaphore,
@@ -29,35 +29,35 @@ pub(super) struct Claim {
 }
 
 impl Claim {
-    pub fn new(semaphore: &Semaphore, term: &Term, entry: &Entry) -> Self {
+    pub fn new(semaphore: &Semaphore, term: &Term, holder: &HolderZnode) -> Self {
         Self {
             semaphore: semaphore.clone(),
             term: term.clone(),
-            path: semaphore.path_of(&entry.name),
-            name: entry.name.clone(),
-            stays: entry.kind == menagerie_znodes::Kind::Persistent,
-            mark: entry.mark.clone(),
+            path: semaphore.path_of(&holder.name),
+            name: holder.name.clone(),
+            stays: holder.kind == menagerie_znodes::Kind::Persistent,
+            mark: holder.mark.clone(),
             armed: false,
         }
     }
 
-    /// From now on it may be there.
+    /// From now on the znode may exist.
     pub fn arm(&mut self) {
         self.armed = true;
     }
 
-    /// It is known not to be there; what is may be somebody else's.
+    /// The znode is known not to exist; one of that name may be somebody else's.
     pub fn disarm(&mut self) {
         self.armed = false;
     }
 
-    /// It is there.
-    pub fn held(self, stat: Stat) -> Held {
+    /// The znode exists: we hold.
+    pub fn admit(self, stat: Stat) -> Admission {
         let fence = self.term.fence(stat.czxid);
-        Held { claim: self, fence }
+        Admission { claim: self, fence }
     }
 
-    /// Gives it back. `false`: it was gone before.
+    /// Deletes the znode. `false`: it was gone before.
     async fn take_back(&mut self) -> Result<bool, CallError> {
         let (term, path) = (&self.term, &self.path);
         let gone = async || Ok(term.stat(path).await?.is_none().then_some(()));
@@ -79,23 +79,23 @@ impl Drop for Claim {
         let (term, path) = (self.term.clone(), std::mem::take(&mut self.path));
         if !self.stays {
             self.term.in_background(async move {
-                // The transaction that creates it may still be on its way.
+                // The transaction that creates it may still be in flight.
                 if term.sync("/").await.is_ok() {
                     let _ = retry::delete(&term, &path).await;
                 }
             });
             return;
         }
-        // Whoever has taken it up meanwhile has put its own mark there, and relies on it.
+        // Whoever took it up meanwhile has written its own mark, and relies on the ticket.
         let (session, own) = (self.semaphore.session.clone(), Own::Marked(std::mem::take(&mut self.mark)));
         self.term.in_background(async move {
-            // If it fails, the session was closed under us, and nothing more can be done.
+            // Fails only if the session was closed, and nothing more can be done.
             let _ = delete_in_any_term(&session, &path, &own).await;
         });
     }
 }
 
-/// Which of those is meant that may have had the name one after the other.
+/// Identifies one of the znodes that may have had the name one after the other.
 enum Own {
     /// The one with this mark.
     Marked(String),
@@ -112,14 +112,14 @@ impl Own {
     }
 }
 
-/// Deletes what does not go with its session, and spares what somebody else has put in its place.
+/// Deletes a persistent holder znode, and spares one that somebody else has created in its place.
 async fn delete_in_any_term(session: &Session, path: &str, own: &Own) -> Result<(), CallError> {
     session.across_terms(|term| async move { delete_own(&term.patient(), path, own).await }).await
 }
 
 async fn delete_own(term: &Term, path: &str, own: &Own) -> Result<(), CallError> {
     loop {
-        // What created it may still be on its way, or the server behind the one that has it.
+        // The creation may still be in flight, or this server may lag.
         term.sync("/").await?;
         let version = match term.get(path).await {
             Ok((data, stat)) if own.is(&data, &stat) => stat.version,
@@ -128,21 +128,21 @@ async fn delete_own(term: &Term, path: &str, own: &Own) -> Result<(), CallError>
         };
         match term.delete(path, Some(version)).await {
             Ok(()) | Err(CallError::NoZnode { .. }) => return Ok(()),
-            // Ours may be gone by now, and another one there.
+            // Ours may be gone by now, and another one in its place.
             Err(CallError::Unknown { .. } | CallError::BadVersion { .. } | CallError::Suspended) => {}
             Err(error) => return Err(error),
         }
     }
 }
 
-/// We are in.
+/// We hold: to be turned into a permit or a ticket.
 #[derive(Debug)]
-pub(super) struct Held {
+pub(super) struct Admission {
     claim: Claim,
     fence: Fence,
 }
 
-impl Held {
+impl Admission {
     pub fn into_permit(mut self) -> Permit {
         self.claim.armed = true;
         let grant = Grant::new(self.claim.term.clone(), self.claim.path.clone(), self.fence);
@@ -150,7 +150,7 @@ impl Held {
     }
 
     pub fn into_ticket(mut self) -> Ticket {
-        // It stays, whatever becomes of us.
+        // A ticket outlives us.
         self.claim.armed = false;
         let (session, path) = (self.claim.semaphore.session.clone(), self.claim.path.clone());
         let name = unquote(&self.claim.name).and_then(|name| Name::new(name).ok());
@@ -159,8 +159,8 @@ impl Held {
     }
 }
 
-/// A permit that lives as long as its ZooKeeper session. What can be done under it is said at [`Grant`]. Dropped, it is
-/// released in the background, and nobody learns whether it had been lost.
+/// A permit that lives as long as its ZooKeeper session. See [`Grant`] for what can be done under it. Dropping it
+/// releases it in the background, and nobody learns whether it had been lost.
 #[derive(Debug)]
 #[must_use = "dropped, it is released"]
 pub struct Permit {
@@ -169,17 +169,17 @@ pub struct Permit {
 }
 
 impl Permit {
-    /// Gives it back; when this returns, the next one can be let in. An error means that it was lost before, or that nobody
-    /// knows yet and it goes on in the background.
+    /// Releases the permit; when this returns, the next waiter can enter. An error means that it was lost before, or
+    /// that the outcome is unknown yet and the release goes on in the background.
     pub async fn release(mut self) -> Result<(), SemaphoreError> {
         match self.claim.take_back().await {
             Ok(true) => Ok(()),
             Ok(false) => Err(SemaphoreError::Lost { path: self.claim.semaphore.dir.clone() }),
-            Err(error) => Err(self.claim.semaphore.failed(error)),
+            Err(error) => Err(self.claim.semaphore.call_error(error)),
         }
     }
 
-    /// A view of it for others who work under it. It does not release.
+    /// A grant for others that work under this permit. It does not release.
     pub fn grant(&self) -> Grant {
         self.grant.clone()
     }
@@ -193,7 +193,7 @@ impl Deref for Permit {
     }
 }
 
-/// A permit that stays until it is released, by us, by whoever takes up its name, or by force. Dropping it releases
+/// A permit that lasts until it is released: by us, by whoever takes up its name, or by force. Dropping it releases
 /// nothing.
 #[derive(Debug, Clone)]
 pub struct Ticket {
@@ -210,12 +210,12 @@ impl Ticket {
         &self.name
     }
 
-    /// For whatever is not in ZooKeeper: give it along. Whoever takes up the ticket has the same.
+    /// The token for systems outside of ZooKeeper. Whoever takes up the ticket has the same.
     pub fn fence(&self) -> Fence {
         self.fence
     }
 
-    /// Writes that happen only if the ticket is still there.
+    /// A transaction whose writes happen only if the ticket still exists.
     pub fn transaction(&self) -> Transaction {
         Transaction::fenced(&self.session.term(), &self.path)
     }
@@ -223,7 +223,7 @@ impl Ticket {
     /// Waits until somebody has released it; through as many sessions as it takes, because it outlives them.
     pub async fn lost(&self) -> Result<(), SemaphoreError> {
         let lost = self.session.across_terms(|term| async move { self.lost_in(&term.patient()).await });
-        lost.await.map_err(|error| self.semaphore.failed(error))
+        lost.await.map_err(|error| self.semaphore.call_error(error))
     }
 
     async fn lost_in(&self, term: &Term) -> Result<(), CallError> {
@@ -236,45 +236,45 @@ impl Ticket {
         }
     }
 
-    /// Gives it back. One that somebody else has taken under this name since is left alone.
+    /// Releases the ticket. One that somebody else has acquired under this name since is left alone.
     pub async fn release(self) -> Result<(), SemaphoreError> {
         let own = Own::Created(self.fence.zxid);
         let released = delete_in_any_term(&self.session, &self.path, &own).await;
-        released.map_err(|error| self.semaphore.failed(error))
+        released.map_err(|error| self.semaphore.call_error(error))
     }
 }
 
 impl Semaphore {
-    /// A ticket that was taken before, by us before a crash perhaps.
+    /// A ticket that was acquired before, perhaps by us before a crash.
     pub(super) async fn taken_before(
         &self,
         term: &Term,
-        entry: &Entry,
-    ) -> Result<Option<Held>, SemaphoreError> {
+        holder: &HolderZnode,
+    ) -> Result<Option<Admission>, SemaphoreError> {
         let look = async {
             term.sync(&self.dir).await?;
-            self.take_up(term, entry).await
+            self.take_up(term, holder).await
         };
-        let stat = look.await.map_err(|error| self.failed(error))?;
-        Ok(stat.map(|stat| Claim::new(self, term, entry).held(stat)))
+        let stat = look.await.map_err(|error| self.call_error(error))?;
+        Ok(stat.map(|stat| Claim::new(self, term, holder).admit(stat)))
     }
 
-    /// Takes up the ticket that is there under this name; `None` if there is none. Its maker may have given up on it and be
-    /// about to take it back, so we put our mark in place of its own: it takes back only what has that.
-    pub(super) async fn take_up(&self, term: &Term, entry: &Entry) -> Result<Option<Stat>, CallError> {
-        let path = self.path_of(&entry.name);
+    /// Takes up the existing ticket of this name; `None` if there is none. Its creator may have given up and be about
+    /// to delete it, so we replace its mark with ours: it deletes only a ticket with its own mark.
+    pub(super) async fn take_up(&self, term: &Term, holder: &HolderZnode) -> Result<Option<Stat>, CallError> {
+        let path = self.path_of(&holder.name);
         loop {
             let (data, stat) = match term.get(&path).await {
                 Err(CallError::NoZnode { .. }) => return Ok(None),
                 found => found?,
             };
-            if is_marked(&data, &entry.mark) {
+            if is_marked(&data, &holder.mark) {
                 return Ok(Some(stat));
             }
-            match term.set(&path, &remarked(&data, &entry.mark), Some(stat.version)).await {
+            match term.set(&path, &remarked(&data, &holder.mark), Some(stat.version)).await {
                 Ok(stat) => return Ok(Some(stat)),
                 Err(CallError::NoZnode { .. }) => return Ok(None),
-                // Somebody else takes it up or back at the same time: one of us was faster.
+                // Somebody else takes it up or deletes it at the same time: one of us was faster.
                 Err(CallError::BadVersion { .. } | CallError::Suspended) => {}
                 Err(CallError::Unknown { .. }) => term.sync(&self.dir).await?,
                 Err(error) => return Err(error),
@@ -284,13 +284,13 @@ impl Semaphore {
 
     /// The ticket of this name, if there is one.
     pub async fn ticket(&self, name: &Name) -> Result<Option<Ticket>, SemaphoreError> {
-        let held = self.taken_before(&self.session.term().patient(), &Entry::persistent(name)).await?;
-        Ok(held.map(Held::into_ticket))
+        let admission =
+            self.taken_before(&self.session.term().patient(), &HolderZnode::persistent(name)).await?;
+        Ok(admission.map(Admission::into_ticket))
     }
 
-    /// Throws a holder out, by the name that [`holders`](Self::holders) shows: for who was told by a person that it is
-    /// dead. A holder of ours that lives learns it ([`Grant::lost`]), and what it writes is refused. `false`: there was
-    /// none.
+    /// Revokes a holder, by the name that [`holders`](Self::holders) shows, after a person has decided that it is dead.
+    /// A live holder of ours learns it ([`Grant::lost`]), and its writes are refused. `false`: there was none.
     pub async fn revoke(&self, name: &str) -> Result<bool, SemaphoreError> {
         let term = self.session.term().patient();
         let path = self.path_of(name);
@@ -302,6 +302,6 @@ impl Semaphore {
             retry::delete(&term, &path).await?;
             Ok(true)
         };
-        revoke.await.map_err(|error| self.failed(error))
+        revoke.await.map_err(|error| self.call_error(error))
     }
 }

@@ -1,4 +1,4 @@
-//! Who is in, and who waits.
+//! Who holds, and who waits.
 
 use super::Semaphore;
 use super::error::SemaphoreError;
@@ -7,40 +7,40 @@ use crate::error::CallError;
 use crate::recipes::contest::Dialect;
 use crate::session::{Stat, Term};
 
-/// Somebody who is in.
+/// A holder, as others see it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Holder {
     /// The name of its znode.
     pub name: String,
-    /// What it calls itself.
+    /// As given to [`Semaphore::identified_by`].
     pub identifier: String,
-    /// Whether it stays after a crash.
+    /// Whether it survives a crash of its owner: a ticket.
     pub stays: bool,
     /// The transaction that let it in.
     pub zxid: i64,
 }
 
-/// Somebody who waits.
+/// A waiter, as others see it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Waiter {
     /// The name of its znode.
     pub name: String,
-    /// What it calls itself.
+    /// As given to [`Semaphore::identified_by`].
     pub identifier: String,
 }
 
 impl Semaphore {
-    /// Who is in, in the order in which they came in.
+    /// All holders, in the order in which they entered.
     pub async fn holders(&self) -> Result<Vec<Holder>, SemaphoreError> {
         let term = self.session.term().patient();
-        term.sync(&self.dir).await.map_err(|error| self.failed(error))?;
+        term.sync(&self.dir).await.map_err(|error| self.call_error(error))?;
         self.holders_in(&term).await
     }
 
-    /// Who waits, in order. The first of them may be about to enter.
+    /// All waiters, in order. The first of them may be about to enter.
     pub async fn waiters(&self) -> Result<Vec<Waiter>, SemaphoreError> {
         let term = self.session.term().patient();
-        term.sync(&self.queue).await.map_err(|error| self.failed(error))?;
+        term.sync(&self.queue).await.map_err(|error| self.call_error(error))?;
         self.waiters_in(&term).await
     }
 
@@ -73,11 +73,11 @@ impl Semaphore {
     async fn children(&self, term: &Term, path: &str) -> Result<Vec<String>, SemaphoreError> {
         match term.children(path).await {
             Err(CallError::NoZnode { .. }) => Ok(Vec::new()),
-            names => names.map_err(|error| self.failed(error)),
+            names => names.map_err(|error| self.call_error(error)),
         }
     }
 
-    /// Those that are still there.
+    /// Reads those that still exist.
     async fn read_all(
         &self,
         term: &Term,
@@ -85,7 +85,7 @@ impl Semaphore {
         names: Vec<String>,
     ) -> Result<Vec<(String, Vec<u8>, Stat)>, SemaphoreError> {
         let paths: Vec<String> = names.iter().map(|name| format!("{dir}/{name}")).collect();
-        let found = term.get_many(&paths).await.map_err(|error| self.failed(error))?;
+        let found = term.get_many(&paths).await.map_err(|error| self.call_error(error))?;
         Ok(names
             .into_iter()
             .zip(found)
@@ -94,7 +94,7 @@ impl Semaphore {
     }
 }
 
-/// In the queue, kazoo's semaphore writes its identifier as Python shows bytes: `b'web-1'`.
+/// In the queue, kazoo's semaphore writes its identifier as Python prints bytes: `b'web-1'`.
 fn undressed(identifier: &str) -> String {
     let quoted = identifier.strip_prefix("b'").and_then(|rest| rest.strip_suffix('\''));
     quoted.unwrap_or(identifier).to_owned()

@@ -1,7 +1,7 @@
 //! Entries, their names and their order. Pure.
 //!
-//! An entry is called `<id>-q<number>` if it carries its data, and `<id>-s<number>` if that lies beside it, under the same
-//! id. So two lists of names tell what belongs together, and nothing has to be read for it.
+//! The znode `<id>-q<number>` carries its data; `<id>-s<number>` has its data in a side znode with the same id. So two
+//! lists of names show what belongs together, without reading any data.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -11,17 +11,17 @@ use crate::recipes::logical_time::Ltime;
 /// The name of an entry. Ordered as the entries are.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct EntryId {
-    /// What the server gave it. As the server counts, it goes on below zero after 2^31; read without a sign, it just goes on.
+    /// The server's sequence number. The server's counter turns negative after 2^31; read as unsigned, it just goes on.
     number: u32,
     name: String,
 }
 
-/// An entry, as it was put.
+/// An entry of the queue.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Entry {
+pub struct QueueEntry {
     /// Its name, for [`ack`](super::SequenceQueue::ack).
     pub id: EntryId,
-    /// When it was put, in logical time.
+    /// When it was put: the logical time.
     pub put_at: Ltime,
     /// When it was put, by the server's clock.
     pub put_at_ms: i64,
@@ -34,21 +34,21 @@ pub struct Entry {
 pub enum Content {
     /// As it was put.
     Whole(Vec<u8>),
-    /// Somebody has damaged what lies beside it; why, in words. It stays until it is acked like any other.
+    /// Its side data is damaged; the text says how. It stays until it is acked like any other.
     Damaged(String),
 }
 
-/// Where the data of an entry is.
+/// Where an entry's data is stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Place {
+pub enum DataLocation {
     /// In the entry itself.
     Inline,
-    /// Beside it.
+    /// In a side znode.
     Side,
 }
 
-impl Place {
-    /// What the name of an entry begins with, before its number.
+impl DataLocation {
+    /// The name of an entry, without its number.
     pub fn prefix(self, id: &str) -> String {
         match self {
             Self::Inline => format!("{id}-q"),
@@ -58,7 +58,7 @@ impl Place {
 }
 
 impl EntryId {
-    /// Reads a name; `None` if it is none of ours.
+    /// Parses a name; `None` if it is none of ours.
     pub fn parse(name: &str) -> Option<Self> {
         let (id, rest) = name.split_once('-')?;
         let number = rest.strip_prefix(['q', 's'])?;
@@ -66,7 +66,7 @@ impl EntryId {
         (!id.is_empty()).then(|| Self { number: number.cast_unsigned(), name: name.to_owned() })
     }
 
-    /// As it is called.
+    /// The name of its znode.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -84,7 +84,7 @@ impl fmt::Display for EntryId {
     }
 }
 
-/// Those that come after one, in order.
+/// The entries after this one, in order.
 pub fn in_order(names: &[String], after: Option<&EntryId>) -> Vec<EntryId> {
     let mut entries: Vec<EntryId> = names
         .iter()
@@ -95,7 +95,7 @@ pub fn in_order(names: &[String], after: Option<&EntryId>) -> Vec<EntryId> {
     entries
 }
 
-/// The side data that no entry refers to. `sides` must have been listed before `entries`.
+/// The side znodes that no entry refers to. `sides` must have been listed before `entries`.
 pub fn orphans<'a>(sides: &'a [String], entries: &[String]) -> Vec<&'a str> {
     let entries = in_order(entries, None);
     let referenced: BTreeSet<&str> = entries.iter().filter_map(EntryId::side).collect();

@@ -1,4 +1,6 @@
-//! Why a queue did not do what was asked.
+//! Errors of sequence queues.
+
+#![allow(missing_docs, reason = "the fields of errors name themselves")]
 
 use thiserror::Error;
 
@@ -6,34 +8,19 @@ use crate::error::{CallError, Remedy};
 use crate::recipes::blob::BlobError;
 use crate::transaction::TransactionError;
 
-/// Why a queue did not do what was asked.
+/// Errors of sequence queues.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum QueueError {
-    /// There are too many entries. Nothing was put.
+    /// The queue is full. Nothing was put.
     #[error("{path} is full: it has {len} entries, and may have {limit}")]
-    Full {
-        /// Which queue.
-        path: String,
-        /// How many it may have.
-        limit: usize,
-        /// How many it has.
-        len: usize,
-    },
-    /// The ticket that the writes were made under is gone.
+    Full { path: String, limit: usize, len: usize },
+    /// The ticket that fences the writes is gone.
     #[error("{ticket} is gone: what was held under it is lost")]
-    Lost {
-        /// The ticket.
-        ticket: String,
-    },
-    /// Another part of the transaction was refused.
+    Lost { ticket: String },
+    /// ZooKeeper refused another part of the transaction.
     #[error("the transaction around {path} was refused")]
-    Refused {
-        /// Which queue.
-        path: String,
-        /// Why.
-        source: TransactionError,
-    },
-    /// What lies beside an entry cannot be read or written.
+    Refused { path: String, source: TransactionError },
+    /// An entry's side data cannot be read or written.
     #[error("cannot read or write the data beside an entry")]
     Side(#[from] BlobError),
     /// A call failed.

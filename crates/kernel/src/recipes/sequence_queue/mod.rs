@@ -1,16 +1,15 @@
-//! An ordered queue: entries are taken in the order in which they were put, and none is lost.
+//! An ordered queue: its consumer gets entries in the order in which they were put, and none is lost.
 //!
-//! Anybody puts. One consumer takes: whoever holds some lock or leadership, whose ticket stands in the transaction of every
-//! [`ack`](SequenceQueue::ack). An entry stays until it is acked.
+//! Anybody puts. One consumer takes: the holder of some lock or leadership, whose ticket is part of the transaction of
+//! every [`ack`](SequenceQueue::ack). An entry stays until it is acked.
 //!
 //! # Promises
-//! - All consumers see the same order, which is that of the puts: of two puts, one of which was answered before the other
-//!   began, the earlier one comes first.
-//! - At least once: a consumer that dies between its work and its ack leaves the entry to the next one. A consumer that has
-//!   lost its ticket cannot ack. Work that is itself a change in ZooKeeper can be put into the transaction of the ack, and
-//!   happens exactly once then.
+//! - All consumers see the same order: a put that was answered before another one began comes first.
+//! - At least once: a consumer that dies between its work and its ack leaves the entry to the next one. A consumer that
+//!   has lost its ticket cannot ack. Work that is itself a write to ZooKeeper can be part of the ack's transaction, and
+//!   then happens exactly once.
 //! - A put that would exceed the limit is refused with [`QueueError::Full`], never dropped.
-//! - Entries of any size: a long one lies beside the queue, and is there before the entry is.
+//! - Entries of any size: a long one has its data in a side znode, which is written before the entry.
 //!
 //! It does not promise that the limit is exact when many put at once, nor that a put whose future was dropped has not
 //! happened, nor that one whose reply was lost is not made twice when its entry was acked at once. It is for events, not for
@@ -42,10 +41,10 @@ use std::time::Duration;
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use menagerie_znodes::{Dir, Kind, Raw, Znode};
 
-pub use entry::{Content, Entry, EntryId};
+pub use entry::{Content, EntryId, QueueEntry};
 pub use error::QueueError;
 
-use self::entry::{Place, in_order, orphans};
+use self::entry::{DataLocation, in_order, orphans};
 use super::blob::{Blob, BlobError, Expect};
 use super::logical_time::Ltime;
 use crate::error::CallError;
@@ -54,22 +53,22 @@ use crate::session::{Change, Session, Stat, Term};
 use crate::transaction::{Transaction, TransactionError};
 use crate::unique;
 
-/// How many entries a queue may have, unless its owner knows better: the list of their names is read as a whole.
+/// Default limit on the entries of a queue: the list of their names is read as a whole.
 pub const LIMIT: usize = 90_000;
 
-/// What is longer lies beside the queue: entries are read many at a time, and a transaction may put several.
+/// Longer data goes into a side znode: entries are read many at a time, and a transaction may put several.
 const INLINE_BYTES_MAX: usize = 64 * 1024;
 
-/// Entries that are read at once; together no longer than a frame.
+/// Entries read by one request; together no longer than a frame.
 const BATCH: usize = 16;
 
-/// Such reads on their way.
+/// Batches in flight.
 const BATCHES_IN_FLIGHT: usize = 4;
 
-/// What became of an acknowledgement.
+/// Outcome of an ack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ack {
-    /// The entry is gone, and the rest of the transaction has happened.
+    /// The entry is deleted, and the rest of the transaction has happened.
     Done,
     /// The entry was gone before. Nothing has happened.
     Gone,
@@ -84,7 +83,7 @@ pub struct SequenceQueue {
 }
 
 impl SequenceQueue {
-    /// The queue in a directory, which is all its own: `queue` has the entries, `data` what is too long for them.
+    /// The queue in a directory of its own: `queue` has the entries, `data` the side znodes.
     pub fn new(session: &Session, dir: Znode<Dir>, limit: usize) -> Self {
         Self { session: session.clone(), dir, limit }
     }
@@ -98,7 +97,7 @@ impl SequenceQueue {
             let (term, id) = (&term, &id);
             let proof = || async move { Ok(self.find(term, id).await?.map(|path| vec![path])) };
             let paths = match retry::commit(transaction, proof).await {
-                // The side data was taken for an orphan because we took so long, or the queue was removed.
+                // Somebody collected our side data as an orphan because we were too slow, or removed the queue.
                 Err(TransactionError::Part { source: CallError::NoZnode { .. }, .. }) => {
                     self.make(term).await?;
                     continue;
@@ -109,7 +108,7 @@ impl SequenceQueue {
         }
     }
 
-    /// Adds an entry to a transaction, which puts it when it is committed: together with an ack, say, or with entries for
+    /// Adds an entry to a transaction, which puts it when it commits: together with an ack, say, or with entries for
     /// other queues.
     pub async fn put_with(&self, transaction: Transaction, data: &[u8]) -> Result<Transaction, QueueError> {
         self.put_as(transaction, &unique::hex(), data).await
@@ -125,28 +124,29 @@ impl SequenceQueue {
         if len >= self.limit {
             return Err(QueueError::Full { path: self.dir.path().to_owned(), limit: self.limit, len });
         }
-        let entry = |place: Place| self.queue().child(&place.prefix(id), Kind::PersistentSequence);
+        let entry = |place: DataLocation| self.queue().child(&place.prefix(id), Kind::PersistentSequence);
         if data.len() <= INLINE_BYTES_MAX {
-            return Ok(transaction.create(&entry(Place::Inline), &Raw(data.to_vec())));
+            return Ok(transaction.create(&entry(DataLocation::Inline), &Raw(data.to_vec())));
         }
         let side = Transaction::new(transaction.term());
         self.blob(id).write_fenced(side, data, Expect::Anything).await?;
-        // Only if nobody has taken it for an orphan meanwhile.
-        Ok(transaction.check(&self.side(id), None).create(&entry(Place::Side), &Raw(Vec::new())))
+        // Only if nobody has collected the side data as an orphan meanwhile.
+        Ok(transaction.check(&self.side(id), None).create(&entry(DataLocation::Side), &Raw(Vec::new())))
     }
 
     /// The first entries, or the first after one, in order; at most `max`.
-    pub async fn entries(&self, after: Option<&EntryId>, max: usize) -> Result<Vec<Entry>, QueueError> {
+    pub async fn entries(&self, after: Option<&EntryId>, max: usize) -> Result<Vec<QueueEntry>, QueueError> {
         let term = &self.session.term();
         let mut ids = in_order(&self.names(term, &self.queue()).await?, after);
         ids.truncate(max);
         let reads: Vec<_> = ids.chunks(BATCH).map(|ids| self.read(term, ids)).collect();
-        let batches: Vec<Vec<Entry>> = stream::iter(reads).buffered(BATCHES_IN_FLIGHT).try_collect().await?;
+        let batches: Vec<Vec<QueueEntry>> =
+            stream::iter(reads).buffered(BATCHES_IN_FLIGHT).try_collect().await?;
         Ok(batches.into_iter().flatten().collect())
     }
 
-    /// Removes an entry whose work is done. The transaction carries the consumer's ticket, and may have other parts that
-    /// belong to the work: all of it happens, or nothing.
+    /// Removes an entry whose work is done. The transaction carries the consumer's ticket, and may have other parts
+    /// that belong to the work: all happen, or none.
     pub async fn ack(&self, transaction: Transaction, entry: &EntryId) -> Result<Ack, QueueError> {
         let (term, ticket) = (&transaction.term().patient(), transaction.ticket().map(str::to_owned));
         let (place, ours) = (&self.queue().child::<Raw>(entry.name(), Kind::Persistent), transaction.parts());
@@ -155,7 +155,7 @@ impl SequenceQueue {
             if term.stat(place.path()).await?.is_some() {
                 return Ok(None);
             }
-            // Only who has the ticket acks. Without it, it may have been our successor.
+            // Only the holder of the ticket acks. If we have lost it, our successor may have acked the entry.
             match ticket {
                 Some(ticket) if term.stat(ticket).await?.is_none() => {
                     Err(CallError::Unknown { path: place.path().to_owned() })
@@ -171,18 +171,18 @@ impl SequenceQueue {
             Err(error) => return Err(QueueError::from_transaction(error, self.dir.path())),
         }
         if let Some(side) = entry.side() {
-            // The entry is done with. If this fails, what is left is an orphan, and collected as such.
+            // The entry is acked. If this fails, the side data is an orphan, and collected as such.
             let _ = self.blob(side).delete_fenced(Transaction::new(term), Expect::Anything).await;
         }
         Ok(Ack::Done)
     }
 
-    /// How many entries there are.
+    /// Number of entries.
     pub async fn backlog(&self) -> Result<usize, QueueError> {
         self.len_in(&self.session.term()).await
     }
 
-    /// Waits until there is an entry, or one after another one.
+    /// Waits until there is an entry, or one after the given one.
     pub async fn arrival(&self, after: Option<&EntryId>) -> Result<(), QueueError> {
         let term = self.session.term().patient();
         loop {
@@ -202,8 +202,8 @@ impl SequenceQueue {
         }
     }
 
-    /// Removes side data that is older than `grace` and belongs to no entry: of a put that never came to its end, or of an
-    /// ack. Tells how much.
+    /// Removes side data that is older than `grace` and belongs to no entry: leftovers of interrupted puts and acks.
+    /// Returns how many it removed.
     pub async fn collect(&self, grace: Duration) -> Result<usize, QueueError> {
         let term = &self.session.term();
         self.make(term).await?;
@@ -225,7 +225,7 @@ impl SequenceQueue {
     }
 }
 
-/// Places, and what is there.
+/// Paths and reads.
 impl SequenceQueue {
     fn queue(&self) -> Znode<()> {
         self.dir.child("queue", Kind::Persistent)
@@ -283,7 +283,7 @@ impl SequenceQueue {
         })
     }
 
-    async fn read(&self, term: &Term, ids: &[EntryId]) -> Result<Vec<Entry>, QueueError> {
+    async fn read(&self, term: &Term, ids: &[EntryId]) -> Result<Vec<QueueEntry>, QueueError> {
         let path = |id: &EntryId| self.queue().child::<Raw>(id.name(), Kind::Persistent).path().to_owned();
         let paths: Vec<String> = ids.iter().map(path).collect();
         let mut entries = Vec::with_capacity(ids.len());
@@ -297,7 +297,7 @@ impl SequenceQueue {
                     None => continue,
                 },
             };
-            entries.push(Entry {
+            entries.push(QueueEntry {
                 id: id.clone(),
                 put_at: Ltime(stat.czxid),
                 put_at_ms: stat.ctime_ms,
@@ -307,7 +307,7 @@ impl SequenceQueue {
         Ok(entries)
     }
 
-    /// What lies beside an entry; `None` if that was acked meanwhile.
+    /// Reads an entry's side data; `None` if the entry was acked meanwhile.
     async fn read_side(&self, term: &Term, entry: &str, side: &str) -> Result<Option<Content>, QueueError> {
         let why = match self.blob(side).read().await {
             Ok(Some((data, _))) => return Ok(Some(Content::Whole(data))),

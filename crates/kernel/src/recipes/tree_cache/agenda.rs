@@ -1,15 +1,15 @@
-//! What is to be read next. Pure.
+//! Decides what to read next. Pure.
 //!
 //! Three rules make the mirror right:
-//! - Only a read changes what is known of a path; an event only asks for one. Events and replies may therefore be looked at
-//!   in any order.
-//! - Of a path at most one read is on its way. What one session reads never goes back in time, so neither does the mirror:
-//!   no read can be overtaken by an older one of the same path.
-//! - An event that comes while a read of its path is on its way asks for another one: the first may have been answered
-//!   before.
+//! - Only a read changes what is known of a path; an event only requests one. So events and replies may be processed in
+//!   any order.
+//! - At most one read per path is in flight. What one session reads never goes back in time, so neither does the
+//!   mirror: no older read of the same path can arrive late.
+//! - An event that comes while a read of its path is in flight requests another one: the server may have answered the
+//!   first one before the change.
 //!
-//! A *walk* reads all that is there: after a start, and when events may have been missed. The watch is set before it, so
-//! what changes meanwhile is told.
+//! A *walk* reads the whole subtree: at the start, and when events may have been missed. The watch is set before it, so
+//! no change meanwhile is missed.
 
 use std::collections::VecDeque;
 use std::collections::hash_map::{Entry, HashMap};
@@ -18,21 +18,21 @@ use std::sync::Arc;
 use super::mirror::{Mirror, below};
 use crate::session::Stat;
 
-/// Why a path is read. A walk asks for its children too.
+/// Why a path is read. A walk also lists its children.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Purpose {
     Event,
     Walk,
 }
 
-/// What is to be done for a path.
+/// Pending work for a path.
 #[derive(Debug, Default)]
 struct Pending {
     wanted: Option<Purpose>,
     flying: Option<Purpose>,
 }
 
-/// Something to ask the server.
+/// A request to the server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Job {
     /// Data and facts of these.
@@ -41,7 +41,7 @@ pub enum Job {
     List(Arc<str>),
 }
 
-/// How much may be asked for at once.
+/// Limits of one request.
 #[derive(Debug, Clone, Copy)]
 pub struct Batch {
     /// Paths.
@@ -50,7 +50,7 @@ pub struct Batch {
     pub bytes_max: usize,
 }
 
-/// What is to be read.
+/// Everything that is to be read.
 #[derive(Debug, Default)]
 pub struct Agenda {
     pending: HashMap<Arc<str>, Pending>,
@@ -58,12 +58,12 @@ pub struct Agenda {
     lists: VecDeque<Arc<str>>,
     /// The number of this walk.
     walk: u64,
-    /// Reads and lists of this walk that are not done.
+    /// Reads and lists of this walk that are still open.
     left: usize,
 }
 
 impl Agenda {
-    /// Begins a walk, and forgets all that was to be read or is on its way: those replies must not be given to
+    /// Begins a walk, and forgets all pending reads, also those in flight: their replies must not be passed to
     /// [`read`](Self::read) any more.
     pub fn restart(&mut self, root: &Arc<str>, mirror: &Mirror) {
         *self = Self { walk: self.walk + 1, ..Self::default() };
@@ -73,12 +73,12 @@ impl Agenda {
         }
     }
 
-    /// Whether the walk is done: all that was there when it began has been read since.
+    /// Whether the walk is done: everything that existed when it began has been read since.
     pub fn is_walked(&self) -> bool {
         self.left == 0
     }
 
-    /// Something changed at this path.
+    /// Requests a read of a path that changed.
     pub fn changed(&mut self, path: &Arc<str>) {
         self.want(path, Purpose::Event);
     }
@@ -95,7 +95,7 @@ impl Agenda {
         }
     }
 
-    /// The next thing to ask. Lists first: they tell what else there is.
+    /// The next request. Lists first: they tell what else to read.
     pub fn next(&mut self, batch: Batch) -> Option<Job> {
         if let Some(path) = self.lists.pop_front() {
             return Some(Job::List(path));
@@ -114,7 +114,7 @@ impl Agenda {
         (!paths.is_empty()).then_some(Job::Read(paths))
     }
 
-    /// A path was read. Tells whether that is new to the mirror.
+    /// Applies the read of a path. Returns whether that is new to the mirror.
     pub fn read(&mut self, path: &Arc<str>, found: Option<(Vec<u8>, Stat)>, mirror: &mut Mirror) -> bool {
         let Entry::Occupied(mut entry) = self.pending.entry(path.clone()) else { return false };
         let walked = entry.get_mut().flying.take() == Some(Purpose::Walk);
@@ -133,7 +133,7 @@ impl Agenda {
         mirror.apply(path, found, walked.then_some(self.walk))
     }
 
-    /// The children of a path were listed.
+    /// Applies the list of a path's children.
     pub fn listed(&mut self, parent: &str, names: &[String], mirror: &Mirror) {
         self.left -= 1;
         let prefix = below(parent);

@@ -1,4 +1,4 @@
-//! The loop behind a cache: it watches, asks, and notes the answers.
+//! The loop behind a cache: it watches, reads, and updates the mirror.
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -16,22 +16,22 @@ use super::{Freshness, TreeCacheError};
 use crate::error::CallError;
 use crate::session::{Session, Stat, Term, TreeEvent, TreeWatch};
 
-/// Requests on their way at once: enough to keep a server busy, and others still get their turn.
+/// Requests in flight: enough to keep a server busy, and others still get their turn.
 const IN_FLIGHT_MAX: usize = 8;
 
-/// Znodes that are read by one request.
+/// Znodes read by one request.
 const READ_PATHS_MAX: usize = 256;
 
 /// Bytes of paths in one request: well below what a server takes.
 const READ_PATHS_BYTES_MAX: usize = 128 * 1024;
 
-/// Bytes of data that one reply should have: the number of znodes is chosen by what the last ones had.
+/// Target size of one reply: the number of znodes per request follows from the size of the last ones.
 const REPLY_BYTES: usize = 512 * 1024;
 
-/// Znodes in a request as long as nobody knows how long they are.
+/// Znodes per request until their size is known.
 const FIRST_READ_PATHS: usize = 8;
 
-/// Events that are looked at before what they ask for is sent.
+/// Events processed before the reads that they request are sent.
 const EVENTS_AT_ONCE: usize = 1_024;
 
 /// Data and facts of a znode, if it exists.
@@ -50,7 +50,7 @@ pub struct Follower {
     mirror: Arc<RwLock<Mirror>>,
     agenda: Agenda,
     paths_max: usize,
-    /// Whether events may be missing: then nothing is live, however much was read.
+    /// Whether events may be missing: then the cache is not live, however much was read.
     suspended: bool,
     revision: watch::Sender<u64>,
     freshness: watch::Sender<Freshness>,
@@ -86,10 +86,10 @@ impl Follower {
     async fn follow(&mut self, term: &Term) -> Result<Infallible, CallError> {
         let mut watch = term.watch_tree(&self.root).await?;
         loop {
-            // What a new session reads may be older than what the last one did, unless its server has caught up.
+            // A new session may read older data than the last one did, unless its server has caught up.
             term.sync("/").await?;
             self.follow_watch(term, &mut watch).await?;
-            // The new one before the old one goes: so the server is never asked to forget it.
+            // Set the new watch before the old one is dropped, so that the server is never asked to remove it.
             watch = term.watch_tree(&self.root).await?;
         }
     }
@@ -120,7 +120,7 @@ impl Follower {
                         next = watch.try_next();
                     }
                 }
-                Some(answer) = flights.next() => self.note(answer?),
+                Some(answer) = flights.next() => self.apply(answer?),
             }
         }
     }
@@ -129,7 +129,7 @@ impl Follower {
         Batch { paths_max: self.paths_max, bytes_max: READ_PATHS_BYTES_MAX }
     }
 
-    fn note(&mut self, answer: Answer) {
+    fn apply(&mut self, answer: Answer) {
         let mut changed = Vec::new();
         match answer {
             Answer::List(parent, names) => {
@@ -148,11 +148,11 @@ impl Follower {
                 }
             }
         }
-        self.tell(changed);
+        self.publish(changed);
     }
 
-    /// Tells what is different, and after that how true it is.
-    fn tell(&self, changed: Vec<Arc<str>>) {
+    /// Publishes the changed paths, and then the freshness.
+    fn publish(&self, changed: Vec<Arc<str>>) {
         if !changed.is_empty() {
             self.revision.send_modify(|revision| *revision += 1);
         }
@@ -176,7 +176,7 @@ impl Follower {
         self.freshness.send_if_modified(|freshness| {
             let news = *freshness == Freshness::Live;
             if news {
-                debug!(path = &*self.root, "the cache shows what was there before");
+                debug!(path = &*self.root, "cache is stale");
                 *freshness = Freshness::Stale;
             }
             news
@@ -210,7 +210,7 @@ fn ask(term: &Term, job: Job) -> Flight {
 async fn read(term: &Term, paths: &[Arc<str>]) -> Result<Vec<Data>, CallError> {
     let strings: Vec<String> = paths.iter().map(ToString::to_string).collect();
     match term.get_many(&strings).await {
-        // Together they are more than one reply may be.
+        // Together they exceed the size of one reply.
         Err(CallError::Refused { .. }) if paths.len() > 1 => {}
         found => return found,
     }

@@ -11,18 +11,18 @@ use crate::session::Stat;
 struct Cached {
     data: Arc<[u8]>,
     stat: Stat,
-    /// The walk that it was last seen in, and its children asked for; 0 for none.
+    /// The last walk that saw it and listed its children; 0 for none.
     walk: u64,
 }
 
-/// A part of the tree in memory. Sorted by path, so that what is below a path lies together, and every path is stored once.
+/// A subtree in memory. Sorted by path, so that everything below a path is contiguous, and every path is stored once.
 #[derive(Debug, Default)]
 pub struct Mirror {
     znodes: BTreeMap<Arc<str>, Cached>,
 }
 
 impl Mirror {
-    /// Notes what was read at a path, and tells whether that is new.
+    /// Stores what was read at a path; returns whether that is new.
     pub fn apply(&mut self, path: &Arc<str>, found: Option<(Vec<u8>, Stat)>, walk: Option<u64>) -> bool {
         let Some((data, stat)) = found else { return self.znodes.remove(path).is_some() };
         match self.znodes.get_mut(path) {
@@ -65,7 +65,7 @@ impl Mirror {
             for key in self.znodes.range::<str, _>(bounds).map(|(key, _)| key) {
                 let Some(rest) = key.strip_prefix(prefix.as_str()) else { return names };
                 if let Some((name, _)) = rest.split_once('/') {
-                    // Somebody's child. `0` follows `/`, so this is behind all that is below it.
+                    // Skip all that is below this child: `0` follows `/` in the order of bytes.
                     from = Bound::Included(format!("{prefix}{name}0"));
                     continue 'subtrees;
                 }
@@ -86,7 +86,7 @@ impl Mirror {
     }
 }
 
-/// What the path of everything below a path begins with.
+/// The prefix of all paths below a path.
 pub fn below(path: &str) -> String {
     if path == "/" { path.to_owned() } else { format!("{path}/") }
 }

@@ -1,17 +1,18 @@
-//! A part of the tree in memory, kept up to date.
+//! A subtree in memory, kept up to date.
 //!
-//! One persistent recursive watch tells what changes; only what changed is read. It survives lost connections, expired
-//! sessions and restarted servers: then everything is read again, and what is different is told like any other change.
+//! One persistent recursive watch reports changes; only changed znodes are read. The cache survives lost connections,
+//! expired sessions and restarted servers: then it reads everything again, and publishes differences like any other
+//! change.
 //!
 //! # Promises
 //! - What the cache shows of a path was there at some moment, and never goes back to an older state.
-//! - What was changed becomes visible: an update is seen about one round trip after the server tells of it.
-//! - [`ready`](TreeCache::ready) means that all that was there at the start has been read.
-//! - Readers are never blocked by the network: they read memory.
+//! - Every change becomes visible, about one round trip after the server's event.
+//! - [`ready`](TreeCache::ready) means that everything that existed at the start has been read.
+//! - Readers never wait for the network: they read memory.
 //!
-//! It does not promise that different paths are shown as of the same moment, nor that every state in between is seen. The
-//! counts of children in a [`Stat`] are as of the last change of the znode itself; ask [`children`](TreeCache::children).
-//! While the connection is down it shows what it last knew, and says so: [`freshness`](TreeCache::freshness). A znode that
+//! It does not promise that different paths show the same moment, nor that every intermediate state is seen. The counts
+//! of children in a [`Stat`] are as of the last change of the znode itself; use [`children`](TreeCache::children).
+//! While the connection is down it shows its last state, and [`freshness`](TreeCache::freshness) says so. A znode that
 //! our user may not read is not shown.
 //!
 //! ```no_run
@@ -52,29 +53,28 @@ use self::mirror::Mirror;
 use crate::error::{CallError, Remedy};
 use crate::session::{Session, Stat, Versioned};
 
-/// Changes that a listener may be behind before it is told to read everything.
+/// Changes that a listener may lag behind before it must read everything.
 const CHANGES_MAX: usize = 1_024;
 
-/// How true it is what the cache shows.
+/// How current the cache is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Freshness {
-    /// It is being read for the first time.
+    /// The first walk is in progress.
     Loading,
-    /// It is what the server tells.
+    /// It follows the server.
     Live,
-    /// The connection was lost: it is what was there before.
+    /// The connection was lost: it shows the last known state.
     Stale,
-    /// It will not change any more.
+    /// The loop has ended: nothing changes any more.
     Stopped(TreeCacheError),
 }
 
 /// Why a cache has stopped.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("the cache of {root} has stopped")]
+#[allow(missing_docs, reason = "the fields of errors name themselves")]
 pub struct TreeCacheError {
-    /// What it is a cache of.
     pub root: String,
-    /// Why.
     pub source: CallError,
 }
 
@@ -85,12 +85,12 @@ impl TreeCacheError {
     }
 }
 
-/// What a listener is told.
+/// An event for listeners.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Changed {
-    /// Something is different at this path.
+    /// The znode at this path changed.
     At(Arc<str>),
-    /// The listener was too slow: anything may be different.
+    /// The listener was too slow: anything may have changed.
     Everything,
     /// The cache has stopped.
     Ended,
@@ -101,7 +101,7 @@ pub enum Changed {
 pub struct Changes(broadcast::Receiver<Arc<str>>);
 
 impl Changes {
-    /// Waits for the next one.
+    /// Waits for the next event.
     pub async fn next(&mut self) -> Changed {
         match self.0.recv().await {
             Ok(path) => Changed::At(path),
@@ -114,7 +114,7 @@ impl Changes {
     }
 }
 
-/// A part of the tree in memory. Cheap to clone; it stops with the last clone.
+/// A subtree in memory. Cheap to clone; dropping the last clone stops it.
 #[derive(Debug, Clone)]
 pub struct TreeCache {
     mirror: Arc<RwLock<Mirror>>,
@@ -135,7 +135,7 @@ impl Drop for AbortOnDrop {
 }
 
 impl TreeCache {
-    /// Begins to read all that is at `root` and below it. It need not exist.
+    /// Begins to read `root` and all below it. The root need not exist.
     pub fn start<T>(session: &Session, root: &Znode<T>) -> Self {
         let mirror = Arc::new(RwLock::new(Mirror::default()));
         let (revision, revision_seen) = watch::channel(0);
@@ -153,14 +153,15 @@ impl TreeCache {
         }
     }
 
-    /// Waits until it shows what the server has.
+    /// Waits until the cache is live.
     pub async fn ready(&self) -> Result<(), TreeCacheError> {
         let mut freshness = self.freshness.clone();
         let settled = |now: &Freshness| matches!(now, Freshness::Live | Freshness::Stopped(_));
         match freshness.wait_for(settled).await.as_deref() {
             Ok(Freshness::Stopped(error)) => Err(error.clone()),
             Ok(_) => Ok(()),
-            // The loop is aborted only with the last clone, and says why it ends; so the runtime has ended.
+            // The loop is aborted only with the last clone, and otherwise publishes why it ends; so the runtime has
+            // shut down.
             Err(_) => Err(TreeCacheError { root: String::new(), source: CallError::Closed }),
         }
     }
@@ -168,7 +169,7 @@ impl TreeCache {
     /// What a znode holds; `None` if it does not exist, as far as the cache knows.
     ///
     /// # Errors
-    /// [`CallError::Payload`]: it holds something else.
+    /// [`CallError::Payload`] if the data does not decode.
     pub fn read<T: Payload>(&self, znode: &Znode<T>) -> Result<Option<Versioned<T>>, CallError> {
         self.get(znode.path()).map(|(data, stat)| Versioned::decode(znode, &data, stat)).transpose()
     }
@@ -198,21 +199,21 @@ impl TreeCache {
         self.len() == 0
     }
 
-    /// A number that rises whenever something is different, as a level that can be awaited.
+    /// A revision that rises with every change, as a watchable value.
     pub fn subscribe(&self) -> watch::Receiver<u64> {
         self.revision.clone()
     }
 
-    /// The paths at which something is different, from now on.
+    /// The paths that change from now on.
     pub fn changes(&self) -> Changes {
         match self.changes.upgrade() {
             Some(changes) => Changes(changes.subscribe()),
-            // Its sender is gone at once, which is the end.
+            // A channel without sender: the listener sees the end at once.
             None => Changes(broadcast::channel(1).1),
         }
     }
 
-    /// How true it is what it shows, as a level that can be awaited.
+    /// How current the cache is, as a watchable value.
     pub fn freshness(&self) -> watch::Receiver<Freshness> {
         self.freshness.clone()
     }

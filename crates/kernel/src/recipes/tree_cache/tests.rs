@@ -1,5 +1,5 @@
-//! The agenda and the mirror against a model of a server: whatever happens in whatever order, what is known of a path never
-//! goes back in time, and when all is quiet it is what the server has.
+//! Runs the agenda and the mirror against a model of a server: with any events in any order, the mirror of a path never
+//! goes back in time, and in the end it equals the server's tree.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Making a namespace ours to fill, and opening it to everybody at the end.
+//! Reserving a namespace for an import, and opening it to everybody at the end.
 
 use menagerie_znodes::kernel::{self, Importing};
 use menagerie_znodes::{Kind, Znode};
@@ -7,25 +7,24 @@ use super::{ImportError, Target, UNKNOWN_MAX};
 use crate::error::CallError;
 use crate::retry;
 use crate::session::{next_generation, now_ms};
-use crate::subtree::{self, Seen};
+use crate::subtree::{self, SeenZnode};
 use crate::transaction::{Transaction, TransactionError};
 use crate::transfer::{Progress, format, full, place};
 
-/// How often somebody else may be faster before that is no longer believed to be the reason.
+/// Attempts after which we no longer blame a concurrent writer.
 const ATTEMPTS_MAX: u32 = 5;
 
-/// What there is before.
+/// The namespace before the import.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 struct Before {
-    /// Whether the namespace exists.
     exists: bool,
-    /// What is in it, without the note.
+    /// Its children, without the import's own note.
     children: Vec<String>,
     note: Option<Importing>,
     generation: Option<u64>,
 }
 
-/// How to begin.
+/// How the import begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Beginning {
     Fresh,
@@ -48,7 +47,7 @@ fn decide(before: &Before, export: &str, replace: bool) -> Beginning {
 impl Target<'_> {
     async fn before(&self) -> Result<Before, CallError> {
         let term = self.term;
-        // After a reply was lost we may be at a server that lags behind, and would see what we have changed already.
+        // After a lost reply we may be connected to a lagging server, which would not show our own changes.
         term.sync("/").await?;
         let children = match term.children(self.namespace).await {
             Err(CallError::NoZnode { .. }) => return Ok(Before::default()),
@@ -63,7 +62,7 @@ impl Target<'_> {
         Ok(Before { exists: true, children: children.collect(), note, generation })
     }
 
-    /// Makes the namespace ours to fill. Tells whether an earlier attempt had begun.
+    /// Reserves the namespace for this import. Returns whether an earlier attempt had begun.
     pub async fn begin(
         &self,
         replace: bool,
@@ -98,7 +97,7 @@ impl Target<'_> {
                 Beginning::Replace => {
                     begun = true;
                     let written = self.first_note(&before, true).commit().await;
-                    // A note that was refused is not ours to take back.
+                    // A refused note is not ours to remove.
                     let refused = matches!(written, Err(TransactionError::Part { .. }));
                     replaced = (!refused).then_some(before);
                     written
@@ -107,7 +106,7 @@ impl Target<'_> {
             match written {
                 Ok(_) => {}
                 Err(error) if error.is_unknown() && attempts < UNKNOWN_MAX => {}
-                // Somebody was faster: look again. Nobody is so again and again.
+                // Somebody was faster: read again. That does not happen many times in a row.
                 Err(TransactionError::Part { .. }) if attempts < ATTEMPTS_MAX => {}
                 Err(error) => return Err(error.into()),
             }
@@ -118,7 +117,7 @@ impl Target<'_> {
         Importing { export: self.header.export.clone(), since_ms: now_ms(), clearing }
     }
 
-    /// The note, together with a generation, so that whoever owns things sees both or makes the namespace itself.
+    /// The note, together with a generation, so that an owner either sees both or creates the namespace itself.
     fn first_note(&self, before: &Before, clearing: bool) -> Transaction {
         let [root, note, generation] = [
             full(self.namespace, "/"),
@@ -141,8 +140,8 @@ impl Target<'_> {
         }
     }
 
-    /// Owners that come now find the note; one that came before it may be at work. Looking before the note would miss
-    /// whoever begins in between.
+    /// Owners that connect now find the note; one that connected before may be at work. Checking before the note is
+    /// written would miss one that begins in between.
     async fn withdraw_if_in_use(&self, before: &Before) -> Result<(), ImportError> {
         let levels = subtree::levels(self.term, self.namespace, usize::MAX).await?;
         let used = self.refuse_ephemerals(&levels);
@@ -152,14 +151,14 @@ impl Target<'_> {
         used
     }
 
-    fn refuse_ephemerals(&self, levels: &[Vec<Seen>]) -> Result<(), ImportError> {
+    fn refuse_ephemerals(&self, levels: &[Vec<SeenZnode>]) -> Result<(), ImportError> {
         match levels.iter().flatten().filter(|seen| seen.stat.ephemeral_owner != 0).count() {
             0 => Ok(()),
             ephemerals => Err(ImportError::InUse { namespace: self.namespace.to_owned(), ephemerals }),
         }
     }
 
-    /// Undoes [`Self::first_note`] in a namespace that was there.
+    /// Undoes [`Self::first_note`] in a namespace that existed before.
     async fn take_back(&self, before: &Before) -> Result<(), ImportError> {
         let note = place(self.namespace, &kernel::importing());
         let mut transaction = match &before.note {
@@ -170,14 +169,14 @@ impl Target<'_> {
             transaction = transaction.delete(&place(self.namespace, &kernel::generation()), None);
         }
         match transaction.commit().await {
-            // Should it not have happened, the note stays: then the import is one that can be resumed.
+            // If it has not happened, the note stays, and the import can be resumed.
             Err(error) if !error.is_unknown() => Err(error.into()),
             _ => Ok(()),
         }
     }
 
-    /// Deletes what was there before; the note and the generation stay. Only what was seen is deleted, and nothing if an
-    /// ephemeral is among it: whoever was connected before the note may still begin to hold something.
+    /// Deletes the old content; the note and the generation stay. Deletes only znodes that were read before, and
+    /// nothing if an ephemeral is among them: an owner that connected before the note may still acquire something.
     async fn clear(&self, progress: &mut dyn FnMut(Progress)) -> Result<(), ImportError> {
         let keep = [
             full(self.namespace, "/"),
@@ -193,14 +192,14 @@ impl Target<'_> {
             let total = Some(levels.iter().flatten().count() as u64);
             let told = |done| progress(Progress { step: "deleted", done, total });
             match subtree::remove(self.term, levels, told).await {
-                // Something was created meanwhile: look whether somebody holds it.
+                // Something was created meanwhile: check again for ephemerals.
                 Err(CallError::NotEmpty { .. }) if attempts < ATTEMPTS_MAX => {}
                 removed => return Ok(removed?),
             }
         }
     }
 
-    /// Opens the namespace to everybody, with a generation above all before.
+    /// Opens the namespace to everybody, with a higher generation than any before.
     pub async fn finish(&self) -> Result<u64, ImportError> {
         let note = place(self.namespace, &kernel::importing());
         let generation = place(self.namespace, &kernel::generation());

@@ -1,9 +1,9 @@
-//! Writing a namespace from an export.
+//! Importing a namespace from an export.
 //!
-//! A note in the namespace says that an import is in progress, and of which export; whoever owns things refuses to live
-//! there until it is gone. Run again after a crash with the same export, the import goes on: what is there is compared,
-//! what is missing is made. At its end, in one transaction, the note goes and the generation rises, so that every fence
-//! given out from now on is greater than any before.
+//! A note in the namespace says that an import is in progress, and of which export; owners refuse to connect until it
+//! is gone. Run again with the same export after a crash, the import continues: it compares existing znodes and creates
+//! missing ones. At the end, one transaction deletes the note and raises the generation, so that every later fence is
+//! greater than any before.
 
 mod begin;
 mod write;
@@ -23,30 +23,30 @@ use crate::transaction::TransactionError;
 
 /// Znodes in one transaction.
 const BATCH_MAX: usize = 200;
-/// Bytes of data in one transaction, far below what a request may hold; a znode that is larger goes alone.
+/// Bytes of data in one transaction, far below the limit of a request; a larger znode is written alone.
 const BATCH_BYTES_MAX: usize = 256 * 1024;
 
-/// How often the reply to one write may be lost before the write itself is believed to be the reason: servers close the
-/// connection on a request that they do not like.
+/// How often the reply to one write may be lost before we blame the write itself: servers close the connection on a
+/// request that they do not like.
 const UNKNOWN_MAX: u32 = 10;
 
-/// What a record's data and path may take together. A server closes the connection on a request of 1 MiB or more, as
-/// `jute.maxbuffer` is by default; the rest is room for headers and access lists.
+/// Bytes of a record's data and path together. A server closes the connection on a request of 1 MiB or more, the
+/// default of `jute.maxbuffer`; the rest is room for headers and access lists.
 const RECORD_BYTES_MAX: usize = 1024 * 1024 - 8 * 1024;
 
-/// What the operator chooses.
+/// Options of an import.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Options {
-    /// Whether what is there is deleted first.
+    /// Delete the existing content first.
     pub replace: bool,
-    /// Whether all counters are raised, and not only those that matter.
+    /// Raise all counters, and not only those that matter.
     pub all_counters: bool,
 }
 
-/// What was imported.
+/// Summary of an import.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Imported {
-    /// Znodes.
+    /// Znodes imported.
     pub znodes: u64,
     /// The new generation.
     pub generation: u64,
@@ -54,51 +54,36 @@ pub struct Imported {
     pub resumed: bool,
 }
 
-/// Why nothing was imported, or not all.
+/// Why an import failed, or is incomplete.
 #[derive(Debug, Error)]
+#[allow(missing_docs, reason = "the fields of errors name themselves")]
 pub enum ImportError {
-    /// It is no export.
+    /// The file is no valid export.
     #[error(transparent)]
     Format(#[from] FormatError),
-    /// Something is there.
+    /// The namespace is not empty.
     #[error("{namespace} is not empty")]
-    NotEmpty {
-        /// The namespace.
-        namespace: String,
-    },
+    NotEmpty { namespace: String },
     /// Another import has begun there.
     #[error("an import of another export into {namespace} is not finished")]
-    Other {
-        /// The namespace.
-        namespace: String,
-    },
-    /// Somebody is at work in what would be replaced.
+    Other { namespace: String },
+    /// The namespace that would be replaced has ephemerals: somebody is at work.
     #[error("{namespace} is in use: ephemerals that sessions hold in it: {ephemerals}")]
-    InUse {
-        /// The namespace.
-        namespace: String,
-        /// How many.
-        ephemerals: usize,
-    },
-    /// No server would take it.
+    InUse { namespace: String, ephemerals: usize },
+    /// A znode is too large for any server.
     #[error(
         "{path} is too large: its path and data have {bytes} bytes, and at most {RECORD_BYTES_MAX} can be written"
     )]
-    TooLarge {
-        /// Which one.
-        path: String,
-        /// How large it is.
-        bytes: usize,
-    },
-    /// ZooKeeper does not answer as it should.
+    TooLarge { path: String, bytes: usize },
+    /// A call to ZooKeeper failed.
     #[error("cannot write the namespace")]
     Call(#[from] CallError),
-    /// It refuses a transaction.
+    /// ZooKeeper refused a transaction.
     #[error("cannot write the namespace")]
     Transaction(#[from] TransactionError),
 }
 
-/// Writes an export below `namespace`. `term` sees the ensemble from its root.
+/// Imports below `namespace`. The root of `term` is the ensemble's.
 pub async fn import(
     term: &Term,
     namespace: &str,
@@ -123,9 +108,9 @@ pub async fn import(
     let mut done = 0;
     for line in format::lines(open()?) {
         let Line::Znode(record) = line? else { continue };
-        counters.note(&record);
+        counters.add(&record);
         if record.path == "/" {
-            // It is there, because the note is in it.
+            // The root exists, because the note is below it.
             target.write_one(&record).await?;
             done += 1;
             continue;
@@ -145,9 +130,9 @@ pub async fn import(
     Ok(Imported { znodes: end.znodes, generation, resumed })
 }
 
-/// Where an import goes.
+/// The namespace that is imported into.
 struct Target<'a> {
-    /// A patient one: here every outcome is resolved.
+    /// A patient term: the import resolves every outcome.
     term: &'a Term,
     namespace: &'a str,
     header: &'a Header,

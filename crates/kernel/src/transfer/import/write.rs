@@ -1,4 +1,4 @@
-//! Writing what an export holds.
+//! Writing the records of an export.
 
 use menagerie_znodes::{Kind, lookup};
 
@@ -9,7 +9,7 @@ use crate::transfer::format::Record;
 use crate::transfer::{Progress, counters, full};
 
 impl Target<'_> {
-    /// Writes some records: together if nothing of them is there, else one by one.
+    /// Writes a batch of records: together if none of them exists, else one by one.
     pub async fn write(&self, batch: Vec<Record>) -> Result<(), CallError> {
         if self.write_together(&batch).await.is_ok() {
             return Ok(());
@@ -46,7 +46,7 @@ impl Target<'_> {
             .await
     }
 
-    /// Makes one znode what the record says, whatever an earlier attempt has made of it.
+    /// Makes one znode match the record, whatever an earlier attempt has left.
     pub async fn write_one(&self, record: &Record) -> Result<(), CallError> {
         let path = full(self.namespace, &record.path);
         let mut attempts = 0;
@@ -99,7 +99,7 @@ impl Target<'_> {
     }
 }
 
-/// What a client cannot see of a znode, the map may know.
+/// The kind of a znode, which clients cannot see, from the map.
 fn kind(path: &str) -> Kind {
     match lookup::find(path) {
         Some((_, entry)) if entry.kind == Kind::Container => Kind::Container,

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use menagerie_kernel::Session;
 use menagerie_kernel::recipes::contest::Dialect;
-use menagerie_kernel::recipes::lock::{Held, Lock, LockError};
+use menagerie_kernel::recipes::lock::{Lock, LockError, LockGuard};
 use menagerie_testkit::{CURATOR_JARS, JavaProgram, Process, ZOOKEEPER_JARS, eventually_async};
 use rustix::process::Signal;
 use tokio::task::JoinHandle;
@@ -27,7 +27,7 @@ fn lock(session: &Session, who: &str) -> Lock {
     Lock::new(session, dir()).identified_by(who).in_dialect(Dialect::Curator)
 }
 
-fn contend(lock: Lock) -> JoinHandle<Result<Held, LockError>> {
+fn contend(lock: Lock) -> JoinHandle<Result<LockGuard, LockError>> {
     tokio::spawn(async move { lock.acquire().await })
 }
 

@@ -9,9 +9,9 @@ use super::{LONG, start};
 
 const RUNS: usize = 100;
 
-/// Prints what it measures: `cargo test -p menagerie-kernel cost -- --nocapture`. The bound is for an executable that was not
-/// optimised; it is there to notice when a guard starts to do what it should not. It is held against the quickest of all
-/// runs: whatever else a busy machine does can only make the others slower.
+/// Prints what it measures: `cargo test -p menagerie-kernel cost -- --nocapture`. The bound is for an unoptimised
+/// executable; it catches a guard that starts to do too much. It applies to the fastest of all runs: a busy machine can
+/// only make the others slower.
 #[tokio::test]
 async fn a_guard_costs_a_few_milliseconds() {
     binary();

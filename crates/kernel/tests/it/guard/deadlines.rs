@@ -13,7 +13,7 @@ const STUBBORN: &str = "trap 'echo asked' TERM; echo ready; while :; do sleep 0.
 
 #[tokio::test]
 async fn whoever_ignores_sigterm_is_asked_a_grace_before_the_deadline_and_killed_at_it() {
-    // Long enough for the shell to say that it was asked.
+    // Long enough for the shell to report SIGTERM.
     let (time, grace) = (GRACE * 16, GRACE * 15);
     let mut guarded = start(script(STUBBORN, grace)).await;
     let mut output = lines(&mut guarded);
@@ -31,7 +31,7 @@ async fn whoever_ignores_sigterm_is_asked_a_grace_before_the_deadline_and_killed
 #[tokio::test]
 async fn who_heeds_sigterm_has_expired_all_the_same() {
     let command = script("trap 'exit 0' TERM; while :; do sleep 0.05; done", LONG);
-    // Nearer than its grace: it is asked at once.
+    // Nearer than its grace: SIGTERM comes at once.
     let mut guarded = start(command.deadline(Moment::after(LONG / 2))).await;
     assert_eq!(guarded.wait().await, Outcome::Expired);
     assert_eq!(Outcome::Expired.exit_code(), 73);
@@ -39,7 +39,7 @@ async fn who_heeds_sigterm_has_expired_all_the_same() {
 
 #[tokio::test]
 async fn a_deadline_that_is_prolonged_in_time_kills_nobody() {
-    // So much longer than the beat that a busy machine is always in time.
+    // Much longer than the beat, so that a busy machine is always in time.
     let lease = GRACE * 16;
     let mut guarded = start(script("sleep 6; exit 8", GRACE).deadline(Moment::after(lease))).await;
     let control = guarded.control().clone();

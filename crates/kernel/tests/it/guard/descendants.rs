@@ -1,4 +1,4 @@
-//! Who dies in whose place: wrappers, guards, and crowds.
+//! Killed wrappers, killed guards, and crowds of descendants.
 
 use std::fs;
 use std::path::Path;
@@ -104,8 +104,8 @@ async fn orphans_are_reaped_while_the_command_runs_and_do_not_count_as_its_end()
     assert_eq!(guarded.wait().await, Outcome::Exited(2));
 }
 
-/// Two hundred processes that replace themselves a few times a second. Without a pause they would leave no process numbers
-/// to the other tests.
+/// Two hundred processes that replace themselves a few times a second. Without a pause they would leave no pids to the
+/// other tests.
 const CROWD: &str = "trap '' TERM; exec 3<&0; hop() { sleep 0.3; hop & }; i=0; \
     while [ $i -lt 200 ]; do { read line <&3; hop; } & i=$((i + 1)); done; \
     echo ready; while :; do sleep 600; done";

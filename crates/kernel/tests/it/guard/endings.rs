@@ -1,4 +1,4 @@
-//! How a command ends is passed on, and what it leaves behind ends with it.
+//! The outcome of a command is passed on, and its descendants end with it.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -82,7 +82,7 @@ async fn what_has_passed_its_deadline_is_not_started_at_all() {
 
 #[tokio::test]
 async fn signals_reach_the_whole_group() {
-    // The grandchild tells that it got the signal; the child only waits.
+    // The grandchild reports the signal; the child only waits.
     let child = "trap : USR1; sh -c 'trap \"echo grandchild; exit 3\" USR1; echo ready; while :; do sleep 0.05; done'; exit 7";
     let mut guarded = start(script(child, LONG)).await;
     let mut output = lines(&mut guarded);
@@ -102,11 +102,11 @@ fn ignores(signal: Signal) -> bool {
 #[tokio::test]
 async fn a_signal_sent_at_once_is_not_lost() {
     for signal in [Signal::INT, Signal::TERM, Signal::QUIT, Signal::HUP, Signal::USR1, Signal::USR2] {
-        // Who runs the tests may have us ignore some, as nohup does; a command inherits that.
+        // The test runner may ignore some signals, as nohup does; a command inherits that.
         if ignores(signal) {
             continue;
         }
-        // No shell: those catch signals, each in its own way. The directory is one where no core is written.
+        // No shell: each catches signals in its own way. No core is written in this directory.
         let mut guarded = start(Command::new("sleep", LONG).arg("600").directory("/proc")).await;
         guarded.control().signal(signal);
         assert_eq!(guarded.wait().await, Outcome::Signaled(signal.as_raw()));

@@ -1,10 +1,10 @@
-//! The guard, over real processes. Whatever a test starts is under a guard, so a test that fails leaves nothing behind.
+//! The guard with real processes. Whatever a test starts is under a guard, so a failed test leaves nothing behind.
 
 mod cost;
 mod deadlines;
 mod descendants;
 mod endings;
-mod standing;
+mod reusable;
 mod streams;
 mod terminal;
 mod wrapper;
@@ -18,9 +18,9 @@ use tokio::io::{AsyncBufReadExt as _, BufReader, Lines};
 use tokio::net::unix::pipe;
 use tokio::time::timeout;
 
-/// Longer than any test: where it matters, whoever waits for it has failed.
+/// Longer than any test: a test that waits for it has failed.
 const LONG: Duration = Duration::from_secs(600);
-/// Shorter than anybody's patience, longer than a shell takes to run its trap.
+/// Short for a test, but longer than a shell takes to run its trap.
 const GRACE: Duration = Duration::from_millis(300);
 
 /// A shell script whose output the test reads.
@@ -41,13 +41,13 @@ async fn next_line(lines: &mut Lines<BufReader<pipe::Receiver>>) -> String {
     line.expect("output can be read").expect("output has another line")
 }
 
-/// The process whose number is on the next line.
+/// The process whose pid is on the next line.
 async fn next_process(lines: &mut Lines<BufReader<pipe::Receiver>>) -> ProcessId {
     let pid = next_line(lines).await.parse().expect("the line is a number");
     ProcessId::of(pid).expect("who wrote the line runs")
 }
 
-/// Whether it still does anything. Zombies do not.
+/// Whether it still runs. Zombies do not.
 fn runs(process: ProcessId) -> bool {
     let stat = fs::read_to_string(format!("/proc/{}/stat", process.pid)).unwrap_or_default();
     let zombie = stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('Z'));

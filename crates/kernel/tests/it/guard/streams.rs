@@ -63,10 +63,10 @@ async fn the_environment_and_the_directory_are_as_asked() {
     assert!(names.contains(&"ONLY") && names.contains(&"MENAGERIE_GUARD") && names.len() == 2, "{names:?}");
 }
 
-/// The signals that are blocked or ignored and the descriptors that are open are those of a program started without one.
+/// A command's blocked and ignored signals and its open descriptors are the same as without a guard.
 #[tokio::test]
 async fn a_command_inherits_nothing_of_its_guard() {
-    // No shell: those tidy up their signals.
+    // No shell: shells reset their signals.
     let looks = [("grep", vec!["-E", "^Sig(Blk|Ign)", "/proc/self/status"]), ("ls", vec!["/proc/self/fd"])];
     for (program, args) in looks {
         let bare =

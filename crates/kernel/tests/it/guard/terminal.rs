@@ -8,7 +8,7 @@ use super::wrapper::terminal_command_line;
 /// Until the terminal's foreground is the shell's own group: what is typed before that goes to the wrapper.
 const READY: &str = r#"until [ $(cut -d " " -f 8 /proc/$$/stat) = $$ ]; do sleep 0.01; done; echo ready"#;
 
-/// Runs a wrapper on a terminal of its own, types these keys when the command says `ready`, and gives all lines.
+/// Runs a wrapper on its own terminal, types these keys when the command prints `ready`, and returns all lines.
 fn on_terminal(script: &str, then: &str, keys: &[u8]) -> Vec<String> {
     let line = format!("{}; {then}", terminal_command_line(script));
     // The one from util-linux: it makes a terminal and copies its own streams to and from it.
@@ -35,7 +35,7 @@ fn on_terminal(script: &str, then: &str, keys: &[u8]) -> Vec<String> {
     all
 }
 
-/// What was typed is on the same line, because the terminal shows it.
+/// The terminal echoes the keys on the same line.
 #[track_caller]
 fn has(lines: &[String], wanted: &str) {
     assert!(lines.iter().any(|line| line.ends_with(wanted)), "no line {wanted:?} in {lines:#?}");

@@ -1,4 +1,4 @@
-//! A wrapper in a process of its own, which can be killed and stopped: this test executable, started anew.
+//! A wrapper in a separate process, which can be killed and stopped: this test executable, started again.
 
 use std::cell::{Cell, RefCell};
 use std::env;
@@ -12,7 +12,7 @@ use rustix::process::Signal;
 
 /// What makes this test executable a wrapper.
 const ARGUMENTS: [&str; 3] = ["--exact", "guard::wrapper::run_as_wrapper", "--nocapture"];
-/// Where testkit looks for the product; else every wrapper would build it anew.
+/// Where testkit looks for the product; otherwise every wrapper would build it again.
 const BINARY: &str = "MENAGERIE_BIN";
 /// The script to run; set only in a wrapper.
 const SCRIPT: &str = "GUARD_TEST_SCRIPT";
@@ -29,7 +29,8 @@ pub struct Wrapper {
 }
 
 impl Wrapper {
-    /// A wrapper of this script, when the guard, the command and so many `others` run that write their numbers.
+    /// Starts a wrapper for this script, and waits until the guard, the command and this many `others` have printed
+    /// their pids.
     pub fn start(script: &str, others: usize, deadline: Option<Duration>, grace: Duration) -> Self {
         let mut wrapper = Std::new(env::current_exe().expect("a running test has an executable"));
         wrapper

@@ -2,7 +2,7 @@
 
 use menagerie_kernel::Session;
 use menagerie_kernel::recipes::election::Election;
-use menagerie_kernel::recipes::lock::{Held, Lock, LockError, TryAcquire};
+use menagerie_kernel::recipes::lock::{Lock, LockError, LockGuard, TryAcquire};
 use menagerie_kernel::recipes::rw_lock::RwLock;
 use menagerie_testkit::{Process, eventually_async};
 use rustix::process::Signal;
@@ -36,7 +36,7 @@ fn lock(session: &Session, who: &str) -> Lock {
     Lock::new(session, dir()).identified_by(who)
 }
 
-fn contend(lock: &Lock) -> JoinHandle<Result<Held, LockError>> {
+fn contend(lock: &Lock) -> JoinHandle<Result<LockGuard, LockError>> {
     let lock = lock.clone();
     tokio::spawn(async move { lock.acquire().await })
 }

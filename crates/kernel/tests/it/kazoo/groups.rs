@@ -24,7 +24,7 @@ impl Peer {
         Self(python("groups.py", &[&servers, recipe, path, who, &number.to_string()]))
     }
 
-    /// Waits for a line that begins so, and gives the rest of it.
+    /// Waits for a line with this prefix, and returns the rest of it.
     fn says(&self, word: &str) -> String {
         self.0.wait_for_line(word, |line| line.strip_prefix(word).map(|rest| rest.trim().to_owned()))
     }
@@ -95,7 +95,7 @@ async fn rust_and_python_agree_on_the_limit() {
     assert!(mine(&session, 2, "rust").acquire().await.is_err());
     let other = Peer::start(&world, "semaphore", semaphore::DIR, "other", 2);
     assert!(other.says("refused").contains('3'));
-    // A ticket of ours that stays counts for Python as well; a limit of ours holds for who comes.
+    // Our tickets count for Python as well; our limit applies to newcomers.
     let name = "build-1".parse().unwrap();
     let ticket = stored.acquire_ticket(&name).await.unwrap();
     let Ok(Limit { permits: 2, .. }) = stored.set_limit(limit, 2).await else { panic!("nobody else has") };
@@ -154,7 +154,7 @@ async fn rust_and_python_wait_at_one_barrier() {
     python.says("waits");
     assert_eq!(mine.remove().await, Ok(true));
     python.says("through");
-    // It stays up when who put it up dies.
+    // It stays up when its creator dies.
     let python = Peer::start(&world, "barrier", barrier::PATH, "creates", 0);
     python.says("up");
     drop(python);

@@ -149,7 +149,7 @@ impl Running {
 fn tell_token(store: &Store, server: &Server) -> std::io::Result<()> {
     let text = fs::read_to_string(server.token_file())?;
     let token = text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
-    local_secret::tell(&local_secret::Owner::journal(&store.identity().folder.to_string()), token.to_owned())
+    local_secret::serve(&local_secret::Owner::journal(&store.identity().folder.to_string()), token.to_owned())
 }
 
 impl Serve {

@@ -236,7 +236,7 @@ impl Up {
         let local = Local { keeper: keeper.address(), secret };
         client::block_on(access::establish(&local, Auth { digest: superuser.0 }, fresh))?;
         if let Some(Secret(secret)) = local.secret.clone()
-            && let Err(error) = local_secret::tell(&Owner::keeper(keeper.address()), secret)
+            && let Err(error) = local_secret::serve(&Owner::keeper(keeper.address()), secret)
         {
             let file = secret::path(root);
             warn!(%error, "commands of this user need MENAGERIE_ZOOKEEPER_AUTH_FILE={}", file.display());

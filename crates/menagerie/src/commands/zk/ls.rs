@@ -2,7 +2,7 @@
 
 use clap::Args;
 use menagerie_kernel::session::Stat;
-use menagerie_kernel::subtree::{self, Seen};
+use menagerie_kernel::subtree::{self, SeenZnode};
 use serde::Serialize;
 
 use super::marks::Marks;
@@ -60,7 +60,7 @@ impl Ls {
         Ok(Listing { path: self.path.clone(), children, names: self.names })
     }
 
-    fn child(&self, Seen { path, stat }: Seen) -> Child {
+    fn child(&self, SeenZnode { path, stat }: SeenZnode) -> Child {
         let name = path.strip_prefix(&self.path).unwrap_or(&path).trim_start_matches('/').to_owned();
         Child { name, kind: Marks::of(&path, &stat), path, stat }
     }

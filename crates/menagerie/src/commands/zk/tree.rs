@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use clap::Args;
 use menagerie_kernel::CallError;
-use menagerie_kernel::subtree::{self, Seen};
+use menagerie_kernel::subtree::{self, SeenZnode};
 use menagerie_znodes::lookup;
 use serde::Serialize;
 
@@ -65,11 +65,11 @@ impl Tree {
 }
 
 /// From levels to branches, the deepest first: each finds those below it ready.
-fn grow(levels: Vec<Vec<Seen>>, namespace: &str) -> Option<Branch> {
+fn grow(levels: Vec<Vec<SeenZnode>>, namespace: &str) -> Option<Branch> {
     let mut ready: HashMap<String, Vec<Branch>> = HashMap::new();
     for level in levels.into_iter().rev() {
         let mut grown: HashMap<String, Vec<Branch>> = HashMap::new();
-        for Seen { path, stat } in level {
+        for SeenZnode { path, stat } in level {
             let (parent, name) = path.rsplit_once('/').unwrap_or(("", &path));
             let (parent, name) = (parent.to_owned(), name.to_owned());
             let branch = Branch {
@@ -136,7 +136,7 @@ mod tests {
 
     use super::*;
 
-    fn seen(path: &str, children: i32, ephemeral_owner: i64) -> Seen {
+    fn seen(path: &str, children: i32, ephemeral_owner: i64) -> SeenZnode {
         let stat = Stat {
             czxid: 0,
             mzxid: 0,
@@ -150,7 +150,7 @@ mod tests {
             data_length: 3,
             children,
         };
-        Seen { path: path.to_owned(), stat }
+        SeenZnode { path: path.to_owned(), stat }
     }
 
     #[test]

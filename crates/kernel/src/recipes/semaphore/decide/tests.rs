@@ -31,7 +31,7 @@ fn limits_are_read_as_python_reads_them() {
     }
 }
 
-/// ZooKeeper as far as a semaphore sees it, after each transaction.
+/// The part of ZooKeeper that a semaphore sees, after each transaction.
 #[derive(Debug, Clone)]
 struct Tree {
     queue: Vec<String>,
@@ -39,7 +39,7 @@ struct Tree {
     limit: Limit,
 }
 
-/// How far a contender has come. What it knows it saw at a server that may be behind.
+/// A contender's progress. What it knows comes from a server that may lag.
 #[derive(Debug, Clone, PartialEq)]
 enum Stage {
     Out,
@@ -57,13 +57,13 @@ struct Contender {
     stage: Stage,
     /// What its server has seen: an index into the history.
     seen: usize,
-    /// Whether it goes about it as kazoo does, in single steps.
+    /// Whether it works as kazoo does, in separate steps.
     python: bool,
     /// How often it has begun: names are never used twice.
     lives: usize,
 }
 
-/// A world of contenders on servers that are behind each other.
+/// Contenders on servers that lag behind each other.
 struct Model {
     history: Vec<Tree>,
     contenders: Vec<Contender>,
@@ -72,7 +72,7 @@ struct Model {
 
 #[derive(Debug, Clone)]
 enum Act {
-    /// A contender goes on, and its server has caught up by so much.
+    /// A contender takes a step, after its server has caught up by this many transactions.
     Step(usize, usize),
     /// Its session ends; or it gives up, which is the same to the tree.
     Crash(usize),

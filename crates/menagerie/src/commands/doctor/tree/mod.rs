@@ -6,7 +6,7 @@ mod slots;
 
 use std::collections::BTreeMap;
 
-use menagerie_kernel::session::{Found, Read};
+use menagerie_kernel::session::{Read, ReadResult};
 use menagerie_kernel::{CallError, Term, subtree};
 use menagerie_znodes::lookup;
 
@@ -58,7 +58,7 @@ async fn read(term: &Term, namespace: &str) -> Result<Tree, CallError> {
             let reads: Vec<Read> =
                 parents.iter().map(|parent| Read::Children(full(namespace, parent))).collect();
             for (parent, found) in parents.iter().zip(term.read_together(&reads).await?) {
-                let Found::Children(names) = found else { continue };
+                let ReadResult::Children(names) = found else { continue };
                 below.extend(names.into_iter().map(|name| format!("{parent}/{name}")));
             }
         }
@@ -70,7 +70,7 @@ async fn read(term: &Term, namespace: &str) -> Result<Tree, CallError> {
             let reads: Vec<Read> = paths.iter().map(|path| Read::Data(full(namespace, path))).collect();
             for (path, found) in paths.iter().zip(term.read_together(&reads).await?) {
                 // What is gone by now, or not for us to read, is not judged.
-                let Found::Data(data, stat) = found else { continue };
+                let ReadResult::Data(data, stat) = found else { continue };
                 if stat.children > 0 {
                     parents.push(path.clone());
                 }

@@ -3,17 +3,17 @@
 use std::time::Duration;
 
 use menagerie_kernel::Moment;
-use menagerie_kernel::guard::{GuardError, Guarded, Outcome, Standing, Stream};
+use menagerie_kernel::guard::{GuardError, Guarded, Outcome, ReusableGuard, Stream};
 use menagerie_testkit::binary;
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::{GRACE, LONG, ends, lines, next_line, next_process, script};
 
 async fn first(text: &str) -> Guarded {
-    Standing::first(&script(text, GRACE).env("WHO", "first"), binary()).await.expect("it can be started")
+    ReusableGuard::first(&script(text, GRACE).env("WHO", "first"), binary()).await.expect("it can be started")
 }
 
-async fn next(guard: Standing, text: &str) -> Guarded {
+async fn next(guard: ReusableGuard, text: &str) -> Guarded {
     guard.start(&script(text, GRACE).env("WHO", "next")).await.expect("it can be started")
 }
 
@@ -24,7 +24,7 @@ async fn one_guard_runs_many_commands_each_with_its_own_environment_and_end() {
     assert!(next_line(&mut lines(&mut running)).await.starts_with("first /"));
     assert_eq!(running.wait().await, Outcome::Exited(3));
     for code in 0..20 {
-        let standing = Standing::after(running).expect("it stays");
+        let standing = ReusableGuard::after(running).expect("it stays");
         running = next(standing, &format!("echo $WHO; exit {code}")).await;
         assert_eq!(next_line(&mut lines(&mut running)).await, "next");
         assert_eq!(running.wait().await, Outcome::Exited(code));
@@ -37,13 +37,13 @@ async fn one_guard_runs_many_commands_each_with_its_own_environment_and_end() {
 #[tokio::test]
 async fn what_a_command_leaves_behind_is_gone_before_the_next_begins() {
     let command = script("(setsid sleep 600 & echo $!); read line; exit 0", GRACE).stdin(Stream::Piped);
-    let mut running = Standing::first(&command, binary()).await.expect("it can be started");
+    let mut running = ReusableGuard::first(&command, binary()).await.expect("it can be started");
     let left = next_process(&mut lines(&mut running)).await;
     // It is there; now the command may end.
     drop(running.stdin.take());
     assert_eq!(running.wait().await, Outcome::Exited(0));
     assert!(!super::runs(left), "nothing is left when it is told that it has ended");
-    let mut running = next(Standing::after(running).expect("it stays"), "exit 1").await;
+    let mut running = next(ReusableGuard::after(running).expect("it stays"), "exit 1").await;
     assert_eq!(running.wait().await, Outcome::Exited(1));
 }
 
@@ -51,10 +51,10 @@ async fn what_a_command_leaves_behind_is_gone_before_the_next_begins() {
 async fn orders_for_one_command_do_not_reach_the_next() {
     let mut running = first("exit 0").await;
     assert_eq!(running.wait().await, Outcome::Exited(0));
-    // It has ended, and whoever gave the order could not know.
+    // It has ended, which the sender of the order could not know.
     running.control().stop(Duration::ZERO);
     running.control().set_deadline(Moment::after(Duration::ZERO));
-    let mut running = next(Standing::after(running).expect("it stays"), "sleep 0.3; exit 4").await;
+    let mut running = next(ReusableGuard::after(running).expect("it stays"), "sleep 0.3; exit 4").await;
     assert_eq!(running.wait().await, Outcome::Exited(4));
 }
 
@@ -62,11 +62,11 @@ async fn orders_for_one_command_do_not_reach_the_next() {
 async fn deadline_of_a_later_command_is_kept() {
     let mut running = first("exit 0").await;
     running.wait().await;
-    let guard = Standing::after(running).expect("it stays");
+    let guard = ReusableGuard::after(running).expect("it stays");
     let command = script("sleep 600", GRACE).deadline(Moment::after(GRACE * 10));
     let mut running = guard.start(&command).await.expect("it can be started");
     assert_eq!(running.wait().await, Outcome::Expired);
-    let mut running = next(Standing::after(running).expect("it stays"), "exit 5").await;
+    let mut running = next(ReusableGuard::after(running).expect("it stays"), "exit 5").await;
     assert_eq!(running.wait().await, Outcome::Exited(5));
 }
 
@@ -74,7 +74,7 @@ async fn deadline_of_a_later_command_is_kept() {
 async fn dropping_a_later_command_kills_it() {
     let mut running = first("exit 0").await;
     running.wait().await;
-    let mut running = next(Standing::after(running).expect("it stays"), "echo $$; exec sleep 600").await;
+    let mut running = next(ReusableGuard::after(running).expect("it stays"), "echo $$; exec sleep 600").await;
     let sleeper = next_process(&mut lines(&mut running)).await;
     let guard = running.guard();
     drop(running);
@@ -90,21 +90,21 @@ async fn killed_guard_is_noticed_before_it_is_used_and_while_it_is() {
     };
     let mut running = first("exit 0").await;
     running.wait().await;
-    let mut standing = Standing::after(running).expect("it stays");
-    assert!(standing.lives());
+    let mut standing = ReusableGuard::after(running).expect("it stays");
+    assert!(standing.is_alive());
     let mut running = next(standing, "echo $$; exec sleep 600").await;
     let sleeper = next_process(&mut lines(&mut running)).await;
     kill(running.guard().pid);
     assert_eq!(running.wait().await, Outcome::GuardDied);
     ends("the command", sleeper);
-    assert!(Standing::after(running).is_none());
+    assert!(ReusableGuard::after(running).is_none());
     let mut running = first("exit 0").await;
     let guard = running.guard();
     running.wait().await;
-    let mut standing = Standing::after(running).expect("it stays");
+    let mut standing = ReusableGuard::after(running).expect("it stays");
     kill(guard.pid);
     ends("the guard", guard);
-    assert!(!standing.lives());
+    assert!(!standing.is_alive());
     let error = standing.start(&script("true", LONG)).await.expect_err("there is nobody to start it");
     assert!(matches!(error, GuardError::GuardDied { .. }), "{error}");
 }

@@ -1,4 +1,4 @@
-//! Serves one term: follows the client's state, sends heartbeats, and publishes when the lease ends.
+//! Drives one term: follows the client's state, sends heartbeats, and publishes when the lease ends.
 
 use std::pin::Pin;
 use std::sync::Weak;
@@ -11,20 +11,20 @@ use zookeeper_client::{Client, SessionState, StateWatcher};
 
 use super::config::{Config, Rights};
 use super::lease::{Granted, LeaseClock};
-use super::levels::Levels;
+use super::levels::LevelSenders;
 use super::probe;
 use super::term::State;
 use crate::clock::{Moment, Timer};
 
-/// The side of a term that only its supervisor has.
-pub struct Office {
-    /// Weak, because the ZooKeeper session ends when nobody else has the client any more.
+/// The state of a term's loop.
+pub struct TermDriver {
+    /// Weak, because the ZooKeeper session ends when all others have dropped the client.
     client: Weak<Client>,
     watcher: StateWatcher,
-    levels: Levels,
+    levels: LevelSenders,
     clock: LeaseClock,
-    /// Serves the next heartbeat and everybody who waits for the end of the lease. A timer of tokio would stand still while
-    /// the machine is suspended.
+    /// For the next heartbeat and the end of the lease. A timer of tokio would stand still while the machine is
+    /// suspended.
     timer: Timer,
     is_connected: bool,
     /// When the last change of the client's state was seen.
@@ -32,12 +32,12 @@ pub struct Office {
     next_beat: Moment,
 }
 
-/// Why a term is no longer served.
+/// Why the driver of a term has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ending {
     /// The ZooKeeper session is over.
     Over,
-    /// The session may live, but its time-out is unknown and cannot be found out.
+    /// The session may live, but there is no way to find out its time-out.
     Forfeited,
 }
 
@@ -45,19 +45,19 @@ pub enum Ending {
 type Request = Pin<Box<dyn Future<Output = Reply> + Send>>;
 
 enum Reply {
-    /// The heartbeat that was handed to the client at this moment was answered.
+    /// The server answered the heartbeat that was sent at this moment.
     Beat(Moment),
     /// The heartbeat failed.
     NoBeat,
     Granted(Granted),
 }
 
-impl Office {
+impl TermDriver {
     /// For a session that was just opened.
     pub fn new(
         client: Weak<Client>,
         watcher: StateWatcher,
-        levels: Levels,
+        levels: LevelSenders,
         clock: LeaseClock,
         timer: Timer,
     ) -> Self {
@@ -66,7 +66,7 @@ impl Office {
         Self { client, watcher, levels, clock, timer, is_connected, changed_at, next_beat }
     }
 
-    /// Follows the client until its session is over or has to be given up.
+    /// Runs until the session is over or must be given up.
     pub async fn serve(&mut self, config: &Config, session_state: &watch::Sender<State>) -> Ending {
         let mut in_flight = None;
         loop {
@@ -74,13 +74,13 @@ impl Office {
             self.clock.check(now);
             let is_lapsed = self.levels.publish_lease(&self.clock, now);
             if self.clock.is_forfeited() {
-                warn!("cannot find out how long the server keeps this session: giving it up");
-                // Work under the lease stops now. Closing the session lets others in, so leave as much time as there is
-                // between the end of a lease and the end of its session.
+                warn!("cannot find out the granted session time-out; giving up this session");
+                // Work under the lease stops now. Closing the session lets others in, so leave as much time as between
+                // the end of a lease and the end of its session.
                 tokio::time::sleep(self.clock.slack()).await;
                 return Ending::Forfeited;
             }
-            // Observers have no lease to keep up.
+            // Observers have no lease to renew.
             let may_ask = config.rights == Rights::Owner && self.is_connected;
             if may_ask && in_flight.is_none() {
                 in_flight = self.next_request(config);
@@ -94,8 +94,8 @@ impl Office {
                 state = self.watcher.changed() => changed = Some(state),
                 reply = reply_to(&mut in_flight) => {
                     in_flight = None;
-                    // The client publishes its state before it passes on replies. If the state has changed, the reply may
-                    // have come over a connection that we do not know yet, and must not prolong the lease.
+                    // The client publishes its state before it passes on replies. If the state has changed, the reply
+                    // may have come over a connection that we do not know yet, and must not extend the lease.
                     changed = self.watcher.changed().now_or_never();
                     if changed.is_none() {
                         self.on_reply(&reply);
@@ -108,7 +108,7 @@ impl Office {
                 let Some(state) = self.on_client_state(client_state, config.rights) else {
                     return Ending::Over;
                 };
-                // Before the state, so that nobody who is told of the connection finds a lease valid that is over.
+                // Before the state, so that nobody who learns of the connection finds an expired lease valid.
                 self.levels.publish_lease(&self.clock, Moment::now());
                 self.levels.publish_state(state);
                 session_state.send_replace(state);
@@ -130,7 +130,7 @@ impl Office {
         self.next_beat.has_passed().then(|| beat(self.client.clone()))
     }
 
-    /// The state of the session when the client is in this one; `None` when the session is over.
+    /// Maps the client's state to ours; `None` when the session is over.
     fn on_client_state(&mut self, client_state: SessionState, rights: Rights) -> Option<State> {
         let now = Moment::now();
         let last_change = std::mem::replace(&mut self.changed_at, now);
@@ -144,8 +144,8 @@ impl Office {
                 Some(State::Connected)
             }
             SessionState::Disconnected => {
-                // The client tells changes only, and of several at once the last. So there was a connection in between, at
-                // some time since the loss that we saw.
+                // The client reports only changes, and only the last of several. So there was a connection in between,
+                // at some time since the loss that we saw.
                 if !self.is_connected && rights == Rights::Owner {
                     self.clock.reconnected(last_change);
                 }
@@ -163,7 +163,7 @@ impl Office {
                 self.clock.answered(*sent);
                 self.next_beat = *sent + self.clock.interval();
             }
-            // The client's state will tell what is wrong.
+            // The client's state will show what is wrong.
             Reply::NoBeat => self.next_beat = Moment::after(self.clock.interval() / 4),
             Reply::Granted(granted) => {
                 let before = self.clock.timeout();
@@ -184,7 +184,7 @@ impl Office {
     }
 }
 
-/// The reply to what is in flight; never, if nothing is.
+/// The reply to the request in flight; never resolves if there is none.
 async fn reply_to(in_flight: &mut Option<Request>) -> Reply {
     match in_flight {
         Some(request) => request.await,
@@ -192,7 +192,7 @@ async fn reply_to(in_flight: &mut Option<Request>) -> Reply {
     }
 }
 
-/// A heartbeat is a write, so that a follower cannot answer it without its leader. It checks that our root exists, and
+/// A heartbeat is a multi, so that a follower cannot answer it without its leader. It checks that our root exists, and
 /// changes nothing.
 fn beat(client: Weak<Client>) -> Request {
     Box::pin(async move {

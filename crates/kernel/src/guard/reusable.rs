@@ -1,4 +1,4 @@
-//! A guard that stays: who runs many short commands starts a guard once, and not for each of them.
+//! A guard that runs one command after the other, for callers with many short commands.
 
 use std::ffi::OsString;
 use std::os::fd::{AsFd as _, OwnedFd};
@@ -9,19 +9,19 @@ use tokio::io::Interest;
 
 use super::channel::send_head;
 use super::command::EnvChange;
-use super::guarded::{Guarded, Seat, read_report};
+use super::guarded::{GuardProcess, Guarded, read_report};
 use super::protocol::{Order, Start};
 use super::spawn::{Streams, prepare_with, start_message, started};
 use super::{Command, GuardError};
 
-/// A guard that has nothing to guard at the moment. Dropped, it ends.
+/// An idle guard. Dropping it ends it.
 #[derive(Debug)]
-pub struct Standing {
-    seat: Seat,
+pub struct ReusableGuard {
+    process: GuardProcess,
 }
 
-impl Standing {
-    /// Starts a command under a new guard, which can be had back by [`Self::after`].
+impl ReusableGuard {
+    /// Starts a command under a new guard; [`Self::after`] gets the guard back.
     ///
     /// # Errors
     /// If it was not started.
@@ -30,18 +30,18 @@ impl Standing {
         prepare_with(command, start, guard_program)?.start().await
     }
 
-    /// The guard of a command that was started here and has been waited for. `None` if it was killed.
+    /// The guard of a command that was started here and has ended. `None` if the guard was killed.
     pub fn after(guarded: Guarded) -> Option<Self> {
-        guarded.into_seat().map(|seat| Self { seat })
+        guarded.into_process().map(|process| Self { process })
     }
 
     /// Whether it is still there: somebody may have killed it.
-    pub fn lives(&mut self) -> bool {
-        matches!(self.seat.child.try_wait(), Ok(None))
+    pub fn is_alive(&mut self) -> bool {
+        matches!(self.process.child.try_wait(), Ok(None))
     }
 
-    /// Starts another command under the same guard, with the environment and the user of the first; variables that it
-    /// sets come on top. What it removes stays.
+    /// Starts another command under the same guard, with the environment and the user of the first one. Variables that
+    /// the command sets are added; removals have no effect.
     ///
     /// # Errors
     /// If it was not started. The guard is gone then.
@@ -54,9 +54,9 @@ impl Standing {
         }
         let no_guard = |source| GuardError::NoGuard { program: program.clone(), source };
         let streams = Streams::open(command).map_err(no_guard)?;
-        let channel = self.seat.control.channel.clone();
+        let channel = self.process.control.channel.clone();
         let (head, body) = start.encode();
-        // So few bytes always fit: the guard has read all that it was sent before.
+        // One frame always fits: the guard has read all that was sent before.
         let told = send(&channel, &Order::Next.encode(), SendFlags::NOSIGNAL)
             .map_err(std::io::Error::from)
             .and_then(|_| send_head(&*channel, &head, streams.theirs.each_ref().map(OwnedFd::as_fd)));
@@ -76,11 +76,11 @@ impl Standing {
             }
         }
         let command = started(read_report(&channel).await, program, &start)?;
-        Ok(Guarded::new(self.seat, command, true, streams.ours))
+        Ok(Guarded::new(self.process, command, true, streams.ours))
     }
 }
 
-/// What a command sets.
+/// The variables that a command sets.
 fn variables(command: &Command) -> Vec<OsString> {
     let set = |change: &EnvChange| match change {
         EnvChange::Set(name, value) => {

@@ -13,18 +13,18 @@ use super::registry::{Registered, children, read};
 use crate::error::CallError;
 use crate::session::{Session, Term, TreeEvent};
 
-/// All of a kind, as a level. Dropped, it follows no longer.
+/// All components of a kind, kept up to date until this is dropped.
 #[derive(Debug)]
-pub struct View {
+pub struct MemberList {
     members: watch::Receiver<Vec<Registered>>,
     follower: JoinHandle<()>,
 }
 
-impl View {
+impl MemberList {
     /// Reads the list, and follows it from then on.
     pub(super) async fn open(session: &Session, kind: &Name) -> Result<Self, MembershipError> {
         let (members, members_seen) = watch::channel(Vec::new());
-        // Closed without a word once the list was read for the first time.
+        // Closed without a value once the list was read for the first time.
         let (first, mut first_seen) = watch::channel(None);
         let (session, followed) = (session.clone(), kind.clone());
         let follower = tokio::spawn(async move {
@@ -33,7 +33,7 @@ impl View {
                 match first {
                     Some(first) => drop(first.send(Some(error))),
                     None => {
-                        warn!(kind = %followed, %error, "the list of components is not followed any more")
+                        warn!(kind = %followed, %error, "component list no longer followed")
                     }
                 }
             }
@@ -51,14 +51,14 @@ impl View {
         }
     }
 
-    /// The list, in the order in which they came. While the connection is lost it stays as it was; when the session is
-    /// closed, no more changes come.
+    /// The list, oldest first. While the connection is lost it stays as it was; when the session is closed, the sender
+    /// is dropped.
     pub fn members(&self) -> watch::Receiver<Vec<Registered>> {
         self.members.clone()
     }
 }
 
-impl Drop for View {
+impl Drop for MemberList {
     fn drop(&mut self) {
         self.follower.abort();
     }
@@ -72,7 +72,7 @@ enum Doubt {
 }
 
 impl Doubt {
-    /// What an event leaves in doubt. Events say where something changed, never what is there now.
+    /// Adds what an event leaves in doubt. Events say where something changed, never what is there now.
     fn add(&mut self, dir: &str, event: &TreeEvent) {
         match (event, self) {
             (TreeEvent::At(path, _), Self::Names(names)) => {
@@ -98,14 +98,14 @@ async fn follow(
     let mut terms = session.term_by_term();
     loop {
         let followed = follow_in(&terms.term().patient(), kind, members, first).await;
-        // A watch that was lost with its connection is set again.
+        // If only the watch was lost with its connection, set it again.
         if let Some(Err(error)) = terms.finished(followed).await {
             return Err(error);
         }
     }
 }
 
-/// Follows as long as the watch lasts: until the connection is lost and back.
+/// Follows until the watch is lost: when the connection was lost and is back.
 async fn follow_in(
     term: &Term,
     kind: &Name,
@@ -138,7 +138,7 @@ async fn follow_in(
                 TreeEvent::Resumed => return Ok(()),
                 TreeEvent::At(..) | TreeEvent::Suspended => doubt.add(dir.path(), &event),
             }
-            // One look for all that has happened by now.
+            // One read covers all events that have arrived by now.
             match events.next().now_or_never() {
                 Some(next) => event = next,
                 None => break,
