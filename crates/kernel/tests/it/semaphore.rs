@@ -380,13 +380,14 @@ async fn whoever_gives_up_on_a_ticket_leaves_that_of_another_alone() {
     let world = World::new("semaphore-ticket-dropped");
     let other = world.session().await;
     let (session, proxy) = world.session_through_proxy(LONG).await;
-    for after in (0..100).step_by(7).map(Duration::from_millis) {
+    for after in (0..170).step_by(12).map(Duration::from_millis) {
         let permit = semaphore(&other, 1, "holds").acquire().await.unwrap();
         let theirs = contend_for_ticket(semaphore(&other, 1, "theirs"));
         wait_for_line(&other, &["holds"], &["theirs"]).await;
         let mut mine = contend_for_ticket(semaphore(&session, 1, "mine"));
         wait_for_line(&other, &["holds"], &["theirs", "mine"]).await;
-        proxy.delay(Duration::from_millis(8));
+        // A round trip takes 40 ms. Mine needs five and a half to share the ticket, which is more than it ever waits.
+        proxy.delay(Duration::from_millis(20));
         permit.release().await.unwrap();
         let theirs = theirs.await.unwrap().unwrap();
         assert!(tokio::time::timeout(after, &mut mine).await.is_err(), "it is theirs");
