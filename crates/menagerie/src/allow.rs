@@ -1,15 +1,15 @@
-//! Who may ask: addresses and networks.
+//! Allow-lists: which addresses and networks may connect.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// A network: an address, and how many of its first bits count.
+/// A network: an address, and how many of its leading bits are fixed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Network {
     address: IpAddr,
     bits: u8,
 }
 
-/// Reads `10.2.0.0/16`, or one address.
+/// Parses `10.2.0.0/16` or a single address.
 pub fn parse(text: &str) -> Result<Network, String> {
     let wrong = || format!("{text:?} is neither an address nor a network such as 10.2.0.0/16");
     let (address, bits) = match text.split_once('/') {
@@ -29,7 +29,7 @@ pub fn parse(text: &str) -> Result<Network, String> {
     Ok(network)
 }
 
-/// This machine alone.
+/// Loopback only.
 pub fn this_machine() -> Vec<Network> {
     vec![
         Network { address: Ipv4Addr::new(127, 0, 0, 0).into(), bits: 8 },
@@ -37,7 +37,7 @@ pub fn this_machine() -> Vec<Network> {
     ]
 }
 
-/// Anybody: for servers that know their clients by other means.
+/// Every address: for servers that authenticate their clients.
 pub fn everybody() -> Vec<Network> {
     vec![
         Network { address: Ipv4Addr::UNSPECIFIED.into(), bits: 0 },
@@ -46,7 +46,7 @@ pub fn everybody() -> Vec<Network> {
 }
 
 impl Network {
-    /// Whether an address is in it. What came over IPv4 counts as such, whatever the socket calls it.
+    /// Whether the network contains this address. An IPv4 client counts as IPv4 even on a dual-stack socket.
     pub fn contains(self, address: IpAddr) -> bool {
         let address = address.to_canonical();
         self.address.is_ipv4() == address.is_ipv4() && masked(address, self.bits) == value(self.address)

@@ -21,14 +21,14 @@ pub struct Cli {
 }
 
 impl Cli {
-    /// Does what was asked, and gives the exit code.
+    /// Installs the logger, runs the command and returns its exit code.
     pub fn run(self) -> Result<ExitCode, CliError> {
-        let _logs = self.log.install(self.noun.talk())?;
+        let _logs = self.log.install(self.noun.log_profile())?;
         self.noun.run()
     }
 }
 
-/// Who leaves out the `--` before a command is told of an argument that is not expected, and not why.
+/// Adds a tip for users who left out the `--` before a command: clap only reports an unexpected argument.
 pub fn with_tip(mut error: clap::Error, arguments: &[OsString]) -> clap::Error {
     let says = |word: &str| arguments.iter().any(|argument| argument == word);
     let runs = says("slots") && (says("run") || says("watch")) || says("worker");

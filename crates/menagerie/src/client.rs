@@ -1,4 +1,4 @@
-//! What every command needs that talks to ZooKeeper: its options, a session, and an end when asked to stop.
+//! What every command that talks to ZooKeeper needs: its options, a session, and a clean end on SIGINT and SIGTERM.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
@@ -13,14 +13,14 @@ use tokio::signal::unix::{SignalKind, signal};
 use crate::config::{self, Auth, Chosen, ConfigError, Origin, Secret, Servers, Settings, TlsText};
 use crate::exit::CliError;
 
-/// How long a person waits for one answer before something is wrong.
+/// Longest wait for one reply before the command reports an error.
 const CALL_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How long we take leave of a server that answers. One that is busy gets some time: whoever waits behind us in a queue
-/// would otherwise wait until our session times out.
+/// Longest wait for a server that answers to close our session. A busy one gets some time: until the session is
+/// closed, the waiter behind us in a queue waits for its time-out.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The same for one that does not answer: it ends the session by itself.
+/// The same for a server that does not answer: it expires the session by itself.
 const CLOSE_TIMEOUT_UNHEARD: Duration = Duration::from_secs(1);
 
 /// Where ZooKeeper is.
@@ -40,11 +40,11 @@ pub struct ClientArgs {
 }
 
 impl ClientArgs {
-    /// What counts, all told.
+    /// Resolves the settings from flags, environment and file.
     pub fn settings(self) -> Result<Settings, CliError> {
         let inputs = config::gather::gather(self.zookeeper, self.namespace, self.config)?;
         let mut settings = config::resolve(&inputs)?;
-        // The keeper of `menagerie up` lets its own user in.
+        // The keeper of `menagerie up` gives its secret to programs of its own user.
         if settings.auth.is_none()
             && let Some((address, secret)) = keeper_of_up(&settings.servers.value)
         {
@@ -55,8 +55,8 @@ impl ClientArgs {
     }
 }
 
-/// Where the keeper of this user's `menagerie up` is, if it is what these servers mean, and its secret. Whoever has asked for the
-/// secret connects to that address and no other: behind another one with the same port may be a stranger.
+/// Address and secret of the keeper of this user's `menagerie up`, if these servers mean it. We connect to the
+/// address that gave the secret and to no other: another user's server may listen on the same port elsewhere.
 fn keeper_of_up(servers: &Servers) -> Option<(SocketAddr, String)> {
     servers.addresses_here().into_iter().find_map(|address| {
         let everywhere: IpAddr = match address {
@@ -72,14 +72,14 @@ fn keeper_of_up(servers: &Servers) -> Option<(SocketAddr, String)> {
 /// How to open a session in the namespace.
 #[derive(Debug, Clone)]
 pub struct Connection {
-    /// Servers, namespace, credentials.
+    /// Servers, namespace and credentials.
     pub config: Config,
-    /// Who named the servers.
+    /// Where the server list comes from, for error messages.
     pub origin: Origin,
 }
 
 impl Connection {
-    /// As these settings say.
+    /// A session in the namespace, with these rights.
     pub fn within(settings: &Settings, rights: Rights) -> Result<Self, CliError> {
         let mut config = kernel_config(settings, &settings.servers.value)?;
         config.namespace.clone_from(&settings.namespace.value);
@@ -87,23 +87,23 @@ impl Connection {
         Ok(Self { config, origin: settings.servers.origin.clone() })
     }
 
-    /// Opens one.
+    /// Opens a session.
     pub async fn open(&self) -> Result<Session, CliError> {
         let opened = Session::connect(self.config.clone()).await;
         opened.map_err(|source| CliError::Connect { source, origin: self.origin.clone() })
     }
 }
 
-/// A session that sees the ensemble from its root, and what it was opened with.
+/// A session that sees the ensemble from its root, and the settings that opened it.
 pub struct Client {
-    /// What counts.
+    /// The resolved settings.
     pub settings: Settings,
     /// The session.
     pub session: Session,
 }
 
 impl Client {
-    /// Connects.
+    /// Connects to the ensemble's root.
     pub async fn connect(settings: Settings) -> Result<Self, CliError> {
         let config = kernel_config(&settings, &settings.servers.value)?;
         let origin = settings.servers.origin.clone();
@@ -113,18 +113,18 @@ impl Client {
         }
     }
 
-    /// Connects as an engine does: to what is ours alone, the namespace.
+    /// Connects within the namespace, as an engine does.
     pub async fn connect_within(settings: Settings, rights: Rights) -> Result<Self, CliError> {
         let session = Connection::within(&settings, rights)?.open().await?;
         Ok(Self { settings, session })
     }
 
-    /// The session's first and, for a command, only term.
+    /// The session's first term; a command needs no other.
     pub fn term(&self) -> Term {
         self.session.term()
     }
 
-    /// Whatever is missing is missing for another reason if the root itself is: that is what to tell.
+    /// If the chroot does not exist, every other "no such znode" follows from that: report the chroot instead.
     async fn explain(&self, result: Result<(), CliError>) -> Result<(), CliError> {
         match result {
             Err(error) if error.is_no_znode() => self.require_root().await.and(Err(error)),
@@ -132,7 +132,7 @@ impl Client {
         }
     }
 
-    /// Fails if the root that was given behind the servers does not exist; if nobody can tell, there is nothing to say.
+    /// Fails if the chroot of the server list does not exist; an unreachable server is reported elsewhere.
     pub async fn require_root(&self) -> Result<(), CliError> {
         let Chosen { value: servers, origin } = &self.settings.servers;
         if servers.chroot().is_empty() || !matches!(self.term().stat("/").await, Ok(None)) {
@@ -147,13 +147,13 @@ impl Client {
         })
     }
 
-    /// Where Menagerie lives, from the ensemble's root.
+    /// Path of the namespace, from the ensemble's root.
     pub fn namespace(&self) -> &str {
         &self.settings.namespace.value
     }
 }
 
-/// Connects, works, and takes leave; also when asked to stop by Ctrl-C or SIGTERM.
+/// Connects, works, and closes the session; also after SIGINT or SIGTERM.
 pub fn run(
     args: ClientArgs,
     work: impl AsyncFnOnce(&Client) -> Result<(), CliError>,
@@ -168,7 +168,7 @@ pub fn run(
     })
 }
 
-/// The same within the namespace, as an engine.
+/// The same with a session within the namespace, as engines have it.
 pub fn run_within(
     args: ClientArgs,
     rights: Rights,
@@ -183,7 +183,7 @@ pub fn run_within(
     })
 }
 
-/// Works until it is done, or until Ctrl-C or SIGTERM.
+/// Works until done, or until SIGINT or SIGTERM.
 pub async fn until_stopped<T>(work: impl Future<Output = Result<T, CliError>>) -> Result<T, CliError> {
     tokio::select! {
         result = work => result,
@@ -191,7 +191,7 @@ pub async fn until_stopped<T>(work: impl Future<Output = Result<T, CliError>>) -
     }
 }
 
-/// Runs to the end.
+/// Runs a future on a single-threaded runtime.
 pub fn block_on<T>(work: impl Future<Output = Result<T, CliError>>) -> Result<T, CliError> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -200,7 +200,7 @@ pub fn block_on<T>(work: impl Future<Output = Result<T, CliError>>) -> Result<T,
     runtime.block_on(work)
 }
 
-/// Takes leave, so that the server need not wait for the time-out.
+/// Closes the session, so that the server need not wait for its time-out.
 pub async fn close(session: Session) {
     let patience = match *session.state().borrow() {
         State::Connected => CLOSE_TIMEOUT,
@@ -209,7 +209,7 @@ pub async fn close(session: Session) {
     let _ = tokio::time::timeout(patience, session.close()).await;
 }
 
-/// Waits for SIGINT or SIGTERM, and tells which.
+/// Waits for SIGINT or SIGTERM and returns its number.
 pub async fn stopped() -> Result<i32, CliError> {
     let listen = |kind| signal(kind).map_err(CliError::io("listen for signals"));
     let (interrupt, terminate) = (SignalKind::interrupt(), SignalKind::terminate());
@@ -220,7 +220,7 @@ pub async fn stopped() -> Result<i32, CliError> {
     })
 }
 
-/// How to connect to these servers as somebody who only looks, unless asked to write.
+/// Kernel settings for these servers: observer rights unless the caller asks for more.
 pub fn kernel_config(settings: &Settings, servers: &Servers) -> Result<Config, ConfigError> {
     let mut config = Config::new(servers.to_string(), "/");
     config.rights = Rights::Observer;

@@ -17,7 +17,7 @@ pub fn now_ms() -> i64 {
     i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
 }
 
-/// How long ago that was; nothing if the server's clock is ahead of ours.
+/// Time since then; zero if the server's clock is ahead of ours.
 pub fn since(ms: i64) -> Duration {
     Duration::from_millis(u64::try_from(now_ms().saturating_sub(ms)).unwrap_or(0))
 }

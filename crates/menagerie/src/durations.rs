@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-/// Reads one.
 pub fn parse(text: &str) -> Result<Duration, String> {
     let text = text.trim();
     let (number, unit) = match text.find(|c: char| !c.is_ascii_digit()) {
@@ -24,7 +23,7 @@ pub fn parse(text: &str) -> Result<Duration, String> {
         .ok_or_else(|| format!("{text:?} is not a duration: write seconds, or 90s, 5m, 2h, 3d"))
 }
 
-/// The same, and `100ms`: where less than a second makes a difference.
+/// The same, and `100ms`: where fractions of a second matter.
 pub fn parse_fine(text: &str) -> Result<Duration, String> {
     match text.trim().strip_suffix("ms").map(str::parse) {
         Some(Ok(ms)) => Ok(Duration::from_millis(ms)),
@@ -33,7 +32,7 @@ pub fn parse_fine(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// Writes one so that it can be read again: in the largest unit that leaves no rest.
+/// Formats a duration so that [`parse`] reads it back: in the largest unit that divides it.
 pub fn show(duration: Duration) -> String {
     let seconds = duration.as_secs();
     let units = [(24 * 60 * 60, "d"), (60 * 60, "h"), (60, "m")];
@@ -43,7 +42,7 @@ pub fn show(duration: Duration) -> String {
     }
 }
 
-/// How long ago something was, roughly: `12s`, `3m`, `5h`, `9d`.
+/// A rough age: `12s`, `3m`, `5h`, `9d`.
 pub fn age(age: Duration) -> String {
     let seconds = age.as_secs();
     match seconds {
@@ -54,7 +53,7 @@ pub fn age(age: Duration) -> String {
     }
 }
 
-/// The same in two units: `12s`, `3m 5s`, `5h 2m`, `9d 3h`.
+/// An age in two units: `12s`, `3m 5s`, `5h 2m`, `9d 3h`.
 pub fn precise(age: Duration) -> String {
     let seconds = age.as_secs();
     let (large, small) = match seconds {

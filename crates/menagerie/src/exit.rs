@@ -1,6 +1,7 @@
-//! Errors that end the program, as its user sees them: what failed, why, what to try; and one exit code for each kind.
+//! Errors that end the program, as its user sees them: what failed, why, what to try; and one exit code for each
+//! kind.
 //!
-//! Errors of engines say their own help and exit code ([`Explain`]): this file maps them, and lists none.
+//! Errors of engines carry their own help and exit code ([`Explain`]): this file lists none of them.
 
 use std::error::Error;
 use std::fmt::{self, Write as _};
@@ -16,68 +17,60 @@ use thiserror::Error;
 
 use crate::config::{ConfigError, Origin};
 
-/// Everything that can end a command.
+/// An error that ends a command.
 #[expect(missing_docs, reason = "fields of errors name themselves")]
 #[derive(Debug, Error)]
 pub enum CliError {
-    /// The arguments are understood but make no sense together.
+    /// Each argument is valid, but they contradict each other.
     #[error("{what}")]
     Usage { what: String, help: String },
-    /// It was understood, and was not done.
+    /// The command refuses to do it.
     #[error("{what}")]
     Refused { what: String, help: String },
-    /// A part of Menagerie did not do what the command needed.
+    /// An engine could not do what the command needed.
     #[error("{what}")]
-    Failed {
-        /// What the command could not do.
-        what: String,
-        source: Cause,
-    },
-    /// The command itself found something in its way.
+    Failed { what: String, source: Cause },
+    /// The command found the problem itself, and brings help and exit code.
     #[error("{what}")]
-    Found {
+    Diagnosed {
         what: String,
         #[source]
         because: Option<Box<dyn Error + Send + Sync>>,
         help: String,
         code: u8,
     },
-    /// There is nothing to create it in.
+    /// The parent of a znode to be created does not exist.
     #[error("cannot create {path}: its parent {parent} does not exist")]
     Orphan { path: String, parent: String },
-    /// The configuration cannot be used.
     #[error("the configuration cannot be used")]
     Config(#[from] ConfigError),
-    /// There is no session.
     #[error("cannot open a ZooKeeper session")]
     Connect {
         source: ConnectError,
-        /// Who named the servers.
+        /// Where the server list comes from.
         origin: Origin,
     },
-    /// An address is taken.
+    /// Another process listens on the address.
     #[error("cannot listen on {address}: it is used by {owner}")]
     Taken {
         address: SocketAddr,
         owner: String,
-        /// The flag that chooses another one.
+        /// The flag that chooses another address.
         flag: &'static str,
     },
-    /// The operating system refused.
     #[error("cannot {doing}")]
     Io { doing: String, source: std::io::Error },
-    /// What ran for the user ended so, and that is all that there is to say.
+    /// The user's own program ended with this code and has said why.
     #[error("it ended with {code}")]
     Ended { code: u8 },
-    /// Somebody stopped us.
     #[error("stopped by signal {signal}")]
     Interrupted { signal: i32 },
-    /// Whoever read our output has gone.
+    /// The reader of our stdout has gone.
     #[error("nobody reads the output")]
-    NobodyReads,
+    OutputClosed,
 }
 
-/// An error that says its own help and exit code.
+/// An error with its own help and exit code.
 #[derive(Debug)]
 pub struct Cause(Box<dyn Explain>);
 
@@ -93,36 +86,36 @@ impl Error for Cause {
     }
 }
 
-/// An error of an engine, with what was attempted: `.map_err(cannot("put messages"))`.
+/// Wraps an engine's error with what was attempted: `.map_err(cannot("put messages"))`.
 pub fn cannot<E: Explain>(doing: impl AsRef<str>) -> impl FnOnce(E) -> CliError {
     let what = format!("cannot {}", doing.as_ref());
     move |source| CliError::Failed { what, source: Cause(Box::new(source)) }
 }
 
 impl CliError {
-    /// An error of the operating system, with what was attempted.
+    /// Wraps an IO error with what was attempted.
     pub fn io(doing: impl Into<String>) -> impl FnOnce(std::io::Error) -> Self {
         let doing = doing.into();
         move |source| Self::Io { doing, source }
     }
 
-    /// An error of the disk or the data on it, with what to try in this case.
+    /// Wraps an error of the disk or the data on it, with help for this case.
     pub fn data<E: Error + Send + Sync + 'static>(
         doing: impl AsRef<str>,
         help: impl Into<String>,
     ) -> impl FnOnce(E) -> Self {
         let (what, help) = (format!("cannot {}", doing.as_ref()), help.into());
-        move |source| Self::Found { what, because: Some(Box::new(source)), help, code: exit_code::DATA }
+        move |source| Self::Diagnosed { what, because: Some(Box::new(source)), help, code: exit_code::DATA }
     }
 
-    /// A program that was to be run was not.
+    /// The guard could not start the command.
     pub fn not_started(source: GuardError) -> Self {
         Self::Failed { what: "the command was not started".to_owned(), source: Cause(Box::new(source)) }
     }
 
-    /// What was held while the command ran is gone.
+    /// The lock or slot held while the command ran is gone.
     pub fn lost(what: impl AsRef<str>) -> Self {
-        Self::Found {
+        Self::Diagnosed {
             what: format!("lost {}", what.as_ref()),
             because: None,
             help: "check ZooKeeper with `menagerie doctor`, and try again".to_owned(),
@@ -130,9 +123,9 @@ impl CliError {
         }
     }
 
-    /// Nothing answers on the administration socket of this folder's server.
+    /// No server answers on the administration socket of this folder.
     pub fn not_running(kind: &str, folder: &std::path::Path, source: std::io::Error) -> Self {
-        Self::Found {
+        Self::Diagnosed {
             what: format!("no {kind} runs on {}", folder.display()),
             because: Some(Box::new(source)),
             help: format!(
@@ -142,7 +135,7 @@ impl CliError {
         }
     }
 
-    /// Whether something is missing that would be missing too if the root were.
+    /// Whether a znode is missing, which a missing chroot would explain, too.
     pub fn is_no_znode(&self) -> bool {
         let source = match self {
             Self::Failed { source, .. } => source,
@@ -160,10 +153,12 @@ impl CliError {
         }
     }
 
-    /// What to try.
+    /// What the user can do about it.
     pub fn help(&self) -> String {
         match self {
-            Self::Usage { help, .. } | Self::Refused { help, .. } | Self::Found { help, .. } => help.clone(),
+            Self::Usage { help, .. } | Self::Refused { help, .. } | Self::Diagnosed { help, .. } => {
+                help.clone()
+            }
             Self::Failed { source, .. } => source.0.help().into_owned(),
             Self::Orphan { .. } => "create it first, or say -p to create missing parents too".to_owned(),
             Self::Config(error) => error.help(),
@@ -177,13 +172,13 @@ impl CliError {
                 format!("stop it, or choose another address with {flag} (port 0 picks one)")
             }
             Self::Io { source, .. } => io_help(source).to_owned(),
-            Self::Interrupted { .. } | Self::NobodyReads | Self::Ended { .. } => String::new(),
+            Self::Interrupted { .. } | Self::OutputClosed | Self::Ended { .. } => String::new(),
         }
     }
 
-    /// Whether there is nothing to say that the user does not know.
+    /// Whether the user knows already, so that we print nothing.
     fn is_silent(&self) -> bool {
-        matches!(self, Self::Interrupted { .. } | Self::NobodyReads | Self::Ended { .. })
+        matches!(self, Self::Interrupted { .. } | Self::OutputClosed | Self::Ended { .. })
     }
 
     /// One of [`exit_code`], or 128 and more for signals.
@@ -192,9 +187,9 @@ impl CliError {
             Self::Usage { .. } | Self::Config(_) => exit_code::USAGE,
             Self::Failed { source, .. } => source.0.exit_code(),
             Self::Connect { source, .. } => source.exit_code(),
-            Self::Found { code, .. } | Self::Ended { code } => *code,
+            Self::Diagnosed { code, .. } | Self::Ended { code } => *code,
             Self::Interrupted { signal } => u8::try_from(128 + signal).unwrap_or(exit_code::FAILED),
-            Self::NobodyReads => 128 + 13,
+            Self::OutputClosed => 128 + 13,
             Self::Refused { .. } | Self::Orphan { .. } | Self::Taken { .. } | Self::Io { .. } => {
                 exit_code::FAILED
             }
@@ -219,7 +214,7 @@ impl From<menagerie_journal::server::Failure> for CliError {
     }
 }
 
-/// Prints an error to stderr and gives the exit code.
+/// Prints an error to stderr and returns its exit code.
 pub fn report(error: &CliError) -> ExitCode {
     if error.is_silent() {
         return ExitCode::from(error.code());
@@ -231,7 +226,7 @@ pub fn report(error: &CliError) -> ExitCode {
         let _ = writeln!(text, "because: {cause}");
         source = cause.source();
     }
-    // Where the reason says it all, there is nothing to add.
+    // Some causes are self-explanatory and have no help.
     let help = error.help();
     if !help.is_empty() {
         let _ = writeln!(text, "help: {help}");

@@ -1,29 +1,29 @@
-//! Open files: one budget for the process, divided once among the ports that it opens. Whoever only connects to one of them
-//! takes nothing from the others, nor from the files that the keeper and the journal write.
+//! Open files: one budget for the process, divided once among the ports that it opens. Clients of one port cannot use
+//! up the descriptors of another, nor those of the files that keeper and journal write.
 
 use rustix::process::{Resource, getrlimit, setrlimit};
 use tracing::warn;
 
-/// Something that takes connections. Each role that listens declares its own.
+/// A port's share of the budget. Each role that listens declares its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Port {
     /// The role's kind.
     pub kind: &'static str,
-    /// Files that it needs besides its connections, and cannot go on without.
+    /// Descriptors that the role needs besides its connections and cannot work without.
     pub own_files: u64,
-    /// How much of what is left for connections it gets, beside others: sessions are worth more than polls.
+    /// Weight when the remaining descriptors are divided: sessions weigh more than polls.
     pub weight: u64,
 }
 
-/// Files of every process: listeners, sessions with ZooKeeper, logs, administration, and the connections of /metrics.
+/// Descriptors of every process: listeners, ZooKeeper sessions, logs, administration, and connections to /metrics.
 const OWN_FILES: u64 = 64;
 
-/// How many connections each port of a process may have.
+/// Connections that each port of a process may have.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Shares(Vec<(Port, usize)>);
 
 impl Shares {
-    /// Takes as many files as this process may have, and divides them among the ports that it will open.
+    /// Raises the process's limit of open files and divides it among the ports that it will open.
     pub fn of(ports: &[Port]) -> Self {
         let mut limit = getrlimit(Resource::Nofile);
         limit.current = limit.maximum;
@@ -33,14 +33,14 @@ impl Shares {
         Self::divide(getrlimit(Resource::Nofile).current, ports)
     }
 
-    /// The connections of one port; none if it was not named.
+    /// The connections of one port; 0 if the port was not named.
     pub fn connections(&self, port: Port) -> usize {
         self.0.iter().find(|(other, _)| *other == port).map_or(0, |(_, connections)| *connections)
     }
 
     fn divide(limit: Option<u64>, ports: &[Port]) -> Self {
         let own: u64 = OWN_FILES + ports.iter().map(|port| port.own_files).sum::<u64>();
-        // Where files are few, the journal reads with fewer of its own.
+        // When descriptors are few, the journal reads with fewer of its own.
         let room = limit.map_or(u64::MAX, |limit| limit.saturating_sub(own).max(limit / 4));
         let total: u64 = ports.iter().map(|port| port.weight).sum();
         let share = |port: Port| usize::try_from(room / total * port.weight).unwrap_or(usize::MAX).max(1);

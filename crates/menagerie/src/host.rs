@@ -1,4 +1,4 @@
-//! The full name of this host: as what others reach it, and what its workers are called.
+//! The full name of this host: how others reach it, and the prefix of its workers' names.
 
 use std::sync::mpsc;
 use std::thread;
@@ -8,25 +8,25 @@ use dns_lookup::{AddrInfoHints, getaddrinfo};
 
 use crate::who::this_host;
 
-/// Flag of getaddrinfo: tell what the host is called in full.
+/// Flag of getaddrinfo: return the canonical name.
 const AI_CANONNAME: i32 = 2;
-/// A resolver that takes longer is not waited for.
+/// Longest wait for a slow resolver.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// What this host is called, with its domain if the resolver knows it.
+/// This host's name, with its domain if the resolver knows it.
 pub fn full_name() -> String {
     let host = this_host();
     if host.contains('.') {
         return host;
     }
-    let (tell, told) = mpsc::channel();
+    let (tell, answers) = mpsc::channel();
     let asked = host.clone();
     let ask = move || {
-        // Who asked may have given up.
+        // The caller may have stopped waiting.
         let _ = tell.send(resolve(&asked));
     };
     let begun = thread::Builder::new().name("resolver".to_owned()).spawn(ask);
-    let found = begun.ok().and_then(|_| told.recv_timeout(PATIENCE).ok()?);
+    let found = begun.ok().and_then(|_| answers.recv_timeout(PATIENCE).ok()?);
     found.filter(|name| is_full_name_of(name, &host)).unwrap_or(host)
 }
 
@@ -35,7 +35,7 @@ fn resolve(host: &str) -> Option<String> {
     getaddrinfo(Some(host), None, Some(hints)).ok()?.find_map(|found| found.ok()?.canonname)
 }
 
-/// A name such as `localhost.localdomain` is that of many hosts, and so of none.
+/// Many hosts are called `localhost.localdomain` or the like: such a name identifies none.
 fn is_full_name_of(name: &str, host: &str) -> bool {
     name.strip_prefix(host).is_some_and(|domain| domain.starts_with('.'))
 }

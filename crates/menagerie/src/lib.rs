@@ -3,8 +3,8 @@
 //!
 //! # Layout
 //! - [`role`]: the life of every server. `commands`: every command, `<noun>/<verb>.rs`; `up/` is the list of roles.
-//! - [`client`]: options, session and end of commands that talk to ZooKeeper; [`stores`]: and of those that need journals;
-//!   `config/`: where settings come from. [`output`]: tables and JSON from one value. [`exit`]: errors and exit codes.
+//! - [`client`]: options and session of commands that talk to ZooKeeper; [`stores`]: of those that also need
+//!   journals; `config/`: settings. [`output`]: tables and JSON from one value. [`exit`]: errors and exit codes.
 //! - [`ports`], [`files`], [`listener`], `allow`: sockets, and who may connect to them. `observe`: /metrics.
 
 mod allow;
@@ -37,9 +37,9 @@ use menagerie_kernel::guard;
 
 use crate::commands::check;
 
-/// Does what the command line says.
+/// Runs the command line.
 pub fn main() -> ExitCode {
-    // Before anything else: a guard is started with every command that we run, and must stay small and quick. It is no
+    // Before anything else: a guard starts with every command that we run, and must stay small and quick. It is not
     // part of the command line that users see.
     if env::args_os().nth(1).is_some_and(|word| word == guard::SUBCOMMAND) {
         return guard::run();

@@ -1,4 +1,4 @@
-//! Connections, plain or TLS. Handshakes happen beside each other: a slow client keeps nobody waiting.
+//! Connections, plain or TLS. Handshakes run concurrently, so that a slow client delays nobody.
 
 use std::io;
 use std::net::SocketAddr;
@@ -36,12 +36,12 @@ pub struct TlsArgs {
 }
 
 impl TlsArgs {
-    /// Whether they are at all.
+    /// Whether certificates were given.
     pub fn is_given(&self) -> bool {
         self.tls_cert.is_some()
     }
 
-    /// Looks at the files, before anything else starts.
+    /// Reads the files, before anything else starts.
     pub fn listener(&self) -> Result<Option<TlsListener>, CliError> {
         let (Some(cert), Some(key)) = (self.tls_cert.clone(), self.tls_key.clone()) else { return Ok(None) };
         let files = TlsFiles { cert, key, ca: self.tls_ca.clone() };
@@ -52,39 +52,39 @@ impl TlsArgs {
     }
 }
 
-/// What a listener puts up with.
+/// Limits of a listener.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
-    /// Connections at once; each costs a few kilobytes.
+    /// Concurrent connections; each costs a few kilobytes.
     pub connections: usize,
-    /// From a connection, or from the answer before, to the answer; and from one piece of an answer that is taken to the
-    /// next. Whoever takes longer only wants to keep others out.
+    /// Longest time from accept, or from the previous response, to the next response; and between two accepted parts
+    /// of a response. A slower client only keeps others out.
     pub exchange: Duration,
 }
 
 impl Limits {
-    /// The same with at most so many connections.
+    /// The same limits with at most this many connections.
     pub fn at_most(self, connections: usize) -> Self {
         Self { connections: self.connections.min(connections), ..self }
     }
 }
 
-/// Those who are not on the list only need to be told so.
-const STRANGERS_MAX: usize = 16;
+/// Concurrent connections from addresses that are not on the list: they only get a refusal.
+const UNLISTED_MAX: usize = 16;
 
-/// A client that takes longer for its handshake does not want to talk.
+/// Longest TLS handshake.
 const HANDSHAKE_MAX: Duration = Duration::from_secs(10);
 
-/// When there is nothing left to accept with, such as file descriptors.
-const BREATHER: Duration = Duration::from_millis(100);
+/// Pause after a failed accept, such as for want of file descriptors.
+const ACCEPT_RETRY_PAUSE: Duration = Duration::from_millis(100);
 
-/// Where connections come from.
+/// A running listener.
 pub struct Listener {
     address: SocketAddr,
     ready: mpsc::Receiver<(Connection, SocketAddr)>,
 }
 
-/// One connection, plain or not.
+/// One connection, plain or TLS.
 pub struct Connection {
     stream: Stream,
     deadline: Pin<Box<Sleep>>,
@@ -97,20 +97,20 @@ enum Stream {
     Tls(Box<TlsStream<TcpStream>>),
 }
 
-/// An address that is ours, and who is let in there; nobody is yet.
-pub struct Door {
+/// A bound socket with its rules; it accepts nothing until it is [opened](Self::open).
+pub struct Endpoint {
     /// Bound before anything else starts.
     pub socket: std::net::TcpListener,
-    /// With it, TLS is spoken and nothing else.
+    /// If set, the listener speaks TLS only.
     pub tls: Option<TlsListener>,
-    /// Who is let in.
+    /// Networks that may connect.
     pub allow: Vec<Network>,
-    /// What is put up with.
+    /// Connections and time per exchange.
     pub limits: Limits,
 }
 
-impl Door {
-    /// Takes connections from here on.
+impl Endpoint {
+    /// Accepts connections from here on.
     pub fn open(self) -> Result<(Listener, SocketAddr), CliError> {
         let Self { socket, tls, allow, limits } = self;
         Listener::new(socket, tls, allow, limits).map_err(CliError::io("set up the listener"))
@@ -118,7 +118,7 @@ impl Door {
 }
 
 impl Listener {
-    /// Takes connections from here on; most of them from who is on the list.
+    /// Accepts connections from here on. Addresses that are not on the list share a few of them.
     pub fn new(
         socket: std::net::TcpListener,
         tls: Option<TlsListener>,
@@ -129,7 +129,7 @@ impl Listener {
         let socket = TcpListener::from_std(socket)?;
         let address = socket.local_addr()?;
         let (sender, ready) = mpsc::channel(1);
-        // Ends when nobody takes connections any more.
+        // The loop ends when the listener is dropped.
         tokio::spawn(accept(socket, tls, allow, limits, sender));
         Ok((Self { address, ready }, address))
     }
@@ -143,7 +143,7 @@ async fn accept(
     ready: mpsc::Sender<(Connection, SocketAddr)>,
 ) {
     let permits = Arc::new(Semaphore::new(limits.connections));
-    let strangers = Arc::new(Semaphore::new(STRANGERS_MAX));
+    let strangers = Arc::new(Semaphore::new(UNLISTED_MAX));
     loop {
         let accepted = tokio::select! {
             accepted = socket.accept() => accepted,
@@ -153,7 +153,7 @@ async fn accept(
             Ok(accepted) => accepted,
             Err(error) => {
                 warn!(%error, "cannot accept a connection");
-                tokio::time::sleep(BREATHER).await;
+                tokio::time::sleep(ACCEPT_RETRY_PAUSE).await;
                 continue;
             }
         };
@@ -163,7 +163,7 @@ async fn accept(
             let Ok(permit) = strangers.clone().try_acquire_owned() else { continue };
             permit
         };
-        // An answer must not wait for more of them.
+        // Do not delay small responses (Nagle).
         let _ = stream.set_nodelay(true);
         let config = tls.as_mut().map(TlsListener::config);
         let ready = ready.clone();
@@ -193,7 +193,7 @@ impl axum::serve::Listener for Listener {
     async fn accept(&mut self) -> (Connection, SocketAddr) {
         match self.ready.recv().await {
             Some(accepted) => accepted,
-            // The task that accepts lives as long as we do.
+            // The accept loop lives as long as this listener.
             None => std::future::pending().await,
         }
     }
@@ -204,7 +204,7 @@ impl axum::serve::Listener for Listener {
 }
 
 impl Connection {
-    /// What was asked of the stream, unless there is nothing to be had and the time for it is over.
+    /// The result of polling the stream, or a time-out if it is pending past the deadline.
     fn in_time<T>(&mut self, context: &mut Context<'_>, asked: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
         if asked.is_pending() && self.deadline.as_mut().poll(context).is_ready() {
             return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));

@@ -14,8 +14,8 @@ use tracing_subscriber::{fmt, registry};
 
 use crate::exit::CliError;
 
-/// Lines that may wait to be written; more are dropped rather than waited for. Room for all of them is made at the start of
-/// every command, so it must not be much: sixteen times as many took two milliseconds.
+/// Buffered lines; when the buffer is full, lines are dropped. It is allocated at the start of every command, so it
+/// must be small: sixteen times as many took two milliseconds.
 const LINES_MAX: usize = 8_192;
 
 /// How to log.
@@ -33,16 +33,16 @@ pub struct LogArgs {
     log_level: Option<String>,
 }
 
-/// What is logged unless the user says otherwise.
+/// How much a command logs by default.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Talk {
-    /// A server: its life is worth a line.
+pub enum LogProfile {
+    /// A server: logs its lifecycle.
     Server,
-    /// A server that shows something to somebody: that must not drown.
+    /// A server with a demo: logs must not drown its output.
     Demo,
-    /// A command: it says what it has to say itself.
+    /// A command: prints its own messages.
     Command,
-    /// A monitoring plugin: it says one line.
+    /// A monitoring plugin: prints one line and logs nothing.
     Plugin,
 }
 
@@ -52,10 +52,10 @@ enum Format {
     Json,
 }
 
-/// The file that is logged to, if there is one.
+/// The log file, if there is one.
 static LOG_FILE: OnceLock<LogFile> = OnceLock::new();
 
-/// A file that somebody may move away.
+/// A log file that can be reopened after rotation.
 struct LogFile {
     path: PathBuf,
     file: Mutex<File>,
@@ -71,7 +71,7 @@ impl Write for &LogFile {
     }
 }
 
-/// Opens the log file anew, because it was moved away. False if there is none.
+/// Reopens the log file after rotation. False if there is none.
 pub fn reopen() -> io::Result<bool> {
     let Some(log) = LOG_FILE.get() else { return Ok(false) };
     let file = append_to(&log.path)?;
@@ -96,17 +96,16 @@ fn append_to(path: &std::path::Path) -> io::Result<File> {
 }
 
 impl LogArgs {
-    /// Installs the logger for the whole process. What is logged is written by a thread of its own, and dropped when that
-    /// cannot keep up: whoever reads our stderr must never be able to stop us by not reading. The rest is written when
-    /// the guard is dropped.
-    pub fn install(&self, talk: Talk) -> Result<WorkerGuard, CliError> {
-        let level = self.log_level.as_deref().unwrap_or(match talk {
-            // What the client library tells of each session, our own line says.
-            Talk::Server => "info,zookeeper_client=warn",
-            Talk::Demo => "warn,zookeeper_client=error",
-            // What the client library tells of a connection that fails, we tell ourselves.
-            Talk::Command => "warn,zookeeper_client=error",
-            Talk::Plugin => "off",
+    /// Installs the logger for the whole process. A thread writes the lines and drops them when it cannot keep up: a
+    /// reader of our stderr that stops reading must never block us. Dropping the guard flushes the rest.
+    pub fn install(&self, profile: LogProfile) -> Result<WorkerGuard, CliError> {
+        let level = self.log_level.as_deref().unwrap_or(match profile {
+            // Our own line per session says what the client library would.
+            LogProfile::Server => "info,zookeeper_client=warn",
+            LogProfile::Demo => "warn,zookeeper_client=error",
+            // Our own errors say what the client library would about failed connections.
+            LogProfile::Command => "warn,zookeeper_client=error",
+            LogProfile::Plugin => "off",
         });
         let filter = targets(level).map_err(|why| CliError::Usage {
             what: format!("--log-level {level:?} is not a filter: {why}"),

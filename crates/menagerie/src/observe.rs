@@ -18,29 +18,28 @@ use crate::ports;
 
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// Whoever scrapes asks every few seconds, and takes what it asked for at once.
+/// A scraper asks every few seconds and reads the response at once.
 const LIMITS: Limits = Limits { connections: 16, exchange: Duration::from_secs(10) };
 
-/// An address for metrics that is ours, before anything else starts.
+/// A bound address for metrics.
 pub struct Observer {
     listener: std::net::TcpListener,
     address: SocketAddr,
 }
 
 impl Observer {
-    /// Takes the address.
+    /// Binds the address, before anything else starts.
     pub fn bind(address: SocketAddr) -> Result<Self, CliError> {
         let listener = ports::bind(address, "--metrics")?;
         let address = listener.local_addr().map_err(CliError::io("look at the listener"))?;
         Ok(Self { listener, address })
     }
 
-    /// Where it listens.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Serves the registry, on a thread of its own.
+    /// Serves the registry on a thread of its own.
     pub fn serve(self, registry: Registry) -> Result<(), CliError> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()

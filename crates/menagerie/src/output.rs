@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use crate::exit::CliError;
 
-/// Between two looks with `--watch`.
+/// Interval of `--watch`.
 const WATCH_INTERVAL: Duration = Duration::from_secs(2);
 
 /// Moves the cursor to the top and clears the screen.
@@ -42,9 +42,9 @@ pub struct OutputArgs {
     watch: bool,
 }
 
-/// What people see of a value.
+/// A value that people can read.
 pub trait Show: Serialize {
-    /// As text, ending with a line break unless there is nothing to show.
+    /// Its text; ends with a line break unless it is empty.
     fn show(&self) -> String;
 }
 
@@ -57,7 +57,7 @@ impl FormatArg {
         }
     }
 
-    /// Says what was done: to people on stderr, so that stdout stays data; to programs as a value.
+    /// Reports what was done: as text on stderr, so that stdout stays data; as JSON on stdout.
     pub fn tell(self, text: &str, value: &impl Serialize) -> Result<(), CliError> {
         match self.output {
             Format::Table => eprintln!("{text}"),
@@ -66,7 +66,7 @@ impl FormatArg {
         Ok(())
     }
 
-    /// Prints a value of many: JSON on one line.
+    /// Prints one value of a stream: JSON on one line.
     pub fn print_line(self, value: &impl Show) -> Result<(), CliError> {
         match self.output {
             Format::Table => write(&value.show()),
@@ -76,18 +76,18 @@ impl FormatArg {
 }
 
 impl OutputArgs {
-    /// Prints what `look` finds: once, or again whenever it has changed.
+    /// Prints what `read` returns: once, or with `--watch` again whenever it changes.
     pub async fn print<T: Show>(
         self,
-        mut look: impl AsyncFnMut() -> Result<T, CliError>,
+        mut read: impl AsyncFnMut() -> Result<T, CliError>,
     ) -> Result<(), CliError> {
         if !self.watch {
-            return self.format.print(&look().await?);
+            return self.format.print(&read().await?);
         }
         let clear = self.format.output == Format::Table && io::stdout().is_terminal();
         let mut last = String::new();
         loop {
-            let value = look().await?;
+            let value = read().await?;
             let text = match self.format.output {
                 Format::Table => value.show(),
                 Format::Json => json(&value, serde_json::to_string)?,
@@ -97,8 +97,8 @@ impl OutputArgs {
                 last = text;
             }
             tokio::time::sleep(WATCH_INTERVAL).await;
-            if is_unread() {
-                return Err(CliError::NobodyReads);
+            if is_reader_gone() {
+                return Err(CliError::OutputClosed);
             }
         }
     }
@@ -120,48 +120,48 @@ pub fn write(text: &str) -> Result<(), CliError> {
     write_bytes(text.as_bytes())
 }
 
-/// The same for what may be no text.
+/// Writes bytes that may not be text to stdout.
 pub fn write_bytes(bytes: &[u8]) -> Result<(), CliError> {
     let mut out = io::stdout().lock();
     out.write_all(bytes).and_then(|()| out.flush()).map_err(from_stdout)
 }
 
-/// Waits until the reader of stdout has gone, for who may have nothing to write for long.
-pub async fn unread() -> CliError {
-    while !is_unread() {
+/// Waits until the reader of stdout has gone: for commands that may have nothing to write for a long time.
+pub async fn reader_gone() -> CliError {
+    while !is_reader_gone() {
         tokio::time::sleep(WATCH_INTERVAL).await;
     }
-    CliError::NobodyReads
+    CliError::OutputClosed
 }
 
-/// Whether the reader of a pipe has gone. Writing would tell too, but who watches what does not change writes nothing.
-fn is_unread() -> bool {
+/// Whether the reader of a pipe has gone. A write would tell, too, but `--watch` writes only changes.
+fn is_reader_gone() -> bool {
     let stdout = io::stdout();
     let mut asked = [PollFd::new(&stdout, PollFlags::empty())];
     let now = Timespec { tv_sec: 0, tv_nsec: 0 };
     poll(&mut asked, Some(&now)).is_ok() && asked[0].revents().contains(PollFlags::ERR)
 }
 
-/// A reader that has gone is no failure of ours.
+/// Maps a broken pipe to an error that is reported silently.
 pub fn from_stdout(source: io::Error) -> CliError {
     match source.kind() {
-        io::ErrorKind::BrokenPipe => CliError::NobodyReads,
+        io::ErrorKind::BrokenPipe => CliError::OutputClosed,
         _ => CliError::Io { doing: "write to stdout".to_owned(), source },
     }
 }
 
-/// What is shown on a line of its own.
+/// A value shown as a row of a table.
 pub trait Row: Serialize {
-    /// What the columns are called.
+    /// Column heads.
     const HEADS: &[&str];
-    /// What is shown when there is none, instead of the heads.
+    /// Shown instead of an empty table.
     const NONE: Option<&str> = None;
 
-    /// One for each column.
+    /// One cell per column.
     fn cells(&self) -> Vec<String>;
 }
 
-/// Many of them: to people a table, to programs a list.
+/// Rows: a table as text, a list as JSON.
 #[derive(Debug, Serialize)]
 #[serde(transparent)]
 pub struct Rows<T>(pub Vec<T>);
@@ -184,7 +184,7 @@ pub struct Table {
 }
 
 impl Table {
-    /// One with these heads.
+    /// A table with these heads.
     pub fn new<'a>(heads: impl IntoIterator<Item = &'a str>) -> Self {
         Self { rows: vec![heads.into_iter().map(str::to_owned).collect()] }
     }
@@ -194,7 +194,7 @@ impl Table {
         self.rows.push(cells.into_iter().collect());
     }
 
-    /// As text.
+    /// The table as text.
     pub fn text(&self) -> String {
         let columns = self.rows.iter().map(Vec::len).max().unwrap_or(0);
         let width = |column: usize| {
@@ -210,7 +210,7 @@ impl Table {
     }
 }
 
-/// Quotes do nothing to a terminal.
+/// Escapes control characters; quotes are harmless and stay.
 fn escaped(text: &str) -> String {
     text.chars()
         .map(
@@ -221,8 +221,8 @@ fn escaped(text: &str) -> String {
         .collect()
 }
 
-/// What others wrote must do nothing to a terminal.
-pub fn told(text: Option<&str>) -> String {
+/// Escapes text that others wrote, so that it cannot control our terminal; `-` if there is none.
+pub fn escape_for_terminal(text: Option<&str>) -> String {
     text.filter(|text| !text.is_empty()).map_or("-".to_owned(), escaped)
 }
 

@@ -1,11 +1,11 @@
-//! Addresses: which are safe to open, and who has one that is taken.
+//! Addresses: which are safe to open, and which process holds one that is taken.
 
 use std::fs;
 use std::net::{SocketAddr, TcpListener, ToSocketAddrs as _};
 
 use crate::exit::CliError;
 
-/// Reads `HOST:PORT`, where HOST is an address or a name such as `localhost`.
+/// Parses `HOST:PORT`, where HOST is an address or a name such as `localhost`.
 pub fn address(text: &str) -> Result<SocketAddr, String> {
     let mut found = text
         .to_socket_addrs()
@@ -13,7 +13,7 @@ pub fn address(text: &str) -> Result<SocketAddr, String> {
     found.next().ok_or_else(|| format!("{text} has no address"))
 }
 
-/// Takes an address, before anything else starts.
+/// Binds an address, before anything else starts.
 pub fn bind(address: SocketAddr, flag: &'static str) -> Result<TcpListener, CliError> {
     TcpListener::bind(address).map_err(|source| match source.kind() {
         std::io::ErrorKind::AddrInUse => CliError::Taken { address, owner: owner(address), flag },
@@ -21,8 +21,8 @@ pub fn bind(address: SocketAddr, flag: &'static str) -> Result<TcpListener, CliE
     })
 }
 
-/// Refuses to open a port without encryption to other machines, unless that was asked for by name. `instead` says how
-/// to let them in encrypted, if there is a way.
+/// Refuses to open an unencrypted port to other machines unless --insecure allows it. `instead` says how to let them
+/// in encrypted, if there is a way.
 pub fn require_loopback(
     address: SocketAddr,
     insecure: bool,
@@ -41,7 +41,7 @@ pub fn require_loopback(
     })
 }
 
-/// Who listens on this port, as far as this user may know.
+/// The process that listens on this port, as far as this user may know.
 pub fn owner(address: SocketAddr) -> String {
     find_owner(address.port()).unwrap_or_else(|| "another process".to_owned())
 }
@@ -69,7 +69,7 @@ fn find_owner(port: u16) -> Option<String> {
     None
 }
 
-/// The inode of the socket in this line of the kernel's table, if it listens on `port`.
+/// The socket's inode if this line of /proc/net/tcp listens on `port`.
 fn listening(line: &str, port: u16) -> Option<String> {
     const LISTEN: &str = "0A";
     let mut fields = line.split_whitespace();

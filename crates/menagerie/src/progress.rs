@@ -1,11 +1,11 @@
-//! How far long work is: one line that is rewritten on a terminal, plain lines now and then elsewhere. On stderr.
+//! Progress of long work on stderr: on a terminal one line that is rewritten, elsewhere a line now and then.
 
 use std::io::{self, IsTerminal as _, Write as _};
 use std::time::{Duration, Instant};
 
 /// On a terminal: often enough to look alive.
 const REDRAW: Duration = Duration::from_millis(100);
-/// Elsewhere: seldom enough not to fill a log.
+/// Elsewhere: rarely enough not to fill a log.
 const LINE: Duration = Duration::from_secs(10);
 
 /// Shows progress until it is dropped.
@@ -17,12 +17,12 @@ pub struct Meter {
 }
 
 impl Meter {
-    /// Nothing is shown before there was time to show something.
+    /// Shows nothing for the first interval.
     pub fn new() -> Self {
         Self { terminal: io::stderr().is_terminal(), last: Instant::now(), drawn: false }
     }
 
-    /// Shows how far it is, if the last time is long enough ago.
+    /// Shows the progress, unless it did so less than an interval ago.
     pub fn show(&mut self, step: &str, done: u64, total: Option<u64>) {
         let pause = if self.terminal { REDRAW } else { LINE };
         if self.last.elapsed() < pause {
@@ -30,7 +30,7 @@ impl Meter {
         }
         self.last = Instant::now();
         let of = total.map_or(String::new(), |total| format!(" of {total}"));
-        // Talk that nobody can hear is not worth an error.
+        // stderr may be closed; that is no reason to fail.
         let mut err = io::stderr().lock();
         let _ = if self.terminal {
             self.drawn = true;

@@ -1,4 +1,4 @@
-//! SIGTERM and SIGINT ask to stop; asked twice, we stop at once.
+//! SIGTERM and SIGINT stop the process; a second one stops it at once.
 
 use std::process;
 use std::thread;
@@ -30,7 +30,7 @@ pub fn on_stop(stop: impl FnOnce() + Send + 'static) -> Result<(), CliError> {
             };
             asked = Instant::now();
             info!(signal, "stopping: finishing what is in flight");
-            // Nobody may have asked to be told.
+            // Fails when systemd did not start us; nobody is waiting then.
             let _ = sd_notify::notify(&[sd_notify::NotifyState::Stopping]);
             stop();
         }
@@ -39,11 +39,11 @@ pub fn on_stop(stop: impl FnOnce() + Send + 'static) -> Result<(), CliError> {
     spawned.map(drop).map_err(CliError::io("start a thread"))
 }
 
-/// Signals that a wrapper passes on to what it runs, from here on, one after the other.
-pub fn passed_on() -> Result<mpsc::Receiver<Signal>, CliError> {
-    /// Nobody sends that many before the first was passed on; more are dropped, as the kernel does.
+/// Signals that a wrapper forwards to its command, in the order of arrival.
+pub fn forwarded_signals() -> Result<mpsc::Receiver<Signal>, CliError> {
+    /// Far more than arrive before the first is forwarded; further ones are dropped, as the kernel does.
     const PENDING_MAX: usize = 64;
-    const PASSED_ON: [Signal; 9] = [
+    const FORWARDED: [Signal; 9] = [
         Signal::HUP,
         Signal::INT,
         Signal::QUIT,
@@ -55,11 +55,11 @@ pub fn passed_on() -> Result<mpsc::Receiver<Signal>, CliError> {
         Signal::CONT,
     ];
     let (sender, receiver) = mpsc::channel(PENDING_MAX);
-    for passed in PASSED_ON {
+    for passed in FORWARDED {
         let mut arrivals =
             signal(SignalKind::from_raw(passed.as_raw())).map_err(CliError::io("listen for signals"))?;
         let sender = sender.clone();
-        // Ends with the runtime, as the process does.
+        // The loop ends with the runtime, as the process does.
         tokio::spawn(async move {
             while arrivals.recv().await.is_some() {
                 let _ = sender.try_send(passed);
@@ -69,14 +69,14 @@ pub fn passed_on() -> Result<mpsc::Receiver<Signal>, CliError> {
     Ok(receiver)
 }
 
-/// The first signal that asks us to end, from here on; it stays, whoever else has seen it.
-pub fn asked_to_end() -> Result<watch::Receiver<Option<Signal>>, CliError> {
+/// The first signal that should end us. It stays readable for every receiver.
+pub fn first_end_signal() -> Result<watch::Receiver<Option<Signal>>, CliError> {
     let (sender, receiver) = watch::channel(None);
     for asks in [Signal::HUP, Signal::INT, Signal::QUIT, Signal::TERM] {
         let mut arrivals =
             signal(SignalKind::from_raw(asks.as_raw())).map_err(CliError::io("listen for signals"))?;
         let sender = sender.clone();
-        // Ends with the runtime, as the process does.
+        // The loop ends with the runtime, as the process does.
         tokio::spawn(async move {
             if arrivals.recv().await.is_some() {
                 sender.send_if_modified(|first| first.replace(first.unwrap_or(asks)).is_none());

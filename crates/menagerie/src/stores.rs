@@ -1,4 +1,4 @@
-//! Where things are kept: ZooKeeper for coordination, the journals that are registered there for messages.
+//! The stores of a command: ZooKeeper for coordination, and the journals registered there for messages.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use crate::commands::data::DataArgs;
 use crate::config::{Chosen, Settings};
 use crate::exit::{CliError, cannot};
 
-/// A journal that was started a moment ago is waited for.
+/// Wait this long for a journal that was started a moment ago.
 pub const JOURNAL_PATIENCE: Duration = Duration::from_secs(5);
 
 /// Where ZooKeeper is, and by what journals and we know each other.
@@ -42,7 +42,7 @@ pub struct AccessArgs {
 }
 
 impl AccessArgs {
-    /// What counts, all told.
+    /// How to authenticate with journals: flags, else settings.
     pub fn access(&self, settings: &Settings) -> Access {
         let chosen = |flag: &Option<PathBuf>, setting: &Option<Chosen<PathBuf>>| {
             flag.clone().or_else(|| setting.as_ref().map(|chosen| chosen.value.clone()))
@@ -55,23 +55,23 @@ impl AccessArgs {
     }
 }
 
-/// Where journals that run on this machine keep their tokens: with our data, else with the system's.
+/// Token files of journals on this machine: in our own data folder, then in the system's.
 fn local_tokens() -> Vec<PathBuf> {
     let data = std::env::var_os("MENAGERIE_DATA").filter(|path| !path.is_empty()).map(PathBuf::from);
     let roots = DataArgs { data }.searched().into_iter();
     roots.map(|root| root.join("journal").join(TOKEN_FILE)).collect()
 }
 
-/// A session in the namespace, and the journals that are registered there.
+/// A session in the namespace, and the journals registered there.
 pub struct Stores {
     /// The session.
     pub session: Session,
-    /// What is registered there.
+    /// The journals registered in the namespace.
     pub journals: Journals,
 }
 
 impl Stores {
-    /// In an open session.
+    /// Uses an open session.
     pub async fn at(client: &Client, access: &AccessArgs) -> Result<Self, CliError> {
         let journals = Journals::registered(&client.session, access.access(&client.settings)).await;
         let journals = journals.map_err(cannot("look for journals"))?;
@@ -80,7 +80,7 @@ impl Stores {
 }
 
 impl StoreArgs {
-    /// Works, and takes leave.
+    /// Opens the stores, works, and closes the session.
     pub fn run(
         self,
         rights: Rights,
@@ -93,12 +93,12 @@ impl StoreArgs {
         })
     }
 
-    /// Changes something.
+    /// Works with owner's rights.
     pub fn change(self, work: impl AsyncFnOnce(&Stores) -> Result<(), CliError>) -> Result<(), CliError> {
         self.run(Rights::Owner, work)
     }
 
-    /// Only reads.
+    /// Works with observer's rights: reads only.
     pub fn observe(self, work: impl AsyncFnOnce(&Stores) -> Result<(), CliError>) -> Result<(), CliError> {
         self.run(Rights::Observer, work)
     }

@@ -1,4 +1,4 @@
-//! What each server says about itself.
+//! Asks each server for its version and mode.
 
 use std::time::Duration;
 
@@ -7,23 +7,22 @@ use serde::Serialize;
 
 use crate::config::Settings;
 
-/// A server that lives answers at once.
+/// A healthy server answers at once.
 pub const PATIENCE: Duration = Duration::from_secs(3);
 
-/// One server.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Server {
     /// `host:port`
     pub address: String,
-    /// Its version, if it tells.
+    /// `None` if it does not say.
     pub version: Option<String>,
-    /// `standalone`, `leader`, `follower` or `observer`, if it tells.
+    /// `standalone`, `leader`, `follower` or `observer`, if it says.
     pub mode: Option<String>,
-    /// Why it does not tell.
+    /// Why it does not say.
     pub note: Option<String>,
 }
 
-/// Asks all servers at once.
+/// Asks all servers concurrently.
 pub async fn servers(settings: &Settings) -> Vec<Server> {
     let tls = settings.tls_ca.is_some();
     let hosts = settings.servers.value.hosts().iter().cloned();

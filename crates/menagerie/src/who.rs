@@ -1,22 +1,22 @@
-//! Who does something: this user, on this host.
+//! Who runs this command: a user on a host.
 
 use menagerie_slots::identity;
 
-/// What this host is called when nobody is named: the same for whoever takes a slot and whoever gives it back.
+/// This host's default name as a holder: the same for acquire and release.
 pub fn this_host() -> String {
     let named = std::env::var("MENAGERIE_HOST").ok().filter(|name| !name.is_empty());
     named.unwrap_or_else(identity::host)
 }
 
-/// Who types this: whoever became root by `sudo` is still the one who did it.
+/// The user who typed the command, even under `sudo`.
 pub fn user() -> String {
     let named = ["SUDO_USER", "USER", "LOGNAME"].iter().find_map(|name| std::env::var(name).ok());
     let uid = rustix::process::getuid().as_raw();
-    named.filter(|name| !name.is_empty()).or_else(|| known(uid)).unwrap_or_else(|| format!("uid {uid}"))
+    named.filter(|name| !name.is_empty()).or_else(|| name_of(uid)).unwrap_or_else(|| format!("uid {uid}"))
 }
 
-/// The name of a user, as this machine knows it.
-fn known(uid: u32) -> Option<String> {
+/// A user's name, from /etc/passwd.
+fn name_of(uid: u32) -> Option<String> {
     let users = std::fs::read_to_string("/etc/passwd").ok()?;
     users.lines().find_map(|line| {
         let mut fields = line.split(':');
@@ -25,7 +25,7 @@ fn known(uid: u32) -> Option<String> {
     })
 }
 
-/// Who does this, for those who look.
+/// `user@host`, for logs and histories.
 pub fn operator() -> String {
     format!("{}@{}", user(), identity::host())
 }

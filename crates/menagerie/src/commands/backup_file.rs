@@ -1,4 +1,4 @@
-//! The file of a backup: it gets its name, and takes the place of an older one, only when it is whole.
+//! The file of a backup: it gets its final name, replacing an older one, only when it is complete.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 
 use crate::exit::CliError;
 
-/// Copies a backup to `file` under another name, lets `check` look at it, and renames it. Returns its bytes and what
-/// `check` found. If anything fails, nothing is left of it, and an older `file` is as it was.
+/// Copies a backup to a partial file, lets `check` verify it, and renames it. Returns its size and what `check`
+/// returned. On failure it removes the partial file and leaves an older `file` untouched.
 pub fn write<T>(
     source: impl io::Read,
     file: &Path,
@@ -25,18 +25,18 @@ pub fn write<T>(
             Ok(found)
         });
     written.inspect_err(|_| {
-        // Nothing is there to remove when it could not even be made.
+        // There is nothing to remove if the partial file could not be created.
         let _ = fs::remove_file(&partial);
     })
 }
 
 fn copy(mut source: impl io::Read, partial: &Path) -> io::Result<u64> {
-    // Made anew, so that nobody's file or link of that name is written through.
+    // Create it new, so that we never write through an existing file or link of that name.
     match fs::remove_file(partial) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
     }
-    // For its owner alone, like the data that it is a copy of.
+    // Owner-only, like the data that it copies.
     let mut out = OpenOptions::new().write(true).create_new(true).mode(0o600).open(partial)?;
     let bytes = io::copy(&mut source, &mut out)?;
     out.sync_all()?;

@@ -1,4 +1,4 @@
-//! `menagerie completions SHELL`: what a shell needs to complete our command line.
+//! `menagerie completions SHELL`: shell completion scripts.
 
 use clap::{Args, CommandFactory as _};
 
@@ -14,7 +14,6 @@ pub struct Completions {
 }
 
 impl Completions {
-    /// Prints them.
     pub fn run(self) -> Result<(), CliError> {
         let mut script = Vec::new();
         clap_complete::generate(self.shell, &mut Cli::command(), "menagerie", &mut script);

@@ -1,4 +1,4 @@
-//! Where data lives.
+//! Data folders.
 
 use std::path::PathBuf;
 
@@ -6,7 +6,7 @@ use clap::Args;
 
 use crate::exit::CliError;
 
-/// Where root keeps data.
+/// Default data folder for root.
 const SYSTEM_ROOT: &str = "/var/lib/menagerie";
 
 /// The root of all data of this machine; each role has a folder below it.
@@ -18,7 +18,7 @@ pub struct DataArgs {
 }
 
 impl DataArgs {
-    /// The folder that was chosen, or the default.
+    /// The folder given, or the default.
     pub fn root(&self) -> Result<PathBuf, CliError> {
         if let Some(data) = &self.data {
             return Ok(data.clone());
@@ -32,19 +32,17 @@ impl DataArgs {
         })
     }
 
-    /// Where clients on this machine look by themselves: with our data, else with the system's.
+    /// Where clients on this machine search: our own data folder, then the system's.
     pub fn searched(&self) -> Vec<PathBuf> {
         let mut roots: Vec<PathBuf> = self.root().into_iter().chain([PathBuf::from(SYSTEM_ROOT)]).collect();
         roots.dedup();
         roots
     }
 
-    /// The journal's folder.
     pub fn journal(&self) -> Result<PathBuf, CliError> {
         Ok(self.root()?.join("journal"))
     }
 
-    /// The keeper's folder.
     pub fn keeper(&self) -> Result<PathBuf, CliError> {
         Ok(self.root()?.join("keeper"))
     }

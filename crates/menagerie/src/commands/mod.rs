@@ -1,4 +1,4 @@
-//! Every command: `<noun>/<verb>.rs` has its arguments, one call, one print. This file is all that a new noun edits.
+//! Every command: `<noun>/<verb>.rs` has its arguments, one call, one print. A new noun edits only this file.
 
 mod backup_file;
 pub mod check;
@@ -20,7 +20,7 @@ use std::process::ExitCode;
 use clap::Subcommand;
 
 use crate::exit::CliError;
-use crate::logging::Talk;
+use crate::logging::LogProfile;
 
 /// The first word of every command.
 #[derive(Debug, Subcommand)]
@@ -40,27 +40,27 @@ pub enum Noun {
 }
 
 impl Noun {
-    /// What is logged unless the user says otherwise.
-    pub fn talk(&self) -> Talk {
+    /// The log profile of this command, unless the user chooses a filter.
+    pub fn log_profile(&self) -> LogProfile {
         match self {
-            Self::Up(up) => up.talk(),
-            Self::Keeper(_) | Self::Worker(_) => Talk::Server,
-            Self::Journal(journal) => journal.talk(),
-            Self::Slots(slots) => slots.talk(),
+            Self::Up(up) => up.log_profile(),
+            Self::Keeper(_) | Self::Worker(_) => LogProfile::Server,
+            Self::Journal(journal) => journal.log_profile(),
+            Self::Slots(slots) => slots.log_profile(),
             Self::Queue(_)
             | Self::Zk(_)
             | Self::Status(_)
             | Self::Doctor(_)
             | Self::Config(_)
-            | Self::Completions(_) => Talk::Command,
-            Self::Check(_) => Talk::Plugin,
+            | Self::Completions(_) => LogProfile::Command,
+            Self::Check(_) => LogProfile::Plugin,
         }
     }
 
-    /// Does what was asked, and gives the exit code.
+    /// Runs the command and returns its exit code.
     pub fn run(self) -> Result<ExitCode, CliError> {
         match self {
-            // It has codes of its own, and nothing is an error to it.
+            // A check maps every outcome to its own exit codes.
             Self::Check(check) => return Ok(check.run()),
             Self::Up(up) => up.run(),
             Self::Keeper(keeper) => keeper.run(),

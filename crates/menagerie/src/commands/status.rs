@@ -1,4 +1,4 @@
-//! `menagerie status`: who is there.
+//! `menagerie status`: which components are registered, and how ZooKeeper is.
 
 use clap::Args;
 use menagerie_kernel::session::State;
@@ -23,15 +23,15 @@ pub struct Status {
 }
 
 #[derive(Debug, Serialize)]
-struct View {
+struct StatusView {
     servers: Vec<Server>,
     session: SessionView,
     namespace: String,
-    /// `null` when nobody has lived in the namespace yet.
+    /// `null` if no engine has used the namespace yet.
     generation: Option<u64>,
-    /// Whether an import is not finished.
+    /// Whether an import is unfinished.
     importing: bool,
-    components: Vec<Component>,
+    components: Vec<ComponentView>,
 }
 
 #[derive(Debug, Serialize)]
@@ -41,9 +41,9 @@ struct SessionView {
     timeout_ms: u128,
 }
 
-/// Somebody who registered, as far as they tell.
+/// A registered component, as far as its payload is readable.
 #[derive(Debug, Serialize)]
-struct Component {
+struct ComponentView {
     kind: String,
     name: String,
     host: Option<String>,
@@ -53,16 +53,15 @@ struct Component {
 }
 
 impl Status {
-    /// Looks and prints.
     pub fn run(self) -> Result<(), CliError> {
         let output = self.output;
-        client::run(self.client, async |client| output.print(async || look(client).await).await)
+        client::run(self.client, async |client| output.print(async || read_status(client).await).await)
     }
 }
 
-async fn look(client: &Client) -> Result<View, CliError> {
+async fn read_status(client: &Client) -> Result<StatusView, CliError> {
     let (term, namespace) = (client.term(), client.namespace());
-    let failed = |source: CallError| cannot(format!("read the namespace {namespace}"))(source);
+    let unreadable = |source: CallError| cannot(format!("read the namespace {namespace}"))(source);
     let servers = survey::servers(&client.settings).await;
     let state = match *term.state().borrow() {
         State::Connected => "connected",
@@ -76,19 +75,19 @@ async fn look(client: &Client) -> Result<View, CliError> {
     };
     let generation: Znode<u64> =
         Znode::foreign(within(namespace, kernel::generation().path()), Kind::Persistent);
-    let generation = term.read(&generation.maybe_damaged()).await.map_err(failed)?;
-    let importing = term.stat(&within(namespace, kernel::importing().path())).await.map_err(failed)?;
-    Ok(View {
+    let generation = term.read(&generation.maybe_damaged()).await.map_err(unreadable)?;
+    let importing = term.stat(&within(namespace, kernel::importing().path())).await.map_err(unreadable)?;
+    Ok(StatusView {
         servers,
         session,
         namespace: namespace.to_owned(),
         generation: generation.and_then(|found| found.value.sound()),
         importing: importing.is_some(),
-        components: registered(&term, namespace).await.map_err(failed)?,
+        components: read_components(&term, namespace).await.map_err(unreadable)?,
     })
 }
 
-async fn registered(term: &Term, namespace: &str) -> Result<Vec<Component>, CallError> {
+async fn read_components(term: &Term, namespace: &str) -> Result<Vec<ComponentView>, CallError> {
     let root = subtree::join(namespace, components::root().path().trim_start_matches('/'));
     let mut components = Vec::new();
     for kind in names(term, &root).await? {
@@ -96,12 +95,12 @@ async fn registered(term: &Term, namespace: &str) -> Result<Vec<Component>, Call
         for name in names(term, &folder).await? {
             let found = optional(term.get(&subtree::join(&folder, &name)).await)?;
             let Some((data, stat)) = found else { continue };
-            let said: Value = serde_json::from_slice(&data).unwrap_or_default();
-            components.push(Component {
+            let payload: Value = serde_json::from_slice(&data).unwrap_or_default();
+            components.push(ComponentView {
                 kind: kind.clone(),
-                host: word(&said, &["host", "hostname"]),
-                state: word(&said, &["state"]),
-                version: word(&said, &["version"]),
+                host: first_text(&payload, &["host", "hostname"]),
+                state: first_text(&payload, &["state"]),
+                version: first_text(&payload, &["version"]),
                 since_ms: stat.ctime_ms,
                 name,
             });
@@ -110,7 +109,7 @@ async fn registered(term: &Term, namespace: &str) -> Result<Vec<Component>, Call
     Ok(components)
 }
 
-/// In order; none where there is nothing.
+/// Sorted child names; empty if the znode does not exist.
 async fn names(term: &Term, path: &str) -> Result<Vec<String>, CallError> {
     let mut names = optional(term.children(path).await)?.unwrap_or_default();
     names.sort_unstable();
@@ -124,8 +123,8 @@ fn optional<T>(found: Result<T, CallError>) -> Result<Option<T>, CallError> {
     }
 }
 
-fn word(said: &Value, keys: &[&str]) -> Option<String> {
-    match keys.iter().find_map(|key| said.get(key))? {
+fn first_text(payload: &Value, keys: &[&str]) -> Option<String> {
+    match keys.iter().find_map(|key| payload.get(key))? {
         Value::String(word) => Some(word.clone()),
         Value::Null => None,
         other => Some(other.to_string()),
@@ -136,12 +135,12 @@ fn within(namespace: &str, path: &str) -> String {
     subtree::join(namespace, path.trim_start_matches('/'))
 }
 
-impl Show for View {
+impl Show for StatusView {
     fn show(&self) -> String {
         let mut facts = Table::default();
         for (at, server) in self.servers.iter().enumerate() {
             let head = if at == 0 { "zookeeper" } else { "" };
-            facts.row([head.to_owned(), format!("{}  {}", server.address, said(server))]);
+            facts.row([head.to_owned(), format!("{}  {}", server.address, describe_server(server))]);
         }
         let SessionView { id, state, timeout_ms } = &self.session;
         facts.row(["session".to_owned(), format!("{id}  {state}, time-out {timeout_ms} ms")]);
@@ -159,16 +158,16 @@ impl Show for View {
         }
         let mut table = Table::new(["KIND", "NAME", "HOST", "STATE", "VERSION", "SINCE"]);
         for component in &self.components {
-            // Whatever they say of themselves must do nothing to a terminal.
-            let told = |word: &Option<String>| {
+            // Components write these themselves: escape them for the terminal.
+            let escaped = |word: &Option<String>| {
                 word.as_ref().map_or("-".to_owned(), |word| word.escape_debug().to_string())
             };
             table.row([
                 component.kind.clone(),
                 component.name.clone(),
-                told(&component.host),
-                told(&component.state),
-                told(&component.version),
+                escaped(&component.host),
+                escaped(&component.state),
+                escaped(&component.version),
                 durations::age(clock::since(component.since_ms)),
             ]);
         }
@@ -176,7 +175,7 @@ impl Show for View {
     }
 }
 
-fn said(server: &Server) -> String {
+fn describe_server(server: &Server) -> String {
     match (&server.version, &server.mode, &server.note) {
         (Some(version), Some(mode), _) => format!("{version}, {mode}"),
         (_, _, Some(note)) => note.clone(),

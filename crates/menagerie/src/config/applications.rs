@@ -1,4 +1,4 @@
-//! `[applications.NAME]`: who may use queues over HTTP, and by which keys.
+//! `[applications.NAME]`: which applications may use queues over HTTP, with which keys.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use toml::Spanned;
 
 use super::{Chosen, ConfigError, Origin};
 
-/// As it is written.
+/// As written in the file.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RawApplication {
@@ -20,22 +20,20 @@ pub struct RawApplication {
 }
 
 impl std::fmt::Debug for RawApplication {
-    /// Without its keys.
+    /// Leaves out the keys.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("RawApplication").field("scopes", &self.scopes).finish_non_exhaustive()
     }
 }
 
-/// The same, understood; of keys no more than their hashes.
+/// A validated application; it holds only the hashes of keys.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ApplicationSettings {
-    /// What it is called.
     pub name: String,
-    /// What it may do.
     pub application: Application,
 }
 
-/// Understands them, or says what makes no sense.
+/// Validates the applications.
 pub fn resolve(
     raw: BTreeMap<String, RawApplication>,
     origin: &dyn Fn(usize) -> Origin,
@@ -53,7 +51,7 @@ fn one(
         ConfigError::Value { key, origin: origin(at), why, help }
     };
     let at = raw.keys.span().start;
-    // A name is good if a queue of that application can be named.
+    // An application's name must be usable in a queue's name.
     if let Err(error) = QueueName::new(&name, "queue") {
         let why = error.to_string().replace("a queue's name", "an application's name");
         return Err(bad("applications", at, why));

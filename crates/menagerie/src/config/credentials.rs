@@ -1,4 +1,4 @@
-//! The files that settings name: who we are, and whom we believe.
+//! Credentials: the files that settings name.
 
 use std::fs;
 use std::path::PathBuf;
@@ -6,20 +6,18 @@ use std::path::PathBuf;
 use super::resolve::is_digest;
 use super::{Auth, Chosen, ConfigError, Secret, Settings};
 
-/// What was in them.
 #[derive(Debug, Default)]
 pub struct Credentials {
     /// `user:password`
     pub digest: Option<Secret>,
-    /// Encryption.
     pub tls: Option<TlsText>,
 }
 
 /// PEM texts.
 pub struct TlsText {
-    /// Whom we believe.
+    /// Trusted authorities.
     pub ca: String,
-    /// Who we are: certificate and key.
+    /// Our certificate and key.
     pub identity: Option<(String, String)>,
 }
 
@@ -29,7 +27,7 @@ impl std::fmt::Debug for TlsText {
     }
 }
 
-/// Reads all files that are named.
+/// Reads all files that settings name.
 pub fn credentials(settings: &Settings) -> Result<Credentials, ConfigError> {
     let digest = match &settings.auth {
         None => None,
@@ -59,7 +57,7 @@ fn read(key: &'static str, Chosen { value: path, origin }: &Chosen<PathBuf>) -> 
     fs::read_to_string(&path).map_err(|source| ConfigError::Named { key, origin, path, source })
 }
 
-/// A file that is no PEM of that kind is told here, where it is known who named it.
+/// Checks the kind of PEM here, where we know which setting named the file.
 fn pem(key: &'static str, file: &Chosen<PathBuf>, kind: &str) -> Result<String, ConfigError> {
     let text = read(key, file)?;
     let begins =

@@ -1,4 +1,4 @@
-//! The configuration file as it is written: TOML.
+//! The configuration file: TOML as written.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,6 @@ use super::ConfigError;
 use super::applications::RawApplication;
 use super::worker::RawWorker;
 
-/// All of it.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Raw {
@@ -29,7 +28,6 @@ pub struct Raw {
     pub applications: BTreeMap<String, RawApplication>,
 }
 
-/// How to reach the ensemble.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RawZooKeeper {
@@ -51,7 +49,7 @@ pub struct RawTls {
     pub key: Option<Spanned<String>>,
 }
 
-/// By what journals and we know each other.
+/// Tokens and certificates of journals.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RawJournal {
@@ -59,7 +57,7 @@ pub struct RawJournal {
     pub ca: Option<Spanned<String>>,
 }
 
-/// A duration, still as text: a number is seconds.
+/// A duration, still as text; a bare number is seconds.
 #[derive(Debug)]
 pub struct RawDuration(pub String);
 
@@ -91,42 +89,39 @@ impl<'de> Deserialize<'de> for RawDuration {
 /// A file's name and text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileText {
-    /// Where it is.
     pub path: PathBuf,
-    /// What it says.
     pub text: String,
 }
 
 impl FileText {
-    /// Reads it as TOML.
     pub fn parse(&self) -> Result<Raw, ConfigError> {
         toml::from_str(&self.text).map_err(|error| ConfigError::File {
             path: self.path.clone(),
             line: error.span().map_or(1, |span| self.line(span.start)),
-            // The message alone: around it stands the line, which may hold a secret.
+            // Without the excerpt that toml adds: it may show a secret.
             why: without_values(&error.message().replace('\n', " ")),
         })
     }
 
-    /// The line of a place in the text, from 1.
+    /// The line number of a byte offset, from 1.
     pub fn line(&self, at: usize) -> usize {
         let before = self.text.get(..at).unwrap_or(&self.text);
         before.matches('\n').count() + 1
     }
 
-    /// A path in it is meant from where the file is.
+    /// Resolves a path relative to the file's folder.
     pub fn relative(&self, path: &str) -> PathBuf {
         self.path.parent().unwrap_or(Path::new("")).join(path)
     }
 }
 
-/// Our names for tables mean nothing to who writes them.
+/// Replaces our type names for tables, which mean nothing to users.
 fn a_table(expected: &str) -> String {
     let names = ["struct RawZooKeeper", "struct RawJournal", "struct RawWorker", "struct RawApplication"];
     names.iter().fold(expected.to_owned(), |text, name| text.replace(name, "a table"))
 }
 
-/// What is wrong, without what was found: it may be a secret that lacks its quotes.
+/// The error without the offending value: it may be an unquoted secret.
 fn without_values(message: &str) -> String {
     match (message.starts_with("invalid "), message.split_once(", expected ")) {
         (true, Some((found, expected))) => {

@@ -1,4 +1,4 @@
-//! Reads the world: the environment, the file that counts, and what runs on this machine.
+//! Gathers inputs: environment, configuration file, and `menagerie up` on this machine.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -15,13 +15,12 @@ use crate::commands::data::DataArgs;
 
 const FILE: &str = "menagerie.toml";
 
-/// Gathers all that decides.
 pub fn gather(
     zookeeper: Option<String>,
     namespace: Option<String>,
     config: Option<PathBuf>,
 ) -> Result<Inputs, ConfigError> {
-    // What is no text is nothing that we could use.
+    // Variables that are not UTF-8 are of no use to us.
     let environment: BTreeMap<String, String> = std::env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
         .filter(|(name, _)| name.starts_with("MENAGERIE_"))
@@ -30,7 +29,7 @@ pub fn gather(
     Ok(Inputs { zookeeper, namespace, file, local: local(&environment), environment })
 }
 
-/// The first file that there is; one that was named must be there.
+/// The first configuration file that exists; one that was named must exist.
 fn file(
     flag: Option<PathBuf>,
     environment: &BTreeMap<String, String>,
@@ -52,7 +51,7 @@ fn file(
         match fs::read_to_string(&path) {
             Ok(text) => return Ok(Some((FileText { path, text }, Origin::Default))),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            // A file that we may not read must not silently count for nothing.
+            // An unreadable file must not be skipped silently.
             Err(source) => {
                 return Err(ConfigError::Read { path, named_by: "where it is looked for", source });
             }
@@ -61,14 +60,14 @@ fn file(
     Ok(None)
 }
 
-/// What clients want of `addresses.json`.
+/// The part of `addresses.json` that clients need.
 #[derive(Deserialize)]
 struct Addresses {
     pid: i32,
     keeper: String,
 }
 
-/// The keeper that `menagerie up` runs on this machine: ours, else the system's.
+/// The keeper of `menagerie up` on this machine: our own, else the system's.
 fn local(environment: &BTreeMap<String, String>) -> Option<(String, PathBuf)> {
     let data = environment.get("MENAGERIE_DATA").filter(|path| !path.is_empty()).map(PathBuf::from);
     DataArgs { data }.searched().into_iter().find_map(|root| {
@@ -78,12 +77,12 @@ fn local(environment: &BTreeMap<String, String>) -> Option<(String, PathBuf)> {
     })
 }
 
-/// A file that a killed process left behind leads nowhere, or to somebody else.
+/// Whether the process that wrote the file still runs: after a kill the file is stale.
 fn is_alive(pid: i32) -> bool {
     let Some(pid) = Pid::from_raw(pid) else { return false };
     match test_kill_process(pid) {
         Ok(()) => true,
-        // Somebody else's process is alive too.
+        // EPERM: the process lives and belongs to another user.
         Err(error) => error == rustix::io::Errno::PERM,
     }
 }

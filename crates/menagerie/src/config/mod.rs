@@ -1,9 +1,10 @@
-//! What the operator chooses for every command that talks to ZooKeeper.
+//! Settings of every command that talks to ZooKeeper.
 //!
-//! - [`gather`]: reads the world: the environment, the file that counts, the addresses of what runs here.
-//! - [`resolve()`]: decides, without IO: flag, then environment, then file, then default; and remembers where each came from.
-//! - [`file`]: the configuration file as it is written.
-//! - [`worker`]: the part of it that is about workers; [`applications`]: about who may use queues over HTTP.
+//! - [`gather`]: reads the environment, the configuration file and the addresses of `menagerie up`.
+//! - [`resolve()`]: decides, without IO: flag, then environment, then file, then default; and records each value's
+//!   origin.
+//! - [`file`]: the configuration file as written.
+//! - [`worker`]: settings of workers; [`applications`]: of applications that use queues over HTTP.
 //! - [`credentials()`]: reads the files that settings name.
 
 pub mod applications;
@@ -29,22 +30,17 @@ pub use worker::WorkerSettings;
 /// Where a value comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Origin {
-    /// The command line.
     Flag(&'static str),
-    /// An environment variable.
     Environment(&'static str),
-    /// A line of a file.
     File {
-        /// Which file.
         path: PathBuf,
-        /// Which line, from 1.
+        /// From 1.
         line: usize,
     },
-    /// What `menagerie up` on this machine wrote.
+    /// `addresses.json` of `menagerie up` on this machine.
     Addresses(PathBuf),
-    /// What `menagerie up` of the same user told us.
+    /// The running `menagerie up` of the same user, asked for its secret.
     Up,
-    /// Nobody said anything.
     Default,
 }
 
@@ -64,13 +60,11 @@ impl fmt::Display for Origin {
 /// A value and where it comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Chosen<T> {
-    /// The value.
     pub value: T,
-    /// Where it comes from.
     pub origin: Origin,
 }
 
-/// Something that is never printed.
+/// Never printed, not even by `Debug`.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(pub String);
 
@@ -80,95 +74,68 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// How our user is proven.
+/// How we authenticate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Auth {
     /// `user:password`, as it was given.
     Digest(Secret),
-    /// The same in a file.
+    /// A file with the same.
     File(PathBuf),
 }
 
-/// Everything, decided.
+/// The resolved settings.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
-    /// The file that counts.
+    /// The configuration file in use.
     pub file: Option<Chosen<PathBuf>>,
-    /// Where the ensemble is.
     pub servers: Chosen<Servers>,
-    /// Where we live in it.
     pub namespace: Chosen<String>,
-    /// How long the server keeps a silent session.
+    /// How long the server keeps the session of a silent client.
     pub session_timeout: Chosen<Duration>,
-    /// Our user.
     pub auth: Option<Chosen<Auth>>,
-    /// Whom we believe; with it, connections are encrypted. PEM.
+    /// Trusted authorities, PEM; if set, connections use TLS.
     pub tls_ca: Option<Chosen<PathBuf>>,
-    /// Who we are: certificate chain. PEM.
+    /// Our certificate chain, PEM.
     pub tls_cert: Option<Chosen<PathBuf>>,
-    /// Who we are: private key. PEM.
+    /// Our private key, PEM.
     pub tls_key: Option<Chosen<PathBuf>>,
     /// Tokens of journals on other machines.
     pub journal_token_file: Option<Chosen<PathBuf>>,
-    /// Whom we believe to be a journal; with it, they must speak TLS. PEM.
+    /// Trusted authorities for journals, PEM; if set, they must speak TLS.
     pub journal_ca: Option<Chosen<PathBuf>>,
-    /// What workers do.
     pub worker: WorkerSettings,
-    /// Who may use queues over HTTP.
+    /// Applications that may use queues over HTTP.
     pub applications: Vec<Chosen<ApplicationSettings>>,
 }
 
-/// Why the configuration cannot be used.
 #[derive(Debug, Error)]
 pub enum ConfigError {
-    /// A file that was named is not there, or cannot be read.
+    /// A named file does not exist or cannot be read.
     #[error("cannot read the configuration {}, named by {named_by}", path.display())]
     Read {
-        /// Which file.
         path: PathBuf,
-        /// Who named it.
+        /// The flag or variable.
         named_by: &'static str,
-        /// Why not.
         source: std::io::Error,
     },
-    /// A file is no TOML, or has a key that does not exist.
+    /// Not valid TOML, or an unknown key.
     #[error("{}:{line}: {why}", path.display())]
     File {
-        /// Which file.
         path: PathBuf,
-        /// Which line, from 1.
+        /// From 1.
         line: usize,
-        /// What is wrong.
         why: String,
     },
     /// A file that a setting names cannot be read.
     #[error("{key} ({origin}): cannot read {}", path.display())]
-    Named {
-        /// Which setting.
-        key: &'static str,
-        /// Where it comes from.
-        origin: Origin,
-        /// Which file.
-        path: PathBuf,
-        /// Why not.
-        source: std::io::Error,
-    },
+    Named { key: &'static str, origin: Origin, path: PathBuf, source: std::io::Error },
     /// A value makes no sense.
     #[error("{key} ({origin}): {why}")]
-    Value {
-        /// Which one.
-        key: &'static str,
-        /// Where it comes from.
-        origin: Origin,
-        /// What is wrong.
-        why: String,
-        /// What to try.
-        help: &'static str,
-    },
+    Value { key: &'static str, origin: Origin, why: String, help: &'static str },
 }
 
 impl ConfigError {
-    /// What to try.
+    /// What the user can do about it.
     pub fn help(&self) -> String {
         match self {
             Self::Read { named_by, .. } => format!("name a file that can be read, or leave out {named_by}"),

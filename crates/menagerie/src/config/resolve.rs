@@ -1,4 +1,4 @@
-//! Decides: flag, then environment, then file, then default.
+//! Resolves settings: flag, then environment, then file, then default.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -11,36 +11,34 @@ use super::servers::{Servers, path};
 use super::{Auth, Chosen, ConfigError, Origin, Secret, Settings};
 use crate::durations;
 
-/// The namespace, unless told otherwise.
 const NAMESPACE: &str = "/menagerie";
 
-/// A session shorter than that ends with every hiccup; a longer one keeps a dead host's work from everybody.
+/// A shorter session expires at every hiccup; a longer one blocks a dead host's work for too long.
 const SESSION_TIMEOUT: std::ops::RangeInclusive<Duration> =
     Duration::from_secs(1)..=Duration::from_secs(3600);
 
-/// All that decides.
+/// Everything that settings depend on.
 #[derive(Debug, Default)]
 pub struct Inputs {
     /// `--zookeeper`
     pub zookeeper: Option<String>,
     /// `--namespace`
     pub namespace: Option<String>,
-    /// Environment variables.
     pub environment: BTreeMap<String, String>,
-    /// The file that counts, and who named it: a flag, a variable, or nobody.
+    /// The configuration file, and what named it: a flag, a variable, or neither.
     pub file: Option<(FileText, Origin)>,
-    /// The keeper that runs on this machine, and the file that says so.
+    /// The keeper on this machine, and the file that names it.
     pub local: Option<(String, PathBuf)>,
 }
 
-/// Looks in one place after the other.
+/// Looks a key up in one source after the other.
 struct Lookup<'a> {
     inputs: &'a Inputs,
     file: Option<&'a FileText>,
 }
 
 impl<'a> Lookup<'a> {
-    /// A text as it was given.
+    /// A text as given.
     fn text(
         &self,
         flag: Option<(&'static str, &'a Option<String>)>,
@@ -50,14 +48,14 @@ impl<'a> Lookup<'a> {
         if let Some((flag, Some(value))) = flag {
             return Some(Chosen { value: value.clone(), origin: Origin::Flag(flag) });
         }
-        // Who sets a variable to nothing wants it to be as if it were not set.
+        // An empty variable counts as not set.
         if let Some(value) = self.inputs.environment.get(variable).filter(|value| !value.is_empty()) {
             return Some(Chosen { value: value.clone(), origin: Origin::Environment(variable) });
         }
         in_file.map(|spanned| Chosen { value: spanned.get_ref().clone(), origin: self.origin(spanned) })
     }
 
-    /// A path; in a file it is meant from where the file is.
+    /// A path; one in the file is relative to the file's folder.
     fn path(&self, variable: &'static str, in_file: Option<&Spanned<String>>) -> Option<Chosen<PathBuf>> {
         let Chosen { value, origin } = self.text(None, variable, in_file)?;
         let value = match (&origin, self.file) {
@@ -71,7 +69,7 @@ impl<'a> Lookup<'a> {
         self.origin_at(spanned.span().start)
     }
 
-    /// A place in the file.
+    /// The origin of a byte offset in the file.
     fn origin_at(&self, at: usize) -> Origin {
         match self.file {
             Some(file) => Origin::File { path: file.path.clone(), line: file.line(at) },
@@ -80,7 +78,6 @@ impl<'a> Lookup<'a> {
     }
 }
 
-/// Decides everything, or says what is wrong.
 pub fn resolve(inputs: &Inputs) -> Result<Settings, ConfigError> {
     let file = inputs.file.as_ref().map(|(file, _)| file);
     let Raw { zookeeper: raw, journal, worker, applications } =
@@ -175,7 +172,7 @@ fn auth(lookup: &Lookup<'_>, raw: &RawZooKeeper) -> Result<Option<Chosen<Auth>>,
             help: "keep one of them",
         });
     }
-    // Both variables come before the file, whichever of the two keys it has.
+    // Both variables take precedence over the file, whichever of the two keys it has.
     let inline = |in_file| {
         let found = lookup.text(None, "MENAGERIE_ZOOKEEPER_AUTH", in_file)?;
         Some(Chosen { value: Auth::Digest(Secret(found.value)), origin: found.origin })
@@ -206,7 +203,7 @@ pub fn is_digest(text: &str) -> bool {
     text.split_once(':').is_some_and(|(user, password)| !user.is_empty() && !password.is_empty())
 }
 
-/// A certificate needs its key; both need an authority, or nothing would be encrypted.
+/// A certificate needs its key, and both need an authority, or nothing would be encrypted.
 fn tls_is_whole(settings: &Settings) -> Result<(), ConfigError> {
     let bad = |key, chosen: &Chosen<PathBuf>, why: &str| {
         Err(ConfigError::Value {

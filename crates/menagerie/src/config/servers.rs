@@ -1,9 +1,9 @@
-//! Where the ensemble is.
+//! The server list.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-/// The port of a server that names none, as every client has it.
+/// ZooKeeper's default port.
 const PORT: u16 = 2181;
 
 /// `host:port,host:port[/chroot]`.
@@ -14,12 +14,11 @@ pub struct Servers {
 }
 
 impl Servers {
-    /// The keeper on this machine.
+    /// The keeper on this machine, at its default port.
     pub fn local() -> Self {
         Self { hosts: vec![format!("{}:{PORT}", Ipv4Addr::LOCALHOST)], chroot: String::new() }
     }
 
-    /// Reads a list.
     pub fn parse(text: &str) -> Result<Self, String> {
         let (hosts, chroot) = match text.find('/') {
             Some(at) => text.split_at(at),
@@ -38,17 +37,17 @@ impl Servers {
         &self.hosts
     }
 
-    /// What is `/` for us; nothing for the ensemble's own root.
+    /// Empty for the ensemble's own root.
     pub fn chroot(&self) -> &str {
         &self.chroot
     }
 
-    /// Only one of them, with the same root.
+    /// This server alone, with the same chroot.
     pub fn only(&self, host: &str) -> Self {
         Self { hosts: vec![host.to_owned()], chroot: self.chroot.clone() }
     }
 
-    /// The one server's addresses, if it is on this machine: those that it can be reached at.
+    /// The addresses of the one server, if it is on this machine.
     pub fn addresses_here(&self) -> Vec<SocketAddr> {
         let [host] = self.hosts.as_slice() else { return Vec::new() };
         let Some((name, port)) = host.rsplit_once(':') else { return Vec::new() };
@@ -62,12 +61,12 @@ impl Servers {
         ips.into_iter().map(|ip| SocketAddr::new(ip, port)).collect()
     }
 
-    /// The same root on the one server at this address.
+    /// The server at this address alone, with the same chroot.
     pub fn at(&self, address: SocketAddr) -> Self {
         self.only(&address.to_string())
     }
 
-    /// Whether nothing leaves this machine.
+    /// Whether all servers are on loopback.
     pub fn is_loopback(&self) -> bool {
         self.hosts.iter().all(|host| {
             let name = host.rsplit_once(':').map_or(host.as_str(), |(name, _)| name);
@@ -86,7 +85,7 @@ impl fmt::Display for Servers {
 fn host(text: &str) -> Result<String, String> {
     let text = text.trim();
     let bad = || format!("{text:?} is not HOST:PORT");
-    // A colon within brackets belongs to the address.
+    // A colon within brackets belongs to the IPv6 address.
     let behind = text.rfind(']').map_or(0, |at| at + 1);
     let (name, port) = match text[behind..].find(':') {
         Some(at) => (&text[..behind + at], text[behind + at + 1..].parse::<u16>().map_err(|_| bad())?),
@@ -99,7 +98,7 @@ fn host(text: &str) -> Result<String, String> {
     Ok(format!("{name}:{port}"))
 }
 
-/// Checks that a text is a path, as ZooKeeper wants it.
+/// Checks that a text is a valid ZooKeeper path.
 pub fn path(text: &str) -> Result<(), String> {
     let component = |part: &str| match part {
         "" => Err("has an empty part".to_owned()),

@@ -1,4 +1,4 @@
-//! `[worker]`: what a worker does where its command line does not say it.
+//! `[worker]`: a worker's settings where its command line gives none.
 
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use super::file::RawDuration;
 use super::{Chosen, ConfigError, Origin};
 use crate::durations;
 
-/// As it is written.
+/// As written in the file.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RawWorker {
@@ -27,30 +27,30 @@ pub struct RawWorker {
     commit: Option<Spanned<String>>,
 }
 
-/// The same, understood.
+/// The validated settings.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct WorkerSettings {
-    /// Messages at once, each of another partition.
+    /// Messages handled concurrently, each of another partition.
     pub concurrency: Option<Chosen<usize>>,
-    /// A queue is drained before the next one.
+    /// Drain a queue before the next one.
     pub strict: Option<Chosen<bool>>,
     /// Attempts in all.
     pub attempts: Option<Chosen<NonZeroU32>>,
-    /// The pause after the first.
+    /// Pause after the first failure.
     pub backoff: Option<Chosen<Duration>>,
-    /// The longest pause.
+    /// Longest pause.
     pub backoff_max: Option<Chosen<Duration>>,
-    /// When no attempts are left.
+    /// What to do after the last attempt.
     pub on_failure: Option<Chosen<OnFailure>>,
-    /// How long nobody may come or go before partitions move.
+    /// Partitions move after this long without a change in membership.
     pub settle: Option<Chosen<Duration>>,
-    /// Messages given to a task together.
+    /// Messages per task.
     pub batch: Option<Chosen<usize>>,
-    /// When what is done is recorded.
+    /// When to commit the cursor.
     pub commit: Option<Chosen<Commit>>,
 }
 
-/// Understands it, or says which value makes no sense.
+/// Validates the settings.
 pub fn resolve(raw: RawWorker, origin: &dyn Fn(usize) -> Origin) -> Result<WorkerSettings, ConfigError> {
     let duration = |text: RawDuration| durations::parse_fine(&text.0);
     let positive = |number: u16| match number {
@@ -89,7 +89,7 @@ fn value<R, T>(
     }
 }
 
-/// `log`, `queue` or `stop`.
+/// Parses `log`, `queue` or `stop`.
 pub fn on_failure(text: &str) -> Result<OnFailure, String> {
     match text {
         "log" => Ok(OnFailure::Log),
@@ -99,7 +99,7 @@ pub fn on_failure(text: &str) -> Result<OnFailure, String> {
     }
 }
 
-/// `each`, a number of messages, or a time.
+/// Parses `each`, a number of messages, or a time.
 pub fn commit(text: &str) -> Result<Commit, String> {
     if text == "each" {
         return Ok(Commit::EACH);
@@ -116,7 +116,7 @@ pub fn commit(text: &str) -> Result<Commit, String> {
     }
 }
 
-/// As [`commit`] reads it.
+/// Formats it as [`commit`] reads it.
 pub fn show_commit(commit: Commit) -> String {
     match commit {
         Commit::EACH => "each".to_owned(),

@@ -1,5 +1,5 @@
-//! The process around roles: starts each on a thread of its own, waits for a signal or for one to end, and stops them in the
-//! order opposite to their start.
+//! The process around roles: starts each on a thread of its own, waits for a signal or for a role to end, and stops
+//! roles in reverse order.
 
 use std::net::SocketAddr;
 use std::sync::mpsc;
@@ -15,31 +15,31 @@ use crate::exit::CliError;
 use crate::observe::Observer;
 use crate::{client, ports, signals};
 
-/// What a host hears from its roles, and from signals.
+/// What roles and signals report to the host.
 pub enum Event {
     /// SIGTERM or SIGINT.
-    Asked,
-    /// The role that is being started serves.
+    StopRequested,
+    /// The role that is starting now serves.
     Ready(Ready),
-    /// A role has ended, as asked or not.
+    /// A role has ended, requested or not.
     Ended {
-        /// Which one.
+        /// The role's kind.
         kind: &'static str,
-        /// How.
+        /// `Err` if it failed.
         result: Result<(), CliError>,
     },
 }
 
-/// Who listens for SIGTERM and SIGINT.
+/// Who handles SIGTERM and SIGINT.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Signals {
     /// The host: the first one stops all roles, the second one ends the process at once.
     Host,
-    /// The only role: it ends by itself.
+    /// The only role: it stops itself.
     Role,
 }
 
-struct Running {
+struct RunningRole {
     kind: &'static str,
     stop: watch::Sender<bool>,
     has_ended: bool,
@@ -47,19 +47,20 @@ struct Running {
 
 /// A process that runs roles.
 pub struct Host {
-    /// Where roles register what they count, before they start.
+    /// Roles register their metrics here before they start.
     pub registry: Registry,
     observer: Option<Observer>,
     sender: mpsc::Sender<Event>,
     events: mpsc::Receiver<Event>,
     /// In the order of their start.
-    roles: Vec<Running>,
-    is_asked: bool,
+    roles: Vec<RunningRole>,
+    is_stop_requested: bool,
     failure: Option<CliError>,
 }
 
 impl Host {
-    /// Takes the address for metrics, and listens for signals from here on: one that comes during a long start is not lost.
+    /// Binds the address for metrics, and handles signals from here on, so that a signal during a long start is not
+    /// lost.
     pub fn new(metrics: Option<SocketAddr>, insecure: bool, signals: Signals) -> Result<Self, CliError> {
         if let Some(address) = metrics {
             ports::require_loopback(address, insecure, "--metrics", None)?;
@@ -67,12 +68,20 @@ impl Host {
         let observer = metrics.map(Observer::bind).transpose()?;
         let (sender, events) = mpsc::channel();
         if signals == Signals::Host {
-            let asked = sender.clone();
-            // The host waits for it as long as the process lives.
-            signals::on_stop(move || drop(asked.send(Event::Asked)))?;
+            let stop_events = sender.clone();
+            // Nobody receives it only when the process is ending anyway.
+            signals::on_stop(move || drop(stop_events.send(Event::StopRequested)))?;
         }
         let registry = Registry::default();
-        Ok(Self { registry, observer, sender, events, roles: Vec::new(), is_asked: false, failure: None })
+        Ok(Self {
+            registry,
+            observer,
+            sender,
+            events,
+            roles: Vec::new(),
+            is_stop_requested: false,
+            failure: None,
+        })
     }
 
     /// Where metrics are served.
@@ -96,11 +105,11 @@ impl Host {
         self.end(Ok(()))
     }
 
-    /// Starts a role, and waits until it serves. `None` if the process was asked to stop before that, or the role has ended:
-    /// what is left is to [end](Self::end).
+    /// Starts a role and waits until it serves. `None` if the process was told to stop before that, or the role has
+    /// ended: then only [`end`](Self::end) is left to call.
     pub fn start(&mut self, role: Role) -> Result<Option<Ready>, CliError> {
         let Role { kind, listen, serve } = role;
-        let (stop, stopping) = watch::channel(self.is_asked);
+        let (stop, stopping) = watch::channel(self.is_stop_requested);
         let life = Life::new(kind, self.sender.clone(), stopping);
         let ending = Ending { kind, events: self.sender.clone(), result: None };
         let stopper = Stopper(stop.clone());
@@ -112,36 +121,36 @@ impl Host {
             }));
         };
         thread::Builder::new().name(kind.to_owned()).spawn(run).map_err(CliError::io("start a thread"))?;
-        self.roles.push(Running { kind, stop, has_ended: false });
+        self.roles.push(RunningRole { kind, stop, has_ended: false });
         while self.failure.is_none() && self.is_running(kind) {
-            match self.next() {
+            match self.next_event() {
                 Some(ready) => return Ok(Some(ready)),
-                None if self.is_asked => break,
+                None if self.is_stop_requested => break,
                 None => {}
             }
         }
         Ok(None)
     }
 
-    /// Everything serves: metrics, too, and systemd is told.
+    /// Everything serves: serves metrics, too, and notifies systemd.
     pub fn announce(&mut self) -> Result<(), CliError> {
         if let Some(observer) = self.observer.take() {
             observer.serve(std::mem::take(&mut self.registry))?;
         }
-        // Nobody may have asked to be told.
+        // Fails when systemd did not start us; nobody is waiting then.
         let _ = sd_notify::notify(&[sd_notify::NotifyState::Ready]);
         Ok(())
     }
 
-    /// Waits until the process is asked to stop, or a role has ended.
+    /// Waits until the process is told to stop or a role ends.
     pub fn wait(&mut self) {
-        while !self.is_asked && self.roles.iter().all(|role| !role.has_ended) {
-            self.next();
+        while !self.is_stop_requested && self.roles.iter().all(|role| !role.has_ended) {
+            self.next_event();
         }
     }
 
-    /// Stops what runs, the role that was started last first, and tells why the first one failed, if one did. After a
-    /// failure all stop at once: whoever needed the one that failed cannot take leave of it. `so_far` is what else went wrong.
+    /// Stops the running roles, last started first, and returns the first failure. After a failure all stop at once:
+    /// roles that needed the failed one cannot say goodbye to it. `so_far` is any other error.
     pub fn end(mut self, so_far: Result<(), CliError>) -> Result<(), CliError> {
         if self.failure.is_some() {
             for role in &self.roles {
@@ -151,7 +160,7 @@ impl Host {
         for place in (0..self.roles.len()).rev() {
             self.roles[place].stop.send_replace(true);
             while !self.roles[place].has_ended {
-                self.next();
+                self.next_event();
             }
         }
         self.failure.map_or(so_far, Err)
@@ -161,10 +170,10 @@ impl Host {
         self.roles.iter().any(|role| role.kind == kind && !role.has_ended)
     }
 
-    /// Hears the next event. Gives what a role says that is ready now.
-    fn next(&mut self) -> Option<Ready> {
+    /// Handles the next event; returns what a role reports when it becomes ready.
+    fn next_event(&mut self) -> Option<Ready> {
         match self.events.recv().expect("we have a sender ourselves") {
-            Event::Asked => self.is_asked = true,
+            Event::StopRequested => self.is_stop_requested = true,
             Event::Ready(ready) => return Some(ready),
             Event::Ended { kind, result } => {
                 for role in self.roles.iter_mut().filter(|role| role.kind == kind) {
@@ -183,7 +192,7 @@ impl Host {
     }
 }
 
-/// Tells the host of a role's end, also when it panics.
+/// Reports a role's end to the host, even if the role panics.
 struct Ending {
     kind: &'static str,
     events: mpsc::Sender<Event>,
@@ -197,7 +206,7 @@ impl Drop for Ending {
             help: "start it again, and report what it printed before this line".to_owned(),
         };
         let result = self.result.take().unwrap_or_else(|| Err(panicked()));
-        // A host that has gone does not wait.
+        // The host may have gone already.
         let _ = self.events.send(Event::Ended { kind: self.kind, result });
     }
 }

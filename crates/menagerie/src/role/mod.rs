@@ -1,11 +1,11 @@
-//! Every server of ours has the same life, and this is the only place that knows its order:
+//! The life of every server, and the only place that knows its order:
 //!
 //! options checked → sockets bound → metrics registered (so far the command, which builds a [`Role`] of it) → signals
-//! listened to → ZooKeeper session → registered under `/components/<kind>` as `initializing` → ready: `running`, ready
-//! line, systemd told → asked to stop: `paused`, what is in flight ends → `stopped`, left.
+//! handled → ZooKeeper session → registered under `/components/<kind>` as `initializing` → ready: `running`, ready
+//! line, systemd notified → told to stop: `paused`, finishes what is in flight → `stopped`, left.
 //!
-//! - this file: a role as a value. [`life`]: what a role is given to live by. [`host`]: the process that runs one role, or
-//!   several in the order in which they need each other.
+//! - this file: a role as a value. [`life`]: what a role is given to live by. [`host`]: the process that runs one
+//!   role, or several in the order of their dependencies.
 
 pub mod host;
 pub mod life;
@@ -27,14 +27,14 @@ type Serving = Pin<Box<dyn Future<Output = Result<(), CliError>>>>;
 
 /// A server that has not started yet: its options are checked, its sockets bound, its metrics registered.
 pub struct Role {
-    /// What it is called in its ready line, under `/components`, and in logs.
+    /// Its name in its ready line, under `/components`, and in logs.
     kind: &'static str,
-    /// For a role that is told more by signals than to stop.
+    /// For a role that handles more signals than those that stop it.
     listen: Option<Listen>,
     serve: Box<dyn FnOnce(Life) -> Serving + Send>,
 }
 
-/// What a role says when it serves.
+/// What a role reports when it serves.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ready {
     /// What follows `<kind> ready` in its ready line.
@@ -46,24 +46,24 @@ pub struct Ready {
 }
 
 impl Ready {
-    /// It listens there.
+    /// A role that listens on this address.
     pub fn on(address: SocketAddr) -> Self {
         Self { words: format!(" on {address}"), address: Some(address), also: Vec::new() }
     }
 
-    /// It listens nowhere, and others know it by this name.
+    /// A role that does not listen, and is known by this name.
     pub fn named(name: &str) -> Self {
         Self { words: format!(" as {name}"), address: None, also: Vec::new() }
     }
 
-    /// It listens there, too; `<kind> <name> on HOST:PORT` is printed.
+    /// Adds a further address; prints `<kind> <name> on HOST:PORT`.
     pub fn also(mut self, name: &'static str, address: Option<SocketAddr>) -> Self {
         self.also.extend(address.map(|address| (name, address)));
         self
     }
 
-    /// What is printed. Scripts read these lines one by one, so their order stays: the ready line is the first of a role that
-    /// listens, and the last of one that does not.
+    /// The lines to print. Scripts read them one by one, so their order is fixed: the ready line is the first of a
+    /// role that listens, and the last of one that does not.
     pub fn lines(&self, kind: &str) -> Vec<String> {
         let ready = format!("{kind} ready{}", self.words);
         let mut lines: Vec<String> =
@@ -75,8 +75,8 @@ impl Ready {
 }
 
 impl Role {
-    /// A role that sees to its own session, or needs none. It says when it is [ready](Life::ready), and returns when it is
-    /// asked to stop and has drained.
+    /// A role that opens its own session, or needs none. It reports when it is [ready](Life::ready), and returns when
+    /// it has been told to stop and has drained.
     pub fn new(
         kind: &'static str,
         serve: impl AsyncFnOnce(&Life) -> Result<(), CliError> + Send + 'static,
@@ -85,8 +85,8 @@ impl Role {
         Self { kind, listen: None, serve: Box::new(serve) }
     }
 
-    /// A role that cannot work without ZooKeeper: it is given a session, and is registered with these details as long as it
-    /// serves.
+    /// A role that cannot work without ZooKeeper: it is given a session, and stays registered with these details
+    /// while it serves.
     pub fn with_session(
         kind: &'static str,
         connection: Connection,
@@ -106,12 +106,13 @@ impl Role {
         })
     }
 
-    /// What it is called.
+    /// Its name in its ready line, under `/components`, and in logs.
     pub fn kind(&self) -> &'static str {
         self.kind
     }
 
-    /// Listens for its own signals, from before it connects: for a host that does not ([`host::Signals::Role`]).
+    /// Lets the role handle its own signals, from before it connects: for a host that does not
+    /// ([`host::Signals::Role`]).
     pub fn listening(self, listen: impl FnOnce(Stopper) -> Result<(), CliError> + Send + 'static) -> Self {
         Self { listen: Some(Box::new(listen)), ..self }
     }

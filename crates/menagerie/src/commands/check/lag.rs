@@ -1,4 +1,4 @@
-//! `menagerie check lag QUEUE`: do workers keep up.
+//! `menagerie check lag QUEUE`: do workers keep up?
 
 use std::time::Duration;
 
@@ -14,10 +14,10 @@ use crate::durations;
 use crate::exit::{CliError, cannot};
 use crate::stores::{AccessArgs, Stores};
 
-/// As it is called in the line.
+/// Service name in the plugin's output.
 pub const SERVICE: &str = "LAG";
 
-/// So much of a queue's name leaves room for what is counted: labels must differ within 19 characters.
+/// A longer queue name leaves no room for the counter: labels must differ in their first 19 characters.
 const LABEL_MAX: usize = 11;
 
 /// Check a queue's backlog: how long its oldest message has waited, how many wait, and how many failed.
@@ -52,13 +52,12 @@ pub struct QueueArgs {
 }
 
 impl QueueArgs {
-    /// Whichever was given.
+    /// The queue, from whichever argument gave it.
     pub fn queue(&self) -> Option<&QueueName> {
         self.queue.as_ref().or(self.named.as_ref())
     }
 }
 
-/// What is alarming.
 #[derive(Debug, Clone, Copy)]
 struct Limits {
     age: Thresholds,
@@ -67,8 +66,8 @@ struct Limits {
 }
 
 impl Lag {
-    /// Looks.
-    pub async fn look(&self, client: &Client) -> Result<Report, CliError> {
+    /// Reads the queue and judges it.
+    pub async fn inspect(&self, client: &Client) -> Result<Report, CliError> {
         let Some(queue) = self.queue.queue() else {
             return Ok(Report::unknown(SERVICE, "no queue is named"));
         };

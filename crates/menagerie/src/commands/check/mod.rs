@@ -1,7 +1,8 @@
-//! `menagerie check`: a monitoring plugin. It only looks, says one line, and exits with 0, 1, 2 or 3, whatever happens.
+//! `menagerie check`: a monitoring plugin. It only reads, prints one line, and exits with 0, 1, 2 or 3, whatever
+//! happens.
 //!
-//! - `range.rs`, `report.rs`: thresholds, states, the line and its numbers; pure.
-//! - One file per check: its arguments, a look, and a pure `judge`.
+//! - `range.rs`, `report.rs`: thresholds, states, the line and its performance data; pure.
+//! - One file per check: its arguments, one read, and a pure `judge`.
 //! - `plugin.rs`: what surrounds them all: the time-out, signals, bad arguments, panics.
 
 mod lag;
@@ -65,7 +66,7 @@ impl Probe {
         }
     }
 
-    /// A check of an engine looks within the namespace; one of znodes sees the ensemble from its root.
+    /// Checks of engines connect within the namespace; checks of znodes see the ensemble from its root.
     async fn connect(&self, settings: Settings) -> Result<Client, CliError> {
         match self {
             Self::Node(_) => Client::connect(settings).await,
@@ -75,25 +76,25 @@ impl Probe {
         }
     }
 
-    async fn look(&self, client: &Client) -> Result<Report, CliError> {
+    async fn inspect(&self, client: &Client) -> Result<Report, CliError> {
         match self {
-            Self::Node(node) => node.look(client).await,
-            Self::Slots(slots) => slots.look(client).await,
-            Self::Lag(lag) => lag.look(client).await,
-            Self::Workers(workers) => workers.look(client).await,
+            Self::Node(node) => node.inspect(client).await,
+            Self::Slots(slots) => slots.inspect(client).await,
+            Self::Lag(lag) => lag.inspect(client).await,
+            Self::Workers(workers) => workers.inspect(client).await,
         }
     }
 }
 
 impl Check {
-    /// Looks, says how it is, and gives the exit code.
+    /// Runs the check, prints its line and returns the exit code.
     pub fn run(self) -> ExitCode {
         let plugin = Plugin::start(self.probe.service(), self.timeout, self.verbose);
         plugin.finish(|| {
             let settings = self.client.settings()?;
             client::block_on(async {
                 let client = self.probe.connect(settings).await?;
-                let mut report = self.probe.look(&client).await?;
+                let mut report = self.probe.inspect(&client).await?;
                 let servers = &client.settings.servers;
                 report.detail(2, format!("asked {} (from {})", servers.value, servers.origin));
                 client::close(client.session).await;

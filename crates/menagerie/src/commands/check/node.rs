@@ -1,4 +1,4 @@
-//! `menagerie check node PATH`: is it there, what does it hold, how old is it.
+//! `menagerie check node PATH`: does it exist, what does it hold, how old is it?
 
 use clap::Args;
 use menagerie_kernel::session::Stat;
@@ -11,11 +11,11 @@ use crate::commands::zk::path;
 use crate::exit::{CliError, cannot};
 use crate::{clock, durations};
 
-/// As it is called in the line.
+/// Service name in the plugin's output.
 pub const SERVICE: &str = "NODE";
 
-/// How much of the data is told in the line: it should fit a pager.
-const SAID_MAX: usize = 40;
+/// How much of the data the line shows: it should fit a pager.
+const DATA_SHOWN_MAX: usize = 40;
 
 /// Check a znode: whether it exists, what it holds, and its age.
 #[derive(Debug, Args)]
@@ -44,11 +44,10 @@ struct PathArgs {
     named: Option<String>,
 }
 
-/// What was found.
 #[derive(Debug)]
 struct Facts<'a> {
     path: &'a str,
-    /// Data and facts, if it exists.
+    /// Data and stat, if the znode exists.
     found: Option<(&'a [u8], Stat)>,
     changed: bool,
     must_exist: bool,
@@ -57,11 +56,11 @@ struct Facts<'a> {
 }
 
 impl Node {
-    /// Looks.
-    pub async fn look(&self, client: &Client) -> Result<Report, CliError> {
+    /// Reads the znode and judges it.
+    pub async fn inspect(&self, client: &Client) -> Result<Report, CliError> {
         let path = self.path.path.as_ref().or(self.path.named.as_ref()).map_or("/", String::as_str);
         let term = client.term();
-        // The server that we talk to may be behind: nobody shall be paged for what is long gone.
+        // Our server may lag behind: without a sync we might page somebody for a problem long solved.
         let found = match term.sync(path).await {
             Ok(()) => term.get(path).await,
             Err(error) => Err(error),
@@ -98,8 +97,8 @@ fn judge(facts: &Facts<'_>) -> Report {
     let age = durations::precise(std::time::Duration::from_secs(age_s.unsigned_abs()));
     let kind = if stat.ephemeral_owner != 0 { ", ephemeral" } else { "" };
     let verb = if facts.changed { "unchanged for" } else { "there for" };
-    let said = said(data);
-    let mut report = Report::new(SERVICE, state, format!("{said}: {path} {verb} {age}{kind}"));
+    let description = describe_data(data);
+    let mut report = Report::new(SERVICE, state, format!("{description}: {path} {verb} {age}{kind}"));
     report.perf = perf(Some(age_s as f64), Some(data.len() as f64));
     report.detail(
         1,
@@ -118,22 +117,22 @@ fn judge(facts: &Facts<'_>) -> Report {
     report
 }
 
-/// Who, or what: the holder's name where one is told, else the beginning of the text.
-fn said(data: &[u8]) -> String {
+/// Describes the data: the holder's name if it has one, else the beginning of the text.
+fn describe_data(data: &[u8]) -> String {
     let Ok(text) = std::str::from_utf8(data) else { return format!("{} bytes", data.len()) };
     let object: Value = serde_json::from_str(text).unwrap_or_default();
     let word = |key: &str| object.get(key).and_then(Value::as_str).filter(|word| !word.is_empty());
     let holder = word("holder").or(word("name"));
     let host = word("host").or(word("hostname"));
-    let told = match (holder, host) {
+    let shown = match (holder, host) {
         (Some(holder), Some(host)) if holder != host => format!("{holder} on {host}"),
         (Some(name), _) | (None, Some(name)) => name.to_owned(),
         (None, None) => text.lines().next().unwrap_or_default().trim().to_owned(),
     };
-    match told.char_indices().nth(SAID_MAX) {
-        Some((end, _)) => format!("{}…", &told[..end]),
-        None if told.is_empty() => "no data".to_owned(),
-        None => told,
+    match shown.char_indices().nth(DATA_SHOWN_MAX) {
+        Some((end, _)) => format!("{}…", &shown[..end]),
+        None if shown.is_empty() => "no data".to_owned(),
+        None => shown,
     }
 }
 
@@ -193,7 +192,7 @@ mod tests {
 
     #[test]
     fn holder_is_told_by_name() {
-        for (data, told) in [
+        for (data, shown) in [
             (&b"host7\nmore"[..], "host7"),
             (br#"{"holder":"db-7","host":"host7","pid":1}"#, "db-7 on host7"),
             (br#"{"holder":"host7","host":"host7"}"#, "host7"),
@@ -202,8 +201,8 @@ mod tests {
             (b"\xff\xfe", "2 bytes"),
             (b"", "no data"),
         ] {
-            assert_eq!(said(data), told);
+            assert_eq!(describe_data(data), shown);
         }
-        assert_eq!(said("é".repeat(100).as_bytes()).chars().count(), SAID_MAX + 1);
+        assert_eq!(describe_data("é".repeat(100).as_bytes()).chars().count(), DATA_SHOWN_MAX + 1);
     }
 }

@@ -1,4 +1,4 @@
-//! What surrounds every check: whatever happens, one line is said and the exit code is one of four.
+//! What surrounds every check: whatever happens, it prints one line and exits with one of four codes.
 
 use std::error::Error as _;
 use std::ffi::{OsStr, OsString};
@@ -16,19 +16,19 @@ use super::report::{Report, State};
 use crate::exit::CliError;
 use crate::{durations, output};
 
-/// The name of the link by which monitoring calls us.
+/// Monitoring calls us through a link of this name.
 const LINK: &str = "check_menagerie";
 
-/// What we are called when it is not known yet what is checked.
+/// Service name before we know which check is meant.
 const SERVICE: &str = "CHECK";
 
 /// Options before the noun that take a value.
 const WITH_VALUE: [&str; 3] = ["--log", "--log-file", "--log-level"];
 
-/// Whether somebody has spoken: a check says one thing.
-static SPOKEN: AtomicBool = AtomicBool::new(false);
+/// Set once a line is printed: a check prints exactly one.
+static REPORTED: AtomicBool = AtomicBool::new(false);
 
-/// How long it may take, and what it means when it takes longer.
+/// How long a check may take, and which state to report when it takes longer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TimeOut {
     after: Duration,
@@ -36,7 +36,7 @@ pub struct TimeOut {
 }
 
 impl TimeOut {
-    /// Reads `SECONDS[:STATE]`.
+    /// Parses `SECONDS[:STATE]`.
     pub fn parse(text: &str) -> Result<Self, String> {
         let (after, state) = text.split_once(':').unwrap_or((text, "UNKNOWN"));
         let (after, state) = (durations::parse(after)?, State::parse(state)?);
@@ -57,7 +57,7 @@ pub fn arguments(mut given: Vec<OsString>) -> Vec<OsString> {
     given
 }
 
-/// Whether these arguments ask for a check, even if they are bad.
+/// Whether these arguments ask for a check, valid or not.
 pub fn is_meant(arguments: &[OsString]) -> bool {
     let mut words = arguments.iter().skip(1);
     while let Some(word) = words.next() {
@@ -70,7 +70,7 @@ pub fn is_meant(arguments: &[OsString]) -> bool {
     false
 }
 
-/// What is said instead of a check: bad arguments, help, the version. Never OK: a check that is set up like that must show.
+/// Output for bad arguments, `--help` and `--version`. Never OK: a check configured like that must show.
 pub fn refuse(error: &clap::Error) -> ExitCode {
     let text = error.render().to_string();
     let wrong = match error.kind() {
@@ -80,31 +80,31 @@ pub fn refuse(error: &clap::Error) -> ExitCode {
         _ => text.strip_prefix("error: ").or(Some(&text)),
     };
     match wrong {
-        // Not a report: it is for who reads help, and no line of it pages anybody.
+        // Help is for a reader, not for a pager: print it as it is.
         None => drop(output::write(&text)),
         Some(wrong) => {
             let mut lines = wrong.lines().filter(|line| !line.trim().is_empty());
             let mut first = lines.next().unwrap_or_default().to_owned();
-            // What follows a colon belongs to the line that pages somebody.
+            // A first line that ends with a colon needs the next one to make sense in a pager.
             if first.ends_with(':') {
                 first = format!("{first} {}", lines.next().unwrap_or_default().trim());
             }
             let mut report = Report::unknown(SERVICE, first);
             lines.for_each(|line| report.detail(0, line));
-            say(&report, 0);
+            print_once(&report, 0);
         }
     }
     ExitCode::from(State::Unknown.code())
 }
 
-/// What is said when a check cannot even begin.
+/// Reports a check that could not begin.
 pub fn fail(error: &CliError) -> ExitCode {
     let plugin = Plugin { service: SERVICE, verbosity: 0 };
-    say(&plugin.failed(error), 0);
+    print_once(&plugin.report_error(error), 0);
     ExitCode::from(State::Unknown.code())
 }
 
-/// A check that runs.
+/// A running check.
 #[derive(Debug, Clone, Copy)]
 pub struct Plugin {
     service: &'static str,
@@ -112,43 +112,42 @@ pub struct Plugin {
 }
 
 impl Plugin {
-    /// From here on time runs. Threads see to it that nothing can keep us longer: not a name that is not resolved, not a
-    /// file that is not read.
+    /// Starts the clock. Threads enforce the time-out, so that a blocking DNS look-up or file read cannot outlast it.
     pub fn start(service: &'static str, timeout: TimeOut, verbosity: u8) -> Self {
         thread::spawn(move || {
             thread::sleep(timeout.after);
             let text = format!("nothing was found out within {}", durations::show(timeout.after));
-            leave(&Report::new(service, timeout.state, text));
+            print_and_exit(&Report::new(service, timeout.state, text));
         });
         if let Ok(mut signals) = Signals::new([SIGHUP, SIGINT, SIGTERM]) {
             thread::spawn(move || {
                 if let Some(signal) = signals.forever().next() {
-                    leave(&Report::unknown(service, format!("stopped by signal {signal}")));
+                    print_and_exit(&Report::unknown(service, format!("stopped by signal {signal}")));
                 }
             });
         }
         Self { service, verbosity }
     }
 
-    /// Works, says what came out, and gives the exit code.
+    /// Runs the check, prints its report and returns the exit code.
     pub fn finish(self, work: impl FnOnce() -> Result<Report, CliError>) -> ExitCode {
         let report = self.outcome(work);
-        say(&report, self.verbosity);
+        print_once(&report, self.verbosity);
         ExitCode::from(report.state.code())
     }
 
     fn outcome(self, work: impl FnOnce() -> Result<Report, CliError>) -> Report {
-        // Nothing of what a panic leaves behind is used again.
+        // Unwind-safe: nothing that a panic leaves behind is used again.
         match catch_unwind(AssertUnwindSafe(work)) {
             Ok(Ok(report)) => report,
-            Ok(Err(error)) => self.failed(&error),
+            Ok(Err(error)) => self.report_error(&error),
             Err(_) => {
                 Report::unknown(self.service, "the check itself failed, which is a bug: see its stderr")
             }
         }
     }
 
-    fn failed(self, error: &CliError) -> Report {
+    fn report_error(self, error: &CliError) -> Report {
         let mut text = error.to_string();
         let mut source = error.source();
         while let Some(cause) = source {
@@ -161,16 +160,16 @@ impl Plugin {
     }
 }
 
-/// Says it, unless something was said already; who does not listen is told by the exit code.
-fn say(report: &Report, verbosity: u8) {
-    if !SPOKEN.swap(true, Ordering::SeqCst) {
+/// Prints the report unless one was printed already. Ignores a closed stdout: the exit code still tells.
+fn print_once(report: &Report, verbosity: u8) {
+    if !REPORTED.swap(true, Ordering::SeqCst) {
         let _ = output::write(&report.render(verbosity));
     }
 }
 
-/// Says it and ends the process; what was said before counts.
-fn leave(report: &Report) {
-    if !SPOKEN.swap(true, Ordering::SeqCst) {
+/// Prints the report, unless one was printed already, and ends the process.
+fn print_and_exit(report: &Report) {
+    if !REPORTED.swap(true, Ordering::SeqCst) {
         let _ = output::write(&report.render(0));
         process::exit(i32::from(report.state.code()));
     }

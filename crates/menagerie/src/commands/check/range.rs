@@ -1,9 +1,9 @@
-//! When a number is alarming: ranges as monitoring plugins write them.
+//! Alert ranges as monitoring plugins write them.
 
 use std::fmt;
 
-/// `[@][START:]END`: alarming is what lies outside, with `@` what lies inside; both ends belong to it. `~` is no lower
-/// end, and no END is no upper one.
+/// `[@][START:]END`: alerts outside the range, with `@` inside it; both ends belong to the range. `~` means no lower
+/// end, a missing END no upper one.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Range {
     start: f64,
@@ -12,7 +12,7 @@ pub struct Range {
 }
 
 impl Range {
-    /// Reads one; `number` reads its ends.
+    /// Parses a range; `number` parses its ends.
     pub fn parse(text: &str, number: impl Fn(&str) -> Result<f64, String>) -> Result<Self, String> {
         let (inside, ends) = match text.strip_prefix('@') {
             Some(ends) => (true, ends),
@@ -33,7 +33,6 @@ impl Range {
         Ok(Self { start, end, inside })
     }
 
-    /// Whether this is alarming.
     pub fn alerts(self, value: f64) -> bool {
         (self.start..=self.end).contains(&value) == self.inside
     }
@@ -57,7 +56,7 @@ impl fmt::Display for Range {
     }
 }
 
-/// Reads a plain number.
+/// Parses a plain number.
 pub fn number(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(number) if number.is_finite() => Ok(number),

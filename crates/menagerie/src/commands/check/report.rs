@@ -1,25 +1,22 @@
-//! What a check says: a state, one line that pages people, and numbers for graphs.
+//! The result of a check: a state, one line for the pager, and performance data.
 
 use std::fmt;
 use std::fmt::Write as _;
 
 use super::range::Range;
 
-/// How it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum State {
-    /// Well.
     Ok,
     /// Somebody should look.
     Warning,
     /// Somebody must look.
     Critical,
-    /// Nobody can tell.
+    /// The check could not find out.
     Unknown,
 }
 
 impl State {
-    /// The exit code.
     pub fn code(self) -> u8 {
         match self {
             Self::Ok => 0,
@@ -29,7 +26,7 @@ impl State {
         }
     }
 
-    /// Reads a name, or its code.
+    /// Parses a state's name or exit code.
     pub fn parse(text: &str) -> Result<Self, String> {
         match text.to_ascii_uppercase().as_str() {
             "OK" | "0" => Ok(Self::Ok),
@@ -40,7 +37,7 @@ impl State {
         }
     }
 
-    /// Of two, what to tell: what is known to be bad comes before what nobody can tell.
+    /// The state to report of two: a known problem (CRITICAL) outranks UNKNOWN, which outranks WARNING.
     pub fn worse(self, other: Self) -> Self {
         let rank = |state| match state {
             Self::Ok => 0,
@@ -63,17 +60,14 @@ impl fmt::Display for State {
     }
 }
 
-/// Which numbers are alarming.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Thresholds {
-    /// Somebody should look.
     pub warning: Option<Range>,
-    /// Somebody must look.
     pub critical: Option<Range>,
 }
 
 impl Thresholds {
-    /// Judges a number; critical comes first.
+    /// Judges a number; `critical` first.
     pub fn judge(self, value: f64) -> State {
         let alerts = |range: Option<Range>| range.is_some_and(|range| range.alerts(value));
         match (alerts(self.critical), alerts(self.warning)) {
@@ -84,23 +78,22 @@ impl Thresholds {
     }
 }
 
-/// A number for graphs.
+/// One value of performance data.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Perf {
-    /// What it is; unique in its first 19 characters.
+    /// Unique in its first 19 characters.
     pub label: String,
-    /// The number; none when there is none to tell.
+    /// `None` if it is unknown.
     pub value: Option<f64>,
-    /// `s`, `B` or nothing.
+    /// `s`, `B` or empty.
     pub unit: &'static str,
-    /// Which are alarming.
     pub thresholds: Thresholds,
-    /// The most there can be.
+    /// Largest possible value.
     pub max: Option<f64>,
 }
 
 impl Perf {
-    /// One that only counts.
+    /// A value without thresholds.
     pub fn new(label: impl Into<String>, value: Option<f64>, unit: &'static str) -> Self {
         Self { label: label.into(), value, unit, thresholds: Thresholds::default(), max: None }
     }
@@ -112,44 +105,41 @@ impl fmt::Display for Perf {
         let range = |range: Option<Range>| range.map_or(String::new(), |range| range.to_string());
         let max = self.max.map_or(String::new(), |max| max.to_string());
         let Thresholds { warning, critical } = self.thresholds;
-        // Nothing of ours can be negative.
+        // None of our values can be negative.
         let text = format!("{value};{};{};0;{max}", range(warning), range(critical));
         write!(f, "'{}'={}", plain(&self.label).replace('\'', "''"), text.trim_end_matches(';'))
     }
 }
 
-/// What a check says.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Report {
     /// What was checked, in capitals.
     pub service: &'static str,
-    /// How it is.
     pub state: State,
     /// Why, in a few words.
     pub text: String,
-    /// Numbers.
+    /// Performance data.
     pub perf: Vec<Perf>,
-    /// More lines, each with how often `-v` must be said for it.
+    /// Extra lines, each with the `-v` count that shows it.
     pub details: Vec<(u8, String)>,
 }
 
 impl Report {
-    /// One without numbers and details.
+    /// A report without performance data and details.
     pub fn new(service: &'static str, state: State, text: impl Into<String>) -> Self {
         Self { service, state, text: text.into(), perf: Vec::new(), details: Vec::new() }
     }
 
-    /// Nobody can tell.
     pub fn unknown(service: &'static str, text: impl Into<String>) -> Self {
         Self::new(service, State::Unknown, text)
     }
 
-    /// Adds a line for who says `-v` that often.
+    /// Adds a line shown from this many `-v` on.
     pub fn detail(&mut self, verbosity: u8, line: impl Into<String>) {
         self.details.push((verbosity, line.into()));
     }
 
-    /// As it is printed.
+    /// The plugin output.
     pub fn render(&self, verbosity: u8) -> String {
         let mut out = format!("{} {} - {}", self.service, self.state, plain(&self.text));
         for (at, perf) in self.perf.iter().enumerate() {
@@ -164,7 +154,7 @@ impl Report {
     }
 }
 
-/// One line that cannot be mistaken for numbers and does nothing to a terminal.
+/// One line, safe for terminals, that cannot be mistaken for performance data.
 fn plain(text: &str) -> String {
     text.chars()
         .map(|c| match c {

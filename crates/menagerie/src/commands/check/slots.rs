@@ -1,4 +1,4 @@
-//! `menagerie check slots POOL`: is somebody stuck.
+//! `menagerie check slots POOL`: is a host stuck?
 
 use std::cmp::Reverse;
 use std::time::Duration;
@@ -14,13 +14,13 @@ use crate::client::Client;
 use crate::exit::{CliError, cannot};
 use crate::{clock, durations};
 
-/// As it is called in the line.
+/// Service name in the plugin's output.
 pub const SERVICE: &str = "SLOTS";
 
-/// So much of a pool's name leaves room for what is counted: labels must differ within 19 characters.
+/// A longer pool name leaves no room for the counter: labels must differ in their first 19 characters.
 const LABEL_MAX: usize = 11;
 
-/// How much of a reason is told in the line.
+/// How much of a reason the line shows.
 const REASON_MAX: usize = 30;
 
 /// Check a pool: how long its oldest slot has been held, whether holders are gone, and how many wait.
@@ -49,7 +49,6 @@ struct PoolArgs {
     named: Option<Name>,
 }
 
-/// What is alarming.
 #[derive(Debug, Clone, Copy)]
 struct Limits {
     age: Thresholds,
@@ -58,13 +57,13 @@ struct Limits {
 }
 
 impl Slots {
-    /// Looks.
-    pub async fn look(&self, client: &Client) -> Result<Report, CliError> {
+    /// Reads the pool and judges it.
+    pub async fn inspect(&self, client: &Client) -> Result<Report, CliError> {
         let Some(pool) = self.pool.pool.as_ref().or(self.pool.named.as_ref()) else {
             return Ok(Report::unknown(SERVICE, "no pool is named"));
         };
         let now_ms = u64::try_from(clock::now_ms()).unwrap_or(0);
-        // The server that we talk to may be behind: nobody shall be paged for what is long gone.
+        // Our server may lag behind: without a sync we might page somebody for a problem long solved.
         let synced = client.term().sync("/").await.map_err(menagerie_slots::SlotsError::from);
         let seen = match synced {
             Ok(()) => view::show(&client.session, pool, now_ms).await,
@@ -88,7 +87,7 @@ fn judge(view: &PoolView, limits: Limits) -> Report {
     let damaged = if view.missing.is_empty() { State::Ok } else { State::Warning };
     let state = old.worse(lost).worse(crowded).worse(damaged);
 
-    // Who is stuck comes first: that is whom the one who is paged must look for.
+    // Name the stuck holder first: the person paged must find it.
     let stuck = match (oldest, longest_gone) {
         (Some(holder), _) if old == state && old != State::Ok => Some(holds(&view.pool, holder)),
         (_, Some(holder)) if lost == state && lost != State::Ok => Some(holds(&view.pool, holder)),
@@ -126,7 +125,7 @@ fn holds(pool: &str, HolderView { slot, age_s, alive, holder, .. }: &HolderView)
     format!("{who} holds {pool}/{slot} for {}{reason}{gone}", durations::precise(Duration::from_secs(*age_s)))
 }
 
-/// Of two who came within one second, the first is the older one.
+/// Holders admitted within the same second rank by creation.
 fn age(holder: &&HolderView) -> (u64, Reverse<i64>) {
     (holder.age_s, Reverse(holder.since_ms))
 }
@@ -162,7 +161,7 @@ fn details(view: &PoolView, report: &mut Report) {
         report.detail(1, format!("frozen by {}", frozen.by));
     }
     for HolderView { slot, holder, .. } in &view.holders {
-        // What it is held by is nobody else's to use.
+        // The ticket lets its reader use the slot: do not show it.
         let shown = Holder { ticket: None, ..holder.clone() };
         report.detail(3, format!("slot {slot}: {}", String::from_utf8_lossy(&shown.encode())));
     }

@@ -19,7 +19,6 @@ pub struct AgeArgs {
 }
 
 impl AgeArgs {
-    /// Both.
     pub fn thresholds(self) -> Thresholds {
         Thresholds { warning: self.warning, critical: self.critical }
     }
@@ -37,18 +36,17 @@ pub struct WaitingArgs {
 }
 
 impl WaitingArgs {
-    /// Both.
     pub fn thresholds(self) -> Thresholds {
         Thresholds { warning: self.waiting_warning, critical: self.waiting_critical }
     }
 }
 
-/// A range of plain numbers.
+/// Parses a range of plain numbers.
 pub fn count(text: &str) -> Result<Range, String> {
     Range::parse(text, range::number)
 }
 
-/// A range of ages: its ends are bare seconds, or `90s 5m 2h 3d`.
+/// Parses a range of ages: bare seconds, or `90s 5m 2h 3d`.
 fn age(text: &str) -> Result<Range, String> {
     Range::parse(text, |end| durations::parse(end).map(|age| age.as_secs_f64()))
 }

@@ -1,4 +1,4 @@
-//! `menagerie check workers QUEUE`: does somebody handle it.
+//! `menagerie check workers QUEUE`: does anybody handle it?
 
 use clap::Args;
 use menagerie_queues::admin::show::{self, WorkerEntry};
@@ -11,7 +11,7 @@ use super::thresholds::count;
 use crate::client::Client;
 use crate::exit::{CliError, cannot};
 
-/// As it is called in the line.
+/// Service name in the plugin's output.
 pub const SERVICE: &str = "WORKERS";
 
 /// Check the workers of a queue: how many there are, and whether every partition has one. A paused worker does not
@@ -32,8 +32,8 @@ pub struct Workers {
 }
 
 impl Workers {
-    /// Looks.
-    pub async fn look(&self, client: &Client) -> Result<Report, CliError> {
+    /// Reads the queue and judges it.
+    pub async fn inspect(&self, client: &Client) -> Result<Report, CliError> {
         let Some(queue) = self.queue.queue() else {
             return Ok(Report::unknown(SERVICE, "no queue is named"));
         };

@@ -1,4 +1,4 @@
-//! `menagerie config`: what counts.
+//! `menagerie config`: the resolved settings.
 
 mod show;
 
@@ -22,7 +22,6 @@ enum Verb {
 }
 
 impl Config {
-    /// Does what was asked.
     pub fn run(self) -> Result<(), CliError> {
         match self.verb {
             Verb::Show(show) => show.run(self.client),

@@ -1,4 +1,4 @@
-//! `menagerie config show`: each value, and where it comes from.
+//! `menagerie config show`: each setting, and where it comes from.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::durations;
 use crate::exit::CliError;
 use crate::output::{self, FormatArg, Table};
 
-/// What stands for a secret.
+/// SettingRows instead of a secret.
 const MASK: &str = "********";
 
 /// Show every effective value; secrets are masked.
@@ -25,9 +25,8 @@ pub struct Show {
     format: FormatArg,
 }
 
-/// One value.
 #[derive(Debug, PartialEq, Eq, Serialize)]
-struct Entry {
+struct SettingRow {
     key: &'static str,
     value: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -36,79 +35,79 @@ struct Entry {
 
 #[derive(Debug, Serialize)]
 #[serde(transparent)]
-struct Shown(Vec<Entry>);
+struct SettingRows(Vec<SettingRow>);
 
 impl Show {
-    /// Decides and prints; nobody is connected to.
+    /// Resolves the settings and prints them, without connecting to anything.
     pub fn run(self, client: ClientArgs) -> Result<(), CliError> {
-        let mut entries = entries(&client.settings()?);
+        let mut rows = rows(&client.settings()?);
         if !self.origin {
-            entries.iter_mut().for_each(|entry| entry.origin = None);
+            rows.iter_mut().for_each(|row| row.origin = None);
         }
-        self.format.print(&Shown(entries))
+        self.format.print(&SettingRows(rows))
     }
 }
 
-fn entries(settings: &Settings) -> Vec<Entry> {
-    fn entry<T>(key: &'static str, chosen: Option<&Chosen<T>>, show: impl Fn(&T) -> String) -> Entry {
+fn rows(settings: &Settings) -> Vec<SettingRow> {
+    fn row<T>(key: &'static str, chosen: Option<&Chosen<T>>, show: impl Fn(&T) -> String) -> SettingRow {
         let value = chosen.map(|chosen| show(&chosen.value));
         let origin = chosen.map_or(&Origin::Default, |chosen| &chosen.origin);
-        Entry { key, value, origin: Some(origin.to_string()) }
+        SettingRow { key, value, origin: Some(origin.to_string()) }
     }
     let path = |path: &std::path::PathBuf| path.display().to_string();
     let auth = settings.auth.as_ref();
     let inline = auth.filter(|auth| matches!(auth.value, Auth::Digest(_)));
     let filed = auth.filter(|auth| matches!(auth.value, Auth::File(_)));
-    let mut entries = vec![
-        entry("config", settings.file.as_ref(), path),
-        entry("zookeeper.servers", Some(&settings.servers), ToString::to_string),
-        entry("zookeeper.namespace", Some(&settings.namespace), Clone::clone),
-        entry("zookeeper.session_timeout", Some(&settings.session_timeout), |timeout| {
+    let mut rows = vec![
+        row("config", settings.file.as_ref(), path),
+        row("zookeeper.servers", Some(&settings.servers), ToString::to_string),
+        row("zookeeper.namespace", Some(&settings.namespace), Clone::clone),
+        row("zookeeper.session_timeout", Some(&settings.session_timeout), |timeout| {
             durations::show(*timeout)
         }),
-        entry("zookeeper.auth", inline, |_| MASK.to_owned()),
-        entry("zookeeper.auth_file", filed, |auth| match auth {
+        row("zookeeper.auth", inline, |_| MASK.to_owned()),
+        row("zookeeper.auth_file", filed, |auth| match auth {
             Auth::File(file) => path(file),
             Auth::Digest(_) => MASK.to_owned(),
         }),
-        entry("zookeeper.tls.ca", settings.tls_ca.as_ref(), path),
-        entry("zookeeper.tls.cert", settings.tls_cert.as_ref(), path),
-        entry("zookeeper.tls.key", settings.tls_key.as_ref(), path),
+        row("zookeeper.tls.ca", settings.tls_ca.as_ref(), path),
+        row("zookeeper.tls.cert", settings.tls_cert.as_ref(), path),
+        row("zookeeper.tls.key", settings.tls_key.as_ref(), path),
     ];
     let journal = [
-        entry("journal.token_file", settings.journal_token_file.as_ref(), path),
-        entry("journal.ca", settings.journal_ca.as_ref(), path),
+        row("journal.token_file", settings.journal_token_file.as_ref(), path),
+        row("journal.ca", settings.journal_ca.as_ref(), path),
     ];
-    entries.extend(journal.into_iter().filter(|entry| entry.value.is_some()));
+    rows.extend(journal.into_iter().filter(|row| row.value.is_some()));
     let worker = &settings.worker;
     let time = |time: &Duration| format!("{}ms", time.as_millis());
-    // They are many, and count for one command: only those that somebody has set.
+    // Workers have many settings, which only one command uses: show those that somebody set.
     let set = [
-        entry("worker.concurrency", worker.concurrency.as_ref(), ToString::to_string),
-        entry("worker.strict", worker.strict.as_ref(), ToString::to_string),
-        entry("worker.attempts", worker.attempts.as_ref(), ToString::to_string),
-        entry("worker.backoff", worker.backoff.as_ref(), time),
-        entry("worker.backoff_max", worker.backoff_max.as_ref(), time),
-        entry("worker.on_failure", worker.on_failure.as_ref(), |on| format!("{on:?}").to_lowercase()),
-        entry("worker.settle", worker.settle.as_ref(), time),
-        entry("worker.batch", worker.batch.as_ref(), ToString::to_string),
-        entry("worker.commit", worker.commit.as_ref(), |commit| show_commit(*commit)),
+        row("worker.concurrency", worker.concurrency.as_ref(), ToString::to_string),
+        row("worker.strict", worker.strict.as_ref(), ToString::to_string),
+        row("worker.attempts", worker.attempts.as_ref(), ToString::to_string),
+        row("worker.backoff", worker.backoff.as_ref(), time),
+        row("worker.backoff_max", worker.backoff_max.as_ref(), time),
+        row("worker.on_failure", worker.on_failure.as_ref(), |on| format!("{on:?}").to_lowercase()),
+        row("worker.settle", worker.settle.as_ref(), time),
+        row("worker.batch", worker.batch.as_ref(), ToString::to_string),
+        row("worker.commit", worker.commit.as_ref(), |commit| show_commit(*commit)),
     ];
-    entries.extend(set.into_iter().filter(|entry| entry.value.is_some()));
+    rows.extend(set.into_iter().filter(|row| row.value.is_some()));
     let applications = settings.applications.iter();
-    entries.extend(applications.map(|one| {
-        entry("applications", Some(one), |one| {
+    rows.extend(applications.map(|one| {
+        row("applications", Some(one), |one| {
             format!("{} ({})", one.name, output::count(one.application.keys.len() as u64, "key"))
         })
     }));
-    entries
+    rows
 }
 
-impl output::Show for Shown {
+impl output::Show for SettingRows {
     fn show(&self) -> String {
-        let origins = self.0.iter().any(|entry| entry.origin.is_some());
+        let origins = self.0.iter().any(|row| row.origin.is_some());
         let mut table = Table::new(["KEY", "VALUE"].into_iter().chain(origins.then_some("ORIGIN")));
-        for Entry { key, value, origin } in &self.0 {
+        for SettingRow { key, value, origin } in &self.0 {
             let value = value.clone().unwrap_or_else(|| "-".to_owned());
             table.row([(*key).to_owned(), value].into_iter().chain(origin.clone()));
         }

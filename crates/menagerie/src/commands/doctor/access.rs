@@ -1,43 +1,39 @@
-//! Who may do what in the namespace, and whether that is what the settings want.
+//! Judges the namespace's access list: is it what the settings intend?
 
 use menagerie_kernel::session::Access;
 
 use super::finding::Findings;
 
-/// Who we are to the server.
+/// How the server knows us.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum We<'a> {
-    /// Nobody in particular.
-    Anybody,
+pub enum Identity<'a> {
+    Anonymous,
     /// The user of `zookeeper.auth`.
     User(&'a str),
-    /// Known by something that cannot be compared here, such as a certificate.
+    /// By something that cannot be compared with an access list here, such as a certificate.
     Certified,
 }
 
-/// What there is to judge.
+/// The facts to judge.
 #[derive(Debug, Clone, Copy)]
-pub struct Case<'a> {
-    /// The namespace.
+pub struct AccessFacts<'a> {
     pub namespace: &'a str,
-    /// Its access list; none as long as it does not exist.
+    /// `None` if the namespace does not exist yet.
     pub list: Option<&'a [Access]>,
-    /// Who we are.
-    pub we: We<'a>,
-    /// Whether only this machine reaches the servers.
+    pub identity: Identity<'a>,
+    /// Whether the servers listen on loopback only.
     pub loopback: bool,
 }
 
-/// Judges it.
-pub fn judge(case: Case<'_>, findings: &mut Findings) {
-    let Case { namespace, we, loopback, .. } = case;
+pub fn judge(facts: AccessFacts<'_>, findings: &mut Findings) {
+    let AccessFacts { namespace, identity, loopback, .. } = facts;
     let everybody = if loopback { "everybody on this machine" } else { "everybody who reaches the servers" };
-    let Some(list) = case.list else {
-        return match we {
-            We::User(user) => {
+    let Some(list) = facts.list else {
+        return match identity {
+            Identity::User(user) => {
                 findings.ok("access", format!("znodes that we create will be for the user {user} alone"))
             }
-            We::Anybody | We::Certified => findings.warn(
+            Identity::Anonymous | Identity::Certified => findings.warn(
                 "access",
                 format!("znodes that we create will be open to {everybody}"),
                 "set zookeeper.auth in the configuration",
@@ -45,25 +41,25 @@ pub fn judge(case: Case<'_>, findings: &mut Findings) {
         };
     };
     let open = list.iter().any(Access::is_open);
-    match (open, we) {
-        (true, We::User(user)) => findings.warn(
+    match (open, identity) {
+        (true, Identity::User(user)) => findings.warn(
             "access",
             format!("{namespace} is open to {everybody}, although zookeeper.auth is set: it was created without"),
             format!(
                 "close it for {user} with `menagerie zk acl set {namespace} auth::cdrwa`, and what is below it likewise"
             ),
         ),
-        (true, We::Anybody | We::Certified) => findings.warn(
+        (true, Identity::Anonymous | Identity::Certified) => findings.warn(
             "access",
             format!("{namespace} is open to {everybody}: they may change and delete all of it"),
             "set zookeeper.auth, and close what exists with `menagerie zk acl set`; `menagerie up` without --open does so",
         ),
-        (false, we) => closed(namespace, list, we, findings),
+        (false, identity) => closed(namespace, list, identity, findings),
     }
 }
 
-/// Closed to strangers; we must not be one.
-fn closed(namespace: &str, list: &[Access], we: We<'_>, findings: &mut Findings) {
+/// The namespace is closed to strangers; check that we are not one ourselves.
+fn closed(namespace: &str, list: &[Access], identity: Identity<'_>, findings: &mut Findings) {
     let users: Vec<&str> = list
         .iter()
         .filter(|access| access.scheme == "digest")
@@ -73,18 +69,18 @@ fn closed(namespace: &str, list: &[Access], we: We<'_>, findings: &mut Findings)
     let strangers = if readable { "strangers may only read it" } else { "it is closed to strangers" };
     let only_users = list.iter().all(|access| matches!(access.scheme.as_str(), "digest" | "world"));
     let others = users.join(", ");
-    match we {
-        We::User(user) if only_users && !users.contains(&user) => findings.fail(
+    match identity {
+        Identity::User(user) if only_users && !users.contains(&user) => findings.fail(
             "access",
             format!("{namespace} belongs to {others}, and we are {user}"),
             "set zookeeper.auth to a user with access, or grant access to ours with `menagerie zk acl set`",
         ),
-        We::Anybody if only_users => findings.fail(
+        Identity::Anonymous if only_users => findings.fail(
             "access",
             format!("{namespace} belongs to {others}, and no zookeeper.auth is set"),
             "set zookeeper.auth to a user who may",
         ),
-        We::User(_) | We::Anybody | We::Certified => {
+        Identity::User(_) | Identity::Anonymous | Identity::Certified => {
             let shown: Vec<String> =
                 list.iter().map(|access| format!("{}:…:{}", access.scheme, access.permissions)).collect();
             findings.ok("access", format!("{namespace}: {strangers} ({})", shown.join(" ")));
@@ -103,8 +99,8 @@ mod tests {
         let mine = ["digest:me:hash:cdrwa"];
         let read = ["digest:me:hash:cdrwa", "world:anyone:r"];
         let certified = ["x509:CN=me:cdrwa"];
-        let (nobody, me, you) = (We::Anybody, We::User("me"), We::User("you"));
-        for (list, we, loopback, health, words) in [
+        let (nobody, me, you) = (Identity::Anonymous, Identity::User("me"), Identity::User("you"));
+        for (list, identity, loopback, health, words) in [
             (None, me, false, Health::Ok, "user me alone"),
             (None, nobody, true, Health::Warn, "will be open"),
             (None, nobody, false, Health::Warn, "will be open"),
@@ -115,14 +111,14 @@ mod tests {
             (Some(&read[..]), me, true, Health::Ok, "may only read"),
             (Some(&mine[..]), you, true, Health::Fail, "belongs to me, and we are you"),
             (Some(&mine[..]), nobody, true, Health::Fail, "no zookeeper.auth"),
-            (Some(&certified[..]), We::Certified, false, Health::Ok, "closed to strangers"),
+            (Some(&certified[..]), Identity::Certified, false, Health::Ok, "closed to strangers"),
             (Some(&certified[..]), nobody, false, Health::Ok, "closed to strangers"),
         ] {
             let list: Option<Vec<Access>> =
                 list.map(|list| list.iter().map(|line| line.parse().unwrap()).collect());
             let mut findings = Findings::default();
-            judge(Case { namespace: "/m", list: list.as_deref(), we, loopback }, &mut findings);
-            assert_eq!(findings.count(health), 1, "{list:?} {we:?}: {findings:?}");
+            judge(AccessFacts { namespace: "/m", list: list.as_deref(), identity, loopback }, &mut findings);
+            assert_eq!(findings.count(health), 1, "{list:?} {identity:?}: {findings:?}");
             assert!(format!("{findings:?}").contains(words), "{words}: {findings:?}");
         }
     }

@@ -10,19 +10,17 @@ use serde::Serialize;
 use crate::config::{self, Auth, Origin, Settings};
 use crate::output::{Show, Table};
 
-/// How bad it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Health {
-    /// As it should be.
     Ok,
-    /// It works, and could be better.
+    /// Works, but could be better.
     Warn,
-    /// It does not work.
+    /// Does not work.
     Fail,
 }
 
-/// One thing that was looked at.
+/// The result of one check.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 pub struct Finding {
     check: &'static str,
@@ -32,31 +30,27 @@ pub struct Finding {
     remedy: Option<String>,
 }
 
-/// All of them, in the order in which they were looked at.
+/// All findings, in the order of the checks.
 #[derive(Debug, Default, Serialize)]
 pub struct Findings {
     findings: Vec<Finding>,
 }
 
 impl Findings {
-    /// As it should be.
     pub fn ok(&mut self, check: &'static str, finding: impl Into<String>) {
         self.findings.push(Finding { check, health: Health::Ok, finding: finding.into(), remedy: None });
     }
 
-    /// It works, and could be better.
     pub fn warn(&mut self, check: &'static str, finding: impl Into<String>, remedy: impl Into<String>) {
         let (finding, remedy) = (finding.into(), Some(remedy.into()));
         self.findings.push(Finding { check, health: Health::Warn, finding, remedy });
     }
 
-    /// It does not work.
     pub fn fail(&mut self, check: &'static str, finding: impl Into<String>, remedy: impl Into<String>) {
         let (finding, remedy) = (finding.into(), Some(remedy.into()));
         self.findings.push(Finding { check, health: Health::Fail, finding, remedy });
     }
 
-    /// How many are that bad.
     pub fn count(&self, health: Health) -> usize {
         self.findings.iter().filter(|finding| finding.health == health).count()
     }
@@ -80,7 +74,7 @@ impl Show for Findings {
     }
 }
 
-/// Looks at what needs no connection.
+/// Checks what needs no connection.
 pub fn settings(settings: &Settings, findings: &mut Findings) {
     let servers = &settings.servers;
     findings.ok("configuration", format!("servers {} (from {})", servers.value, servers.origin));
@@ -105,7 +99,7 @@ pub fn settings(settings: &Settings, findings: &mut Findings) {
     }
 }
 
-/// Looks whether this host can prove who it is.
+/// Checks that this host has a machine id, by which it proves who it is after a reboot.
 pub fn host(findings: &mut Findings) {
     match identity::local().machine_id {
         Some(_) => findings.ok("host", format!("{}, with a machine id", identity::host())),
@@ -121,7 +115,7 @@ pub fn host(findings: &mut Findings) {
     }
 }
 
-/// Looks whether the files that settings name can be used; without them nobody can be connected to.
+/// Checks that the files named by settings are usable; without them we cannot connect.
 pub fn files(settings: &Settings, findings: &mut Findings) -> bool {
     let Err(error) = config::credentials(settings) else { return true };
     let because = error.source().map_or(String::new(), |cause| format!(": {cause}"));
@@ -129,7 +123,7 @@ pub fn files(settings: &Settings, findings: &mut Findings) -> bool {
     false
 }
 
-/// The file with a password or with keys that others may read.
+/// A file with a password or a key that other users can read.
 fn exposed(settings: &Settings) -> Option<String> {
     fn in_file(origin: &Origin) -> Option<&std::path::PathBuf> {
         match origin {

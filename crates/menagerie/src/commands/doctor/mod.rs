@@ -1,7 +1,7 @@
-//! `menagerie doctor`: is ZooKeeper fit for us, and if not, what to do.
+//! `menagerie doctor`: is ZooKeeper fit for us, and if not, what to do?
 //!
-//! - `finding.rs`: what is found; `servers.rs`: of each server; `session.rs`: through a session; `access.rs`: judges rights;
-//!   `tree/`: what is stored.
+//! - `finding.rs`: findings, and checks of settings and files; `servers.rs`: each server; `session.rs`: what a
+//!   session gets; `access.rs`: access lists; `tree/`: stored data.
 
 mod access;
 mod finding;
@@ -31,14 +31,14 @@ pub struct Doctor {
 }
 
 impl Doctor {
-    /// Looks at everything, and prints all that was found.
+    /// Runs all checks and prints their findings.
     pub fn run(self) -> Result<(), CliError> {
         let settings = self.client.settings()?;
         let (findings, unreachable) = client::block_on(client::until_stopped(examine(settings)))?;
         self.format.print(&findings)?;
         match findings.count(Health::Fail) {
             0 => Ok(()),
-            fails => Err(CliError::Found {
+            fails => Err(CliError::Diagnosed {
                 what: format!("{fails} of the checks failed"),
                 because: None,
                 help: "follow the advice beside each of them".to_owned(),

@@ -1,4 +1,4 @@
-//! Each server by itself, and whether they form one ensemble.
+//! Checks each server by itself, and whether they form one ensemble.
 
 use std::time::{Duration, Instant};
 
@@ -10,16 +10,16 @@ use crate::config::Settings;
 use crate::exit::CliError;
 use crate::survey::{self, Server};
 
-/// Whoever takes longer to open a session is not there for us.
+/// A server that takes longer to open a session is unusable for us.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Connects to each, and asks it what it is.
+/// Connects to each server and asks for its version and mode.
 pub async fn examine(settings: &Settings, findings: &mut Findings) -> Result<(), CliError> {
     let surveyed = survey::servers(settings).await;
     let alone = surveyed.len() == 1;
     for server in &surveyed {
         let reached = reach(settings, server).await?;
-        let told = match (&server.version, &server.mode, &server.note) {
+        let description = match (&server.version, &server.mode, &server.note) {
             (Some(version), Some(mode), _) => format!("version {version}, {mode}"),
             (_, _, Some(note)) => note.clone(),
             _ => String::new(),
@@ -28,14 +28,14 @@ pub async fn examine(settings: &Settings, findings: &mut Findings) -> Result<(),
             Ok(took) => {
                 findings.ok(
                     "server",
-                    format!("{}: a session within {} ms; {told}", server.address, took.as_millis()),
+                    format!("{}: a session within {} ms; {description}", server.address, took.as_millis()),
                 );
             }
             Err(why) => {
-                let finding = format!("{}: no session: {why}; {told}", server.address);
+                let finding = format!("{}: no session: {why}; {description}", server.address);
                 let remedy =
                     "start it, or correct --zookeeper; check the port, the firewall and whether it wants TLS";
-                // The others serve us meanwhile; if none does, the session check fails.
+                // The other servers serve us meanwhile; if none does, the session check fails.
                 if alone {
                     findings.fail("server", finding, remedy)
                 } else {
@@ -51,7 +51,7 @@ pub async fn examine(settings: &Settings, findings: &mut Findings) -> Result<(),
     Ok(())
 }
 
-/// Opens a session on this server alone, and tells how long it took.
+/// Opens a session on this server alone and returns how long that took.
 async fn reach(settings: &Settings, server: &Server) -> Result<Result<Duration, String>, CliError> {
     let mut config = client::kernel_config(settings, &settings.servers.value.only(&server.address))?;
     config.timeout = config.timeout.min(PATIENCE);
@@ -67,7 +67,7 @@ async fn reach(settings: &Settings, server: &Server) -> Result<Result<Duration, 
     })
 }
 
-/// What the servers say of themselves must fit together.
+/// Checks that the servers' own statements fit together.
 fn ensemble(servers: &[Server], findings: &mut Findings) {
     let modes: Vec<&str> = servers.iter().filter_map(|server| server.mode.as_deref()).collect();
     let leaders = modes.iter().filter(|mode| **mode == "leader").count();
@@ -106,7 +106,7 @@ fn ensemble(servers: &[Server], findings: &mut Findings) {
     }
 }
 
-/// Whether those who follow keep up, if the leader tells.
+/// Checks that followers keep up, if the leader says.
 async fn quorum(leader: &Server, servers: usize, findings: &mut Findings) {
     let Ok(answer) = words::ask(&leader.address, "mntr", survey::PATIENCE).await else { return };
     let Some(synced) = words::read_synced_followers(&answer) else { return };

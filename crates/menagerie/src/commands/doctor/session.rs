@@ -1,4 +1,4 @@
-//! What a session gets: how fast it is, and what it may do.
+//! Checks what a session gets: latency, time-out and rights.
 
 use std::time::{Duration, Instant};
 
@@ -6,30 +6,30 @@ use menagerie_kernel::session::{IfLate, TreeEvent};
 use menagerie_kernel::{CallError, Term, subtree};
 use menagerie_znodes::{Kind, Name, kernel};
 
-use super::access::{self, Case, We};
+use super::access::{self, AccessFacts, Identity};
 use super::finding::Findings;
 use super::tree;
 use crate::client::Client;
 use crate::clock;
 use crate::config::{self, Secret};
 
-/// How often a call is timed; the median of them counts.
+/// Calls per measurement; the median counts.
 const SAMPLES: usize = 15;
 
-/// A round trip that takes longer is felt in every lock.
+/// A slower round trip is felt in every lock.
 const ROUND_TRIP_SLOW: Duration = Duration::from_millis(20);
-/// A write that takes longer is: most often a disk that syncs slowly.
+/// A slower write points, most often, to a disk that syncs slowly.
 const WRITE_SLOW: Duration = Duration::from_millis(100);
 
-/// Clocks that differ by more confuse whoever reads times, and generations that are made on different machines.
+/// Larger clock differences confuse readers of timestamps, and generations made on different machines.
 const SKEW_MAX_MS: i64 = 1000;
 
-/// How long an event may take that is on its way.
+/// Longest wait for a watch event.
 const EVENT_PATIENCE: Duration = Duration::from_secs(5);
 
 const READ_REMEDY: &str = "see `menagerie zk acl get`, and set zookeeper.auth to a user with access";
 
-/// Looks at everything that a session shows.
+/// Runs all checks of a session.
 pub async fn examine(client: &Client, findings: &mut Findings) {
     let term = client.term();
     timeout(client, &term, findings);
@@ -67,7 +67,7 @@ pub async fn examine(client: &Client, findings: &mut Findings) {
     }
 }
 
-/// The namespace, or as long as nobody has created it what is nearest above it.
+/// The namespace, or its nearest existing ancestor if nobody has created it yet.
 async fn nearest(term: &Term, namespace: &str) -> Result<Option<String>, CallError> {
     let mut place = namespace;
     loop {
@@ -130,19 +130,19 @@ async fn access(client: &Client, term: &Term, exists: bool, findings: &mut Findi
             Err(error) => return findings.warn("access", format!("{namespace}: {error}"), READ_REMEDY),
         },
     };
-    // They were read before, or we were not connected.
+    // Unreadable credentials were reported before; we could not have connected with them.
     let credentials = config::credentials(settings).unwrap_or_default();
     let user = credentials.digest.as_ref().and_then(|Secret(digest)| digest.split(':').next());
-    let we = match (user, &settings.tls_cert) {
-        (Some(user), _) => We::User(user),
-        (None, Some(_)) => We::Certified,
-        (None, None) => We::Anybody,
+    let identity = match (user, &settings.tls_cert) {
+        (Some(user), _) => Identity::User(user),
+        (None, Some(_)) => Identity::Certified,
+        (None, None) => Identity::Anonymous,
     };
     let loopback = settings.servers.value.is_loopback();
-    access::judge(Case { namespace, list: list.as_deref(), we, loopback }, findings);
+    access::judge(AccessFacts { namespace, list: list.as_deref(), identity, loopback }, findings);
 }
 
-/// Writes to a znode of our own, which lives no longer than our session.
+/// Writes to an ephemeral znode of our own.
 async fn write(term: &Term, namespace: &str, findings: &mut Findings) -> Result<(), CallError> {
     let id = Name::new(format!("{:x}", term.session_id())).expect("hexadecimal digits are a name");
     let path = subtree::join(namespace, kernel::doctor(&id).path().trim_start_matches('/'));
@@ -160,7 +160,7 @@ async fn write(term: &Term, namespace: &str, findings: &mut Findings) -> Result<
     term.delete(&path, None).await
 }
 
-/// The server's time must lie between ours before and ours after.
+/// The server's time must lie between our clock before and after the call.
 fn skew(theirs: i64, before: i64, after: i64, findings: &mut Findings) {
     let skew = if theirs < before { theirs - before } else { (theirs - after).max(0) };
     let finding = format!("{skew:+} ms at the server, to within {} ms", after - before);

@@ -21,11 +21,11 @@ pub struct Backup {
 }
 
 impl Backup {
-    /// Asks the running journal, writes, and only if all of it has come gives the file its name. A backup has a checksum
-    /// at its end, which `restore` looks at.
+    /// Asks the running journal for a backup, writes it, and renames it only when it has arrived in full. `restore`
+    /// verifies the checksum at its end.
     pub fn run(self) -> Result<(), CliError> {
         let folder = self.data.journal()?;
-        let broken = |source: io::Error| CliError::Found {
+        let broken = |source: io::Error| CliError::Diagnosed {
             what: format!("the journal on {} did not send a complete backup", folder.display()),
             because: Some(Box::new(source)),
             help: "try again; its log says more".to_owned(),

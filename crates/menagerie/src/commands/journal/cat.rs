@@ -1,4 +1,4 @@
-//! `menagerie journal cat` and `tail`: messages as they are.
+//! `menagerie journal cat` and `tail`: raw messages.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::output::{FormatArg, Show};
 
 /// One long poll of `tail -f`.
 const POLL: Duration = Duration::from_secs(30);
-/// Messages asked for at once.
+/// Messages per request.
 const BATCH: u32 = 1000;
 
 /// Print the messages of a partition, oldest first.
@@ -57,9 +57,9 @@ pub struct Tail {
     format: FormatArg,
 }
 
-/// A message; what is no text is shown as base64.
+/// A message; a body that is not text is shown as base64.
 #[derive(Debug, Serialize)]
-struct View {
+struct MessageView {
     id: String,
     timestamp: String,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -70,7 +70,7 @@ struct View {
     meta: Option<String>,
 }
 
-impl View {
+impl MessageView {
     fn new(message: &Message) -> Self {
         let body = String::from_utf8(message.body.to_vec()).ok();
         let body_base64 = body.is_none().then(|| STANDARD.encode(&message.body));
@@ -79,7 +79,7 @@ impl View {
     }
 }
 
-impl Show for View {
+impl Show for MessageView {
     fn show(&self) -> String {
         let body = self.body.as_deref().or(self.body_base64.as_deref()).unwrap_or_default();
         format!("{}  {body}\n", self.id)
@@ -87,10 +87,10 @@ impl Show for View {
 }
 
 fn print(messages: &[Message], format: FormatArg) -> Result<(), CliError> {
-    messages.iter().try_for_each(|message| format.print_line(&View::new(message)))
+    messages.iter().try_for_each(|message| format.print_line(&MessageView::new(message)))
 }
 
-/// Reads one batch after the other, and tells of gaps between them: on stderr, so that stdout stays data.
+/// Reads batch after batch and reports gaps between them on stderr, so that stdout stays data.
 struct Reader<'a> {
     journal: &'a Client,
     partition: PartitionId,
@@ -113,7 +113,7 @@ impl<'a> Reader<'a> {
         Ok(batch)
     }
 
-    /// The newest ones, oldest first, and the newest id that was given away. One read may give fewer than asked for.
+    /// The newest messages, oldest first, and the newest id assigned. One read may return fewer than asked for.
     async fn newest(&mut self, count: u32) -> Result<(Vec<Message>, MessageId), CliError> {
         let (mut found, mut last) = (Vec::new(), None);
         let mut before = MessageId::MAX;
@@ -131,7 +131,6 @@ impl<'a> Reader<'a> {
 }
 
 impl Cat {
-    /// Reads and prints.
     pub fn run(self) -> Result<(), CliError> {
         let Self { topic, partition, mut after, limit, target, format } = self;
         let mut left = limit.unwrap_or(u64::MAX);
@@ -153,7 +152,6 @@ impl Cat {
 }
 
 impl Tail {
-    /// Reads and prints, and goes on if that was asked for.
     pub fn run(self) -> Result<(), CliError> {
         let Self { topic, partition, lines, follow, target, format } = self;
         let partition = PartitionId::new(topic, partition);

@@ -16,7 +16,7 @@ use clap::{Args, Subcommand};
 pub use registration::{OnTaken, Registration};
 
 use crate::exit::CliError;
-use crate::logging::Talk;
+use crate::logging::LogProfile;
 
 /// Run the message log, or inspect, verify, back up and restore it.
 #[derive(Debug, Args)]
@@ -41,9 +41,8 @@ enum Verb {
 }
 
 impl Journal {
-    /// Whether it serves, or is a command that ends.
-    pub fn talk(&self) -> Talk {
-        if self.verb.is_none() { Talk::Server } else { Talk::Command }
+    pub fn log_profile(&self) -> LogProfile {
+        if self.verb.is_none() { LogProfile::Server } else { LogProfile::Command }
     }
 
     /// Serves, unless another verb was given.

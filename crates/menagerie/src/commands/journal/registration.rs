@@ -1,4 +1,4 @@
-//! A journal's entry in ZooKeeper, for as long as its role lives.
+//! A journal's registration in ZooKeeper, for as long as its role lives.
 
 use menagerie_journal_directory::register::{RETRY_PAUSE, Refusal, Registrant, Standing};
 use menagerie_kernel::{Session, whole};
@@ -15,18 +15,18 @@ pub struct Registration {
     pub on_taken: OnTaken,
 }
 
-/// What to do when another journal is registered by our name.
+/// What to do when another journal is registered under our name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OnTaken {
     /// Stop: nobody would find our messages.
     Stop,
-    /// Serve all the same: whoever needs our messages is in this process.
+    /// Serve all the same: our only clients are in this process.
     Serve,
 }
 
 impl Registration {
-    /// Registers as soon as ZooKeeper can be reached, and keeps that up. Returns only if the journal must not serve. The
-    /// session outlives it: the entry stays until the journal has drained.
+    /// Registers as soon as ZooKeeper can be reached, and stays registered. Returns only if the journal must not
+    /// serve. The session outlives this future: the registration stays until the journal has drained.
     pub async fn keep(
         &self,
         life: &Life,
@@ -50,7 +50,7 @@ impl Registration {
                 error!("another journal is registered here by our name: this one is not");
             }
             Some(refusal) => return refusal,
-            // The session was closed: nobody asks any more.
+            // The session was closed: nobody needs the registration any more.
             None => {}
         }
         std::future::pending().await

@@ -1,4 +1,4 @@
-//! `menagerie journal renew`: an identity of its own for a folder that was copied.
+//! `menagerie journal renew`: a new identity for a copied folder.
 
 use clap::Args;
 use menagerie_journal::RandomId;
@@ -20,7 +20,6 @@ pub struct Renew {
 }
 
 impl Renew {
-    /// Draws it.
     pub fn run(self) -> Result<(), CliError> {
         let folder = self.data.journal()?;
         let id = identity::renew(&folder, self.continues)

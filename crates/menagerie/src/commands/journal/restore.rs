@@ -18,7 +18,7 @@ pub struct Restore {
 }
 
 impl Restore {
-    /// Reads the backup, writes the folder, and checks it.
+    /// Restores the folder and verifies it.
     pub fn run(self) -> Result<(), CliError> {
         let folder = self.data.journal()?;
         let segments = backup::restore(&self.file, &folder).map_err(CliError::data(

@@ -1,4 +1,4 @@
-//! `menagerie journal`: serve until told to stop.
+//! `menagerie journal`: serves until it is stopped.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -32,10 +32,11 @@ use crate::who::this_host;
 
 const KIND: &str = "journal";
 
-/// Wait at most this long to hear whether another journal is in our way; one that does not answer is waited for later.
+/// Longest wait to learn whether another journal holds our name; if ZooKeeper does not answer in time, we serve and
+/// wait in the background.
 const VERDICT_MAX: Duration = Duration::from_secs(4);
 
-/// Its files: segments that are read and written, log, snapshots.
+/// Own files: segments being read and written, log, snapshots.
 pub const PORT: Port = Port { kind: KIND, own_files: 320, weight: 2 };
 
 /// How the journal is to run.
@@ -81,7 +82,7 @@ pub struct Serve {
     insecure: bool,
 }
 
-/// An address that a name may stand in.
+/// Parses an address whose host may be a name.
 fn reachable(text: &str) -> Result<String, String> {
     match text.rsplit_once(':') {
         Some((host, port)) if !host.is_empty() && port.parse::<u16>().is_ok_and(|port| port > 0) => {
@@ -91,7 +92,7 @@ fn reachable(text: &str) -> Result<String, String> {
     }
 }
 
-/// As what others reach who listens here; nobody can connect to everywhere.
+/// The address to advertise for this listener; a wildcard address becomes this host's name.
 fn reached_at(address: SocketAddr) -> String {
     if address.ip().is_unspecified() {
         format!("{}:{}", full_name(), address.port())
@@ -100,17 +101,17 @@ fn reached_at(address: SocketAddr) -> String {
     }
 }
 
-/// A journal that serves.
+/// A running journal.
 pub struct Running {
-    /// For who is in this process.
+    /// For clients in this process.
     pub store: Store,
-    /// For all others.
+    /// For all other clients.
     pub server: Server,
     address_file: PathBuf,
 }
 
 impl Running {
-    /// Opens the data and listens; a port that is taken is reported with its owner and the flag to change it.
+    /// Opens the data and listens. If the port is taken, the error names its owner and the flag that changes it.
     pub fn start(
         config: Config,
         listen: &Listen,
@@ -129,7 +130,7 @@ impl Running {
         let tls = if listen.tls.is_some() { format!("{TLS}\n") } else { String::new() };
         fs::write(&address_file, format!("{}\n{tls}", server.address()))
             .map_err(CliError::io(format!("write {}", address_file.display())))?;
-        // Without it, clients need to be told where the token file is.
+        // Without it, clients must be given the token file.
         if let Err(error) = tell_token(&store, &server) {
             warn!(%error, "programs of this user are not told the token");
         }
@@ -145,7 +146,7 @@ impl Running {
     }
 }
 
-/// Programs of the same user on this machine are told the token when they ask: they need no copy of its file.
+/// Gives the token to programs of the same user on this machine that ask for it: they need no copy of its file.
 fn tell_token(store: &Store, server: &Server) -> std::io::Result<()> {
     let text = fs::read_to_string(server.token_file())?;
     let token = text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
@@ -153,7 +154,7 @@ fn tell_token(store: &Store, server: &Server) -> std::io::Result<()> {
 }
 
 impl Serve {
-    /// Serves until told to stop.
+    /// Serves until it is stopped.
     pub fn run(self) -> Result<(), CliError> {
         let files = match (self.tls_cert, self.tls_key) {
             (Some(cert), Some(key)) => Some(TlsFiles { cert, key }),
@@ -192,7 +193,7 @@ impl Serve {
     }
 }
 
-/// A journal that has started. It serves without ZooKeeper, too, and registers as soon as it can.
+/// The role of a started journal. It serves without ZooKeeper, too, and registers as soon as it can.
 pub fn role(running: Running, registration: Option<Registration>) -> Role {
     Role::new(KIND, async move |life| {
         let (store, ready) = (running.store.clone(), Ready::on(running.server.address()));
@@ -209,7 +210,7 @@ pub fn role(running: Running, registration: Option<Registration>) -> Role {
             if registration.is_some() {
                 let verdict = decided.wait_for(|standing| *standing != Standing::Undecided);
                 tokio::select! {
-                    // Whoever does not answer in time has no say in whether we begin.
+                    // If ZooKeeper does not answer in time, begin without its verdict.
                     _ = timeout(VERDICT_MAX, verdict) => {}
                     () = life.stopping() => return,
                 }
@@ -248,8 +249,11 @@ mod tests {
     fn who_listens_everywhere_is_reached_by_the_name_of_its_host() {
         assert_eq!(reached_at("127.0.0.1:2188".parse().unwrap()), "127.0.0.1:2188");
         for everywhere in ["0.0.0.0:2188", "[::]:2188"] {
-            let told = reached_at(everywhere.parse().unwrap());
-            assert!(told.ends_with(":2188") && !told.contains("0.0.0.0") && !told.contains('['), "{told}");
+            let shown = reached_at(everywhere.parse().unwrap());
+            assert!(
+                shown.ends_with(":2188") && !shown.contains("0.0.0.0") && !shown.contains('['),
+                "{shown}"
+            );
         }
     }
 }

@@ -1,4 +1,4 @@
-//! `menagerie journal stat [TOPIC]`: how full it is, and who is how far.
+//! `menagerie journal stat [TOPIC]`: usage, and how far each consumer is.
 
 use clap::Args;
 use menagerie_journal::{
@@ -24,12 +24,12 @@ pub struct Stat {
 
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
-enum View {
+enum StatView {
     Whole(Usage),
     Partitions(#[serde(serialize_with = "partitions")] Vec<PartitionStats>),
 }
 
-/// A partition as programs see it: ids are written as everywhere, and none if there is none yet.
+/// A partition in JSON: ids as text, `null` if there is none yet.
 #[derive(Debug, Serialize)]
 struct PartitionView {
     partition: u32,
@@ -80,7 +80,7 @@ fn partitions<S: Serializer>(stats: &[PartitionStats], serializer: S) -> Result<
     serializer.collect_seq(stats.iter().map(PartitionView::from))
 }
 
-impl Show for View {
+impl Show for StatView {
     fn show(&self) -> String {
         match self {
             Self::Whole(usage) => {
@@ -133,19 +133,20 @@ impl Show for View {
     }
 }
 
-async fn look(journal: &Client, topic: Option<&Topic>) -> Result<View, CliError> {
+async fn read_stat(journal: &Client, topic: Option<&Topic>) -> Result<StatView, CliError> {
     match topic {
-        None => journal.usage().await.map(View::Whole).map_err(cannot("look at the journal")),
-        Some(topic) => {
-            journal.stats(topic).await.map(View::Partitions).map_err(cannot(format!("look at topic {topic}")))
-        }
+        None => journal.usage().await.map(StatView::Whole).map_err(cannot("look at the journal")),
+        Some(topic) => journal
+            .stats(topic)
+            .await
+            .map(StatView::Partitions)
+            .map_err(cannot(format!("look at topic {topic}"))),
     }
 }
 
 impl Stat {
-    /// Asks and prints.
     pub fn run(self) -> Result<(), CliError> {
         let (output, topic) = (self.output, self.topic);
-        self.target.run(async |journal| output.print(async || look(journal, topic.as_ref()).await).await)
+        self.target.run(async |journal| output.print(async || read_stat(journal, topic.as_ref()).await).await)
     }
 }

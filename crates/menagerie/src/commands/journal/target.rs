@@ -12,10 +12,10 @@ use crate::client;
 use crate::commands::data::DataArgs;
 use crate::exit::CliError;
 
-/// The file in the data folder that says where the running journal listens.
+/// File in the data folder with the address of the running journal.
 pub const ADDRESS_FILE: &str = "address";
 
-/// Its second line, if the journal speaks TLS.
+/// Second line of that file if the journal speaks TLS.
 pub const TLS: &str = "tls";
 
 /// Where the journal is.
@@ -64,7 +64,7 @@ impl TargetArgs {
         Ok(Client::new(Address { address, tokens, authority: self.tls_ca, identity: None }))
     }
 
-    /// Works with the journal, until it is done or a signal comes.
+    /// Runs `work` with a client of the journal, until it is done or a signal stops it.
     pub fn run(self, work: impl AsyncFnOnce(&Client) -> Result<(), CliError>) -> Result<(), CliError> {
         let target = self.client()?;
         client::block_on(async move {

@@ -1,4 +1,4 @@
-//! `menagerie journal topics`: what there is.
+//! `menagerie journal topics`: lists topics.
 
 use clap::Args;
 use menagerie_journal::{Journal as _, TopicView};
@@ -36,7 +36,6 @@ impl Row for TopicView {
 }
 
 impl Topics {
-    /// Asks and prints.
     pub fn run(self) -> Result<(), CliError> {
         let output = self.output;
         self.target.run(async |journal| {

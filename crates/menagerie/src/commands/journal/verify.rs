@@ -1,4 +1,4 @@
-//! `menagerie journal verify`: every checksum of a journal that does not run.
+//! `menagerie journal verify`: verifies every checksum of a stopped journal.
 
 use clap::Args;
 use menagerie_journal::store::verify;
@@ -14,7 +14,6 @@ pub struct Verify {
 }
 
 impl Verify {
-    /// Reads all of it.
     pub fn run(self) -> Result<(), CliError> {
         let folder = self.data.journal()?;
         let report = verify::verify(&folder).map_err(cannot(format!("verify {}", folder.display())))?;

@@ -21,7 +21,7 @@ pub struct Backup {
 }
 
 impl Backup {
-    /// Asks the running keeper, writes, checks, and only then gives the file its name.
+    /// Asks the running keeper for a backup, writes and verifies it, and only then gives the file its name.
     pub fn run(self) -> Result<(), CliError> {
         let folder = self.data.keeper()?;
         let source = admin::request_backup(&folder).map_err(|source| match source.kind() {

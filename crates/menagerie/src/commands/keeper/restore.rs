@@ -22,7 +22,6 @@ pub struct Restore {
 }
 
 impl Restore {
-    /// Reads the backup and writes the folder.
     pub fn run(self) -> Result<(), CliError> {
         let folder = self.data.keeper()?;
         let now_ms = now_ms();

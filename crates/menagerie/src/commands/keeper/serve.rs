@@ -1,4 +1,4 @@
-//! `menagerie keeper`: serve until told to stop.
+//! `menagerie keeper`: serves until it is stopped.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -20,7 +20,7 @@ use crate::{client, ports};
 
 const KIND: &str = "keeper";
 
-/// Its files: log, spare segments, snapshot, backup. Sessions are worth more than anything else that connects.
+/// Own files: log, spare segments, snapshot, backup. Sessions weigh more than any other connections.
 pub const PORT: Port = Port { kind: KIND, own_files: 32, weight: 8 };
 
 /// How the keeper is to run.
@@ -77,14 +77,14 @@ enum DurabilityArg {
 
 fn superuser_digest(text: &str) -> Result<String, String> {
     match text.split_once(':') {
-        // The SHA-1 has 20 bytes, which base64 writes as 27 characters and one to fill up.
+        // base64 writes the 20 bytes of a SHA-1 as 27 characters and one of padding.
         Some(("super", digest)) if digest.len() == 28 && digest.ends_with('=') => Ok(text.to_owned()),
         _ => Err("expected super:BASE64, where BASE64 is the SHA-1 of super:PASSWORD".to_owned()),
     }
 }
 
 impl Serve {
-    /// Serves until told to stop.
+    /// Serves until it is stopped.
     pub fn run(self) -> Result<(), CliError> {
         ports::require_loopback(
             self.listen,
@@ -124,7 +124,7 @@ impl Serve {
     }
 }
 
-/// Starts a keeper; a port that is taken is reported with its owner and the flag to change it.
+/// Starts a keeper. If the port is taken, the error names its owner and the flag that changes it.
 pub fn start(config: Config, registry: &mut Registry, flag: &'static str) -> Result<Keeper, CliError> {
     let tls = config.tls.as_ref().map(|(address, _)| *address);
     Keeper::start(config, registry).map_err(|failure| match failure {
@@ -136,8 +136,8 @@ pub fn start(config: Config, registry: &mut Registry, flag: &'static str) -> Res
     })
 }
 
-/// A keeper that has started. It registers with the connection that it is given, if any: a keeper that runs alone does not
-/// know whose namespace is to be on it, and `menagerie status` asks it directly.
+/// The role of a started keeper. It registers through `connection`, if given: a keeper that runs alone cannot know
+/// whose namespace it will store, and `menagerie status` asks it directly.
 pub fn role(keeper: Keeper, connection: Option<Connection>) -> Role {
     Role::new(KIND, async move |life| {
         let stopper = keeper.stopper();

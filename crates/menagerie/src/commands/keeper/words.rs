@@ -1,8 +1,8 @@
-//! Which four-letter words the keeper answers.
+//! Four-letter words that the keeper answers.
 
 use menagerie_keeper::Words;
 
-/// A word that can be allowed, or nothing: a variable that is set to nothing counts as not set.
+/// Parses a word that can be allowed. Empty is accepted: an empty environment variable counts as not set.
 pub fn known(text: &str) -> Result<String, String> {
     let word = text.trim();
     match Words::default().allow(word) {
@@ -12,11 +12,11 @@ pub fn known(text: &str) -> Result<String, String> {
     }
 }
 
-/// The words that are answered when these are allowed as well.
+/// The default words, and these.
 pub fn allowed(more: &[String]) -> Words {
     let mut words = Words::default();
     for word in more {
-        // Each was looked at when the command line was read; what is empty allows nothing.
+        // The argument parser has checked each word; an empty one allows nothing.
         let _ = words.allow(word);
     }
     words

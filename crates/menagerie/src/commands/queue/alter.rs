@@ -25,7 +25,6 @@ pub struct Alter {
 }
 
 impl Alter {
-    /// Changes it.
     pub fn run(self, stores: StoreArgs) -> Result<(), CliError> {
         let (queue, keep) = (&self.queue, self.keep);
         stores.change(async |stores| {
@@ -35,8 +34,8 @@ impl Alter {
                 changed => changed,
             };
             changed.map_err(cannot(format!("change queue {queue}")))?;
-            let told = json!({ "queue": queue, "keep_ms": keep });
-            self.format.tell(&format!("queue {queue} keeps handled messages {}", keep::kept(keep)), &told)
+            let report = json!({ "queue": queue, "keep_ms": keep });
+            self.format.tell(&format!("queue {queue} keeps handled messages {}", keep::kept(keep)), &report)
         })
     }
 }

@@ -39,14 +39,13 @@ struct WhichArgs {
 }
 
 impl Cancel {
-    /// Takes them back.
     pub fn run(self, stores: StoreArgs) -> Result<(), CliError> {
         stores.change(async |stores| {
             let delayed = open(stores, &self.queue, self.partition).await?;
             let cancelled = if self.which.all {
                 let mut meter = Meter::new();
-                let told = |cancelled| meter.show("cancelled", cancelled, None);
-                delayed.cancel_all(told).await.map_err(doing(&self.queue))?
+                let progress = |cancelled| meter.show("cancelled", cancelled, None);
+                delayed.cancel_all(progress).await.map_err(doing(&self.queue))?
             } else {
                 self.each(&delayed).await?
             };
@@ -55,7 +54,7 @@ impl Cancel {
         })
     }
 
-    /// One after the other; one that is not there is an error.
+    /// Cancels each id; a missing one is an error.
     async fn each(&self, delayed: &DelayedMessages) -> Result<u64, CliError> {
         let mut cancelled = 0;
         for id in &self.which.ids {

@@ -45,7 +45,6 @@ fn partitions(text: &str) -> Result<u16, String> {
 }
 
 impl Create {
-    /// Makes it.
     pub fn run(self, stores: StoreArgs) -> Result<(), CliError> {
         if let Some(of) = self.queue.failures_of() {
             return Err(CliError::Usage {
@@ -62,7 +61,7 @@ impl Create {
             let created = created.map_err(doing())?;
             if created == admin::Created::Existed {
                 let there = admin::settings(&stores.session, &self.queue).await.map_err(doing())?;
-                self.agree(there.keep)?;
+                self.require_same_keep(there.keep)?;
             }
             let was = match created {
                 admin::Created::Fresh => "has",
@@ -83,8 +82,9 @@ impl Create {
 }
 
 impl Create {
-    /// A queue that was there keeps messages as long as is said now, if anything is.
-    fn agree(&self, there: Keep) -> Result<(), CliError> {
+    /// For a queue that exists already: checks that it keeps messages as long as the command line says, if it says
+    /// so.
+    fn require_same_keep(&self, there: Keep) -> Result<(), CliError> {
         match self.keep {
             Some(wanted) if wanted != there => Err(CliError::Refused {
                 what: format!(
@@ -104,7 +104,7 @@ impl Create {
 }
 
 impl JournalArg {
-    /// What it is called.
+    /// The journal's name: the one given, or the only one there is.
     pub async fn name(&self, stores: &Stores) -> Result<String, CliError> {
         if let Some(journal) = &self.journal {
             stores.journals.expect(journal, JOURNAL_PATIENCE).await;
@@ -112,7 +112,7 @@ impl JournalArg {
         }
         match stores.journals.names(JOURNAL_PATIENCE).await.as_slice() {
             [only] => Ok(only.clone()),
-            [] => Err(CliError::Found {
+            [] => Err(CliError::Diagnosed {
                 what: "no journal is registered, and queues store their messages in one".to_owned(),
                 because: None,
                 help: "start one with `menagerie journal`, or everything on this machine with `menagerie up`"

@@ -8,7 +8,7 @@ use menagerie_queues::admin::delayed::{DelayedMessage, DelayedMessages};
 use menagerie_znodes::queues::{PartitionName, QueueName};
 use serde::Serialize;
 
-use super::message::{Body, shortened};
+use super::message::{Body, shorten};
 use crate::clock;
 use crate::exit::{CliError, cannot};
 use crate::output::{FormatArg, Row, Rows};
@@ -29,12 +29,11 @@ pub struct Delayed {
     format: FormatArg,
 }
 
-/// One of them.
 #[derive(Debug, Serialize)]
-struct View {
+struct DelayedMessageView {
     id: String,
     partition: PartitionName,
-    /// When it is due, and when it was put: in seconds.
+    /// Due time and put time, in seconds.
     due: String,
     timestamp: String,
     bytes: usize,
@@ -44,7 +43,7 @@ struct View {
     due_at: Ticks,
 }
 
-impl View {
+impl DelayedMessageView {
     fn of(delayed: &DelayedMessage) -> Self {
         Self {
             id: delayed.id.to_string(),
@@ -58,7 +57,7 @@ impl View {
     }
 }
 
-impl Row for View {
+impl Row for DelayedMessageView {
     const HEADS: &[&str] = &["DUE", "ID", "PARTITION", "BYTES", "BODY"];
     const NONE: Option<&str> = Some("no message is delayed");
 
@@ -68,24 +67,23 @@ impl Row for View {
             self.id.clone(),
             self.partition.to_string(),
             self.bytes.to_string(),
-            shortened(&self.body.line()),
+            shorten(&self.body.line()),
         ]
     }
 }
 
 fn utc(ticks: Ticks) -> String {
-    // What is due is later than now, and so than 1970.
+    // A due time is in the future, and so after 1970.
     let since = SystemTime::from(ticks).duration_since(UNIX_EPOCH).unwrap_or_default();
     clock::utc(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
 }
 
 impl Delayed {
-    /// Looks and prints.
     pub fn run(self, stores: StoreArgs) -> Result<(), CliError> {
         stores.observe(async |stores| {
             let delayed = open(stores, &self.queue, self.partition).await?;
             let found = delayed.next(self.limit).await.map_err(doing(&self.queue))?;
-            self.format.print(&Rows(found.iter().map(View::of).collect()))
+            self.format.print(&Rows(found.iter().map(DelayedMessageView::of).collect()))
         })
     }
 }
@@ -100,7 +98,6 @@ pub async fn open(
     opened.map_err(doing(queue))
 }
 
-/// What was attempted.
 pub fn doing(queue: &QueueName) -> impl FnOnce(menagerie_queues::QueueError) -> CliError + use<> {
     cannot(format!("access the delayed messages of queue {queue}"))
 }

@@ -25,7 +25,6 @@ pub struct Delete {
 }
 
 impl Delete {
-    /// Deletes it.
     pub fn run(self, stores: StoreArgs) -> Result<(), CliError> {
         let queue = &self.queue;
         stores.change(async |stores| {
@@ -49,8 +48,8 @@ impl Delete {
                 false => admin::delete(&stores.session, &stores.journals, queue).await,
             };
             deleted.map_err(doing())?;
-            let told = json!({ "queue": queue, "deleted": true });
-            self.format.tell(&format!("queue {queue} is deleted"), &told)
+            let report = json!({ "queue": queue, "deleted": true });
+            self.format.tell(&format!("queue {queue} is deleted"), &report)
         })
     }
 }

@@ -7,12 +7,12 @@ use menagerie_queues::failed::Story;
 use menagerie_znodes::queues::QueueName;
 use serde::Serialize;
 
-use super::message::{Body, SHOWN, shortened};
+use super::message::{BODY_CHARS_MAX, Body, shorten};
 use crate::exit::{CliError, cannot};
-use crate::output::{FormatArg, Row, Rows, told};
+use crate::output::{FormatArg, Row, Rows, escape_for_terminal};
 use crate::stores::{StoreArgs, Stores};
 
-/// Messages asked for at once.
+/// Messages per request.
 pub const BATCH: u32 = 1000;
 
 /// Show failed messages, oldest first: the error, the number of attempts, and the end of the task's output.
@@ -27,9 +27,8 @@ pub struct Failed {
     format: FormatArg,
 }
 
-/// One of them.
 #[derive(Debug, Serialize)]
-struct View {
+struct FailedMessageView {
     id: String,
     timestamp: String,
     #[serde(flatten)]
@@ -38,7 +37,7 @@ struct View {
     body: Body,
 }
 
-impl View {
+impl FailedMessageView {
     fn of(failed: &FailedMessage) -> Self {
         Self {
             id: failed.id.to_string(),
@@ -49,7 +48,7 @@ impl View {
     }
 }
 
-impl Row for View {
+impl Row for FailedMessageView {
     const HEADS: &[&str] = &["ID", "FROM", "ATTEMPTS", "ERROR", "OUTPUT", "BODY"];
     const NONE: Option<&str> = Some("no message was given up");
 
@@ -59,34 +58,33 @@ impl Row for View {
             self.id.clone(),
             story.map_or("-".to_owned(), |story| story.origin.to_string()),
             story.map_or("-".to_owned(), |story| story.attempts.to_string()),
-            told(story.map(|story| story.error.as_str())),
-            ending(&told(story.map(|story| story.output.trim_end()))),
-            shortened(&self.body.line()),
+            escape_for_terminal(story.map(|story| story.error.as_str())),
+            last_chars(&escape_for_terminal(story.map(|story| story.output.trim_end()))),
+            shorten(&self.body.line()),
         ]
     }
 }
 
-/// As much of the end, where the reason stands.
-fn ending(line: &str) -> String {
-    match line.char_indices().rev().nth(SHOWN) {
+/// The end of a line, because that is where the reason stands.
+fn last_chars(line: &str) -> String {
+    match line.char_indices().rev().nth(BODY_CHARS_MAX) {
         Some((at, skipped)) => format!("…{}", &line[at + skipped.len_utf8()..]),
         None => line.to_owned(),
     }
 }
 
 impl Failed {
-    /// Looks and prints.
     pub fn run(self, stores: StoreArgs) -> Result<(), CliError> {
         stores.observe(async |stores| {
             let failed = open(stores, &self.queue).await?;
             let (mut views, mut last) = (Vec::new(), MessageId::ZERO);
-            // Large ones come few at a time.
+            // Replies are limited in size, so a few large messages fill one.
             while views.len() < self.limit as usize {
                 let left = self.limit.saturating_sub(views.len() as u32);
                 let messages = failed.after(last, left).await.map_err(doing(&self.queue))?;
                 let Some(end) = messages.last() else { break };
                 last = end.id;
-                views.extend(messages.iter().map(View::of));
+                views.extend(messages.iter().map(FailedMessageView::of));
             }
             self.format.print(&Rows(views))
         })
@@ -98,7 +96,6 @@ pub async fn open(stores: &Stores, queue: &QueueName) -> Result<FailedMessages, 
     FailedMessages::open(&stores.session, &stores.journals, queue).await.map_err(doing(queue))
 }
 
-/// What was attempted.
 pub fn doing(queue: &QueueName) -> impl FnOnce(menagerie_queues::QueueError) -> CliError + use<> {
     cannot(format!("access the failed messages of queue {queue}"))
 }
@@ -110,9 +107,9 @@ mod tests {
     #[test]
     fn long_lines_are_cut_where_it_matters_least() {
         let long = format!("{}é{}", "a".repeat(50), "b".repeat(59));
-        assert_eq!(ending(&long), format!("…é{}", "b".repeat(59)));
-        assert_eq!(shortened(&long), format!("{}é{}…", "a".repeat(50), "b".repeat(9)));
-        assert_eq!((ending("short"), shortened("short")), ("short".to_owned(), "short".to_owned()));
-        assert_eq!(ending(&"x".repeat(60)), "x".repeat(60));
+        assert_eq!(last_chars(&long), format!("…é{}", "b".repeat(59)));
+        assert_eq!(shorten(&long), format!("{}é{}…", "a".repeat(50), "b".repeat(9)));
+        assert_eq!((last_chars("short"), shorten("short")), ("short".to_owned(), "short".to_owned()));
+        assert_eq!(last_chars(&"x".repeat(60)), "x".repeat(60));
     }
 }

@@ -22,7 +22,6 @@ pub struct Forget {
 }
 
 impl Forget {
-    /// Forgets them.
     pub fn run(self, stores: StoreArgs) -> Result<(), CliError> {
         stores.change(async |stores| {
             let messages = open(stores, &self.queue).await?;

@@ -30,7 +30,6 @@ fn places(found: &[Found]) -> String {
 }
 
 impl Get {
-    /// Looks and prints.
     pub fn run(self, stores: StoreArgs) -> Result<(), CliError> {
         stores.observe(async |stores| {
             let doing = || cannot(format!("look into queue {}", self.queue));

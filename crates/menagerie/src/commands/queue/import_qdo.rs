@@ -25,7 +25,7 @@ pub struct ImportQdo {
 }
 
 impl ImportQdo {
-    /// Imports, and says what became of each cursor.
+    /// Imports qdo's cursors and reports what became of each.
     pub fn run(self, stores: StoreArgs) -> Result<(), CliError> {
         let settings = stores.client.clone().settings()?;
         let found = client::block_on(async {

@@ -1,4 +1,4 @@
-//! Messages that are read from somewhere, one after the other.
+//! Messages read one by one from the command line or a file.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -17,9 +17,9 @@ use super::time::moment;
 use crate::durations;
 use crate::exit::CliError;
 
-/// What stands in a file.
+/// Format of an input file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Shape {
+pub enum InputFormat {
     /// A message on each line.
     Lines,
     /// A message in a JSON object on each line.
@@ -28,33 +28,31 @@ pub enum Shape {
     Whole,
 }
 
-/// A message that is to be put.
+/// A message to put. Optional fields override the command line.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Item {
-    /// Where to, if it says so itself.
+pub struct InputMessage {
     pub place: Option<Place>,
-    /// Not before, if it says so itself.
     pub due: Option<Ticks>,
-    /// How long it lives, if it says so itself.
     pub ttl: Option<Duration>,
-    /// By what it is known, if it says so itself.
     pub dedup: Option<String>,
-    /// What it says.
     pub body: Vec<u8>,
 }
 
-/// Where messages come from.
 pub enum Input {
-    /// From the command line.
+    /// The bodies left, and how many there were.
     Given(std::vec::IntoIter<Vec<u8>>, u64),
-    /// From a file.
-    File { name: String, shape: Shape, line: u64, reader: Box<dyn BufRead> },
+    File {
+        name: String,
+        format: InputFormat,
+        line: u64,
+        reader: Box<dyn BufRead>,
+    },
 }
 
-/// As it is written.
+/// An input line in JSON, as written.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Object {
+struct JsonLine {
     body: Option<Value>,
     body_base64: Option<String>,
     key: Option<String>,
@@ -66,24 +64,23 @@ struct Object {
 }
 
 impl Input {
-    /// These.
     pub fn given(bodies: Vec<Vec<u8>>) -> Self {
         let total = bodies.len() as u64;
         Self::Given(bodies.into_iter(), total)
     }
 
-    /// Those in a file; `-` is standard input.
-    pub fn open(file: &OsStr, shape: Shape) -> Result<Self, CliError> {
+    /// Opens a file; `-` is standard input.
+    pub fn open(file: &OsStr, format: InputFormat) -> Result<Self, CliError> {
         let name = file.to_string_lossy().into_owned();
         let reader: Box<dyn BufRead> = if file == "-" {
             Box::new(io::stdin().lock())
         } else {
             Box::new(BufReader::new(File::open(file).map_err(CliError::io(format!("open {name}")))?))
         };
-        Ok(Self::File { name, shape, line: 0, reader })
+        Ok(Self::File { name, format, line: 0, reader })
     }
 
-    /// How many there are, if that is known.
+    /// Number of messages, if known.
     pub fn total(&self) -> Option<u64> {
         match self {
             Self::Given(_, total) => Some(*total),
@@ -91,7 +88,7 @@ impl Input {
         }
     }
 
-    /// Which one the last one was, counted from 1: the line that it stands on, if it stands on one.
+    /// Number of the last message, from 1; in a file, its line.
     pub fn number(&self) -> u64 {
         match self {
             Self::Given(bodies, total) => total - bodies.len() as u64,
@@ -99,29 +96,30 @@ impl Input {
         }
     }
 
-    /// How to call the one with this number.
+    /// Name of the message with this number, for error messages.
     pub fn name(&self, number: u64) -> String {
         match self {
             Self::Given(..) => format!("message {number}"),
-            Self::File { name, shape: Shape::Whole, .. } => name.clone(),
+            Self::File { name, format: InputFormat::Whole, .. } => name.clone(),
             Self::File { name, .. } => format!("line {number} of {name}"),
         }
     }
 
-    /// The next one.
-    pub fn next(&mut self) -> Result<Option<Item>, CliError> {
+    pub fn next(&mut self) -> Result<Option<InputMessage>, CliError> {
         match self {
-            Self::Given(bodies, _) => Ok(bodies.next().map(|body| Item { body, ..Item::default() })),
-            Self::File { name, shape: Shape::Whole, line, reader } => {
+            Self::Given(bodies, _) => {
+                Ok(bodies.next().map(|body| InputMessage { body, ..InputMessage::default() }))
+            }
+            Self::File { name, format: InputFormat::Whole, line, reader } => {
                 if *line > 0 {
                     return Ok(None);
                 }
                 *line = 1;
                 let mut body = Vec::new();
                 reader.read_to_end(&mut body).map_err(CliError::io(format!("read {name}")))?;
-                Ok(Some(Item { body, ..Item::default() }))
+                Ok(Some(InputMessage { body, ..InputMessage::default() }))
             }
-            Self::File { name, shape, line, reader } => loop {
+            Self::File { name, format, line, reader } => loop {
                 let mut text = Vec::new();
                 let read = reader.read_until(b'\n', &mut text);
                 if read.map_err(CliError::io(format!("read {name}")))? == 0 {
@@ -130,8 +128,8 @@ impl Input {
                 *line += 1;
                 let end = text.strip_suffix(b"\n").map_or(text.len(), <[u8]>::len);
                 text.truncate(end);
-                if *shape == Shape::Lines {
-                    return Ok(Some(Item { body: text, ..Item::default() }));
+                if *format == InputFormat::Lines {
+                    return Ok(Some(InputMessage { body: text, ..InputMessage::default() }));
                 }
                 if text.trim_ascii().is_empty() {
                     continue;
@@ -148,13 +146,13 @@ impl Input {
     }
 }
 
-fn object(text: &[u8]) -> Result<Item, String> {
-    // Without this step a list would do, too.
+fn object(text: &[u8]) -> Result<InputMessage, String> {
+    // serde would accept a JSON array for a struct, too: insist on an object.
     let fields: Map<String, Value> = serde_json::from_slice(text).map_err(|error| error.to_string())?;
-    let object: Object = serde_json::from_value(fields.into()).map_err(|error| error.to_string())?;
+    let object: JsonLine = serde_json::from_value(fields.into()).map_err(|error| error.to_string())?;
     let body = match (object.body, object.body_base64) {
         (Some(Value::String(text)), None) => text.into_bytes(),
-        // What is structured stays as it is.
+        // A structured body is put as the JSON it is.
         (Some(value), None) => value.to_string().into_bytes(),
         (None, Some(text)) => STANDARD.decode(text).map_err(|error| format!("body_base64: {error}"))?,
         (None, None) => return Err("it has no body".to_owned()),
@@ -178,10 +176,10 @@ fn object(text: &[u8]) -> Result<Item, String> {
     };
     let ttl = object.ttl.map(|ttl| lifetime(&text(ttl))).transpose()?;
     let dedup = object.dedup.as_deref().map(dedup_id).transpose()?;
-    Ok(Item { place, due, ttl, dedup, body })
+    Ok(InputMessage { place, due, ttl, dedup, body })
 }
 
-/// How long a message lives.
+/// Parses a message's time to live.
 pub fn lifetime(text: &str) -> Result<Duration, String> {
     match durations::parse(text)? {
         Duration::ZERO => Err("a message that lives for no time is never handled".to_owned()),
@@ -189,7 +187,7 @@ pub fn lifetime(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// What a message is known by. What others know messages by, clients over HTTP or an operator's retry, is something else.
+/// Parses a deduplication id. The prefix keeps it apart from the ids of HTTP clients and of retries.
 pub fn dedup_id(text: &str) -> Result<String, String> {
     let id = format!("put/{text}");
     match text.is_empty() || id.len() > KEY_BYTES_MAX {

@@ -1,10 +1,9 @@
-//! For how long messages stay that were handled, as people write it.
+//! How long a queue keeps handled messages, as people write it.
 
 use menagerie_znodes::queues::Keep;
 
 use crate::durations;
 
-/// Reads it.
 pub fn parse(text: &str) -> Result<Keep, String> {
     match text.trim() {
         "forever" => Ok(Keep::Forever),
@@ -14,7 +13,7 @@ pub fn parse(text: &str) -> Result<Keep, String> {
     }
 }
 
-/// Writes it so that it can be read again.
+/// Formats it so that [`parse`] reads it back.
 pub fn show(keep: Keep) -> String {
     match keep {
         Keep::For(time) => durations::show(time),
@@ -22,7 +21,7 @@ pub fn show(keep: Keep) -> String {
     }
 }
 
-/// The same in a sentence.
+/// The same as part of a sentence.
 pub fn kept(keep: Keep) -> String {
     match keep {
         Keep::For(_) => format!("for {}", show(keep)),

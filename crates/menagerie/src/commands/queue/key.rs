@@ -1,4 +1,4 @@
-//! `menagerie queue key`: by what applications are known over HTTP.
+//! `menagerie queue key`: API keys of applications, for queues over HTTP.
 
 use std::io::Read as _;
 
@@ -28,7 +28,6 @@ enum Verb {
 }
 
 impl Key {
-    /// Does what was asked.
     pub fn run(self, stores: StoreArgs) -> Result<(), CliError> {
         match self.verb {
             Verb::Add(verb) => verb.run(stores),
@@ -57,14 +56,13 @@ struct Add {
     format: FormatArg,
 }
 
-/// A name is good if a queue of that application can be named.
+/// Accepts a name with which a queue of that application can be named.
 fn application(text: &str) -> Result<String, String> {
     let named = QueueName::new(text, "queue");
     let why = |error: String| error.replace("a queue's name", "an application's name");
     named.map(|_| text.to_owned()).map_err(|error| why(error.to_string()))
 }
 
-/// A key that was added.
 #[derive(Serialize)]
 struct Added {
     id: KeyId,
@@ -80,7 +78,7 @@ impl Show for Added {
 
 impl Add {
     fn run(self, stores: StoreArgs) -> Result<(), CliError> {
-        let key = if self.stdin { read()? } else { drawn()? };
+        let key = if self.stdin { read_key()? } else { draw_key()? };
         let hash = Hash::of(&key);
         let scopes = if self.scopes.is_empty() { Scope::ALL.to_vec() } else { self.scopes };
         let now = u64::try_from(clock::now_ms()).unwrap_or(0);
@@ -99,14 +97,14 @@ impl Add {
     }
 }
 
-fn drawn() -> Result<String, CliError> {
+fn draw_key() -> Result<String, CliError> {
     keys::draw().map_err(|error| CliError::Io {
         doing: "draw a key".to_owned(),
         source: std::io::Error::other(error.to_string()),
     })
 }
 
-fn read() -> Result<String, CliError> {
+fn read_key() -> Result<String, CliError> {
     let mut text = String::new();
     std::io::stdin().take(4 << 10).read_to_string(&mut text).map_err(CliError::io("read the key"))?;
     let key = text.trim().to_owned();
@@ -139,7 +137,7 @@ impl List {
     fn run(self, stores: StoreArgs) -> Result<(), CliError> {
         let output = self.output;
         stores.observe(async |stores| {
-            let look = async || {
+            let read = async || {
                 let keys = stored::list(&stores.session).await.map_err(cannot("list keys"))?;
                 let row = |(id, key): (KeyId, menagerie_znodes::queues::ApplicationKey)| KeyRow {
                     id,
@@ -150,7 +148,7 @@ impl List {
                 };
                 Ok(Rows(keys.into_iter().map(row).collect()))
             };
-            output.print(look).await
+            output.print(read).await
         })
     }
 }

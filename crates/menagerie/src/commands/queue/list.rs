@@ -23,7 +23,7 @@ pub struct List {
 #[derive(Debug, Serialize)]
 struct QueueRow {
     queue: String,
-    /// What follows is not known when its journal is away.
+    /// The following are `null` while the queue's journal is away.
     partitions: Option<usize>,
     owned: Option<usize>,
     lag: Option<u64>,
@@ -34,13 +34,13 @@ struct QueueRow {
     #[serde(rename = "keep_ms")]
     keep: Option<Keep>,
     state: &'static str,
-    /// Why nothing is known.
+    /// Why they are.
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<String>,
 }
 
-/// What kept us from looking at one queue, in a word; it says nothing about others. Nothing, if it does.
-fn trouble(error: &QueueError) -> Option<&'static str> {
+/// A word for an error that concerns only this queue, such that listing can go on; `None` for any other.
+fn short_reason(error: &QueueError) -> Option<&'static str> {
     match error {
         QueueError::Journal(JournalError::Denied(_)) => Some("refused by its journal"),
         QueueError::Journal(JournalError::Damaged(_)) => Some("journal damaged"),
@@ -90,16 +90,15 @@ impl QueueRow {
 }
 
 impl List {
-    /// Looks and prints.
     pub fn run(self, stores: StoreArgs) -> Result<(), CliError> {
         let output = self.output;
         stores.observe(async |stores| {
             let mut away = None;
-            let look = async || {
+            let read = async || {
                 let mut rows = Vec::new();
                 let all = show::all(&stores.session, &stores.journals).await;
                 for (queue, view) in all.map_err(cannot("list queues"))? {
-                    match view.map_err(|error| (trouble(&error), error)) {
+                    match view.map_err(|error| (short_reason(&error), error)) {
                         Ok(view) => rows.push(QueueRow::of(&view)),
                         // Deleted a moment ago.
                         Err((_, QueueError::NoQueue { .. })) => {}
@@ -112,13 +111,13 @@ impl List {
                 }
                 Ok(Rows(rows))
             };
-            output.print(look).await?;
+            output.print(read).await?;
             away.map_or(Ok(()), Err)
         })
     }
 }
 
-fn number(known: Option<u64>) -> String {
+fn number_or_dash(known: Option<u64>) -> String {
     known.map_or("-".to_owned(), |number| number.to_string())
 }
 
@@ -130,14 +129,14 @@ impl Row for QueueRow {
     fn cells(&self) -> Vec<String> {
         vec![
             self.queue.clone(),
-            number(self.partitions.map(|partitions| partitions as u64)),
-            number(self.owned.map(|owned| owned as u64)),
-            number(self.lag),
+            number_or_dash(self.partitions.map(|partitions| partitions as u64)),
+            number_or_dash(self.owned.map(|owned| owned as u64)),
+            number_or_dash(self.lag),
             age(self.oldest_ms),
-            number(self.delayed),
-            number(self.failed),
+            number_or_dash(self.delayed),
+            number_or_dash(self.failed),
             match (self.state, &self.reason) {
-                // Below, it is said where it was looked for.
+                // The reason, printed below the table, says where we searched.
                 ("journal away", _) | (_, None) => self.state.to_owned(),
                 (state, Some(reason)) => format!("{state}: {reason}"),
             },

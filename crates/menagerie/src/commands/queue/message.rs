@@ -1,4 +1,4 @@
-//! Messages as they are shown.
+//! How messages are shown.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -10,21 +10,17 @@ use serde::Serialize;
 use crate::exit::CliError;
 use crate::output::{FormatArg, Show};
 
-/// A message; what is no text is shown as base64.
+/// A message; a body that is not text is shown as base64.
 #[derive(Debug, Serialize)]
-pub struct View {
-    /// Its id.
+pub struct MessageView {
     pub id: String,
-    /// Where it lies.
     pub partition: PartitionName,
     /// When it was put, in seconds.
     pub timestamp: String,
-    /// What it says.
     #[serde(flatten)]
     pub body: Body,
 }
 
-/// What a message says.
 #[derive(Debug, Serialize)]
 pub struct Body {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -39,7 +35,7 @@ impl Body {
         Self { body_base64: body.is_none().then(|| STANDARD.encode(&message.body)), body }
     }
 
-    /// On one line, and harmless to a terminal.
+    /// The body on one line, escaped for terminals.
     pub fn line(&self) -> String {
         match (&self.body, &self.body_base64) {
             (Some(text), _) => text.escape_debug().to_string().replace("\\\"", "\"").replace("\\'", "'"),
@@ -49,7 +45,7 @@ impl Body {
     }
 }
 
-impl View {
+impl MessageView {
     pub fn of(found: &Found) -> Self {
         Self {
             id: found.message.id.to_string(),
@@ -60,23 +56,22 @@ impl View {
     }
 }
 
-impl Show for View {
+impl Show for MessageView {
     fn show(&self) -> String {
         format!("{}  {}  {}\n", self.id, self.partition, self.body.line())
     }
 }
 
-/// A line for each.
+/// Prints one line per message.
 pub fn print(found: &[Found], format: FormatArg) -> Result<(), CliError> {
-    found.iter().try_for_each(|found| format.print_line(&View::of(found)))
+    found.iter().try_for_each(|found| format.print_line(&MessageView::of(found)))
 }
 
-/// So many characters fit beside the rest.
-pub const SHOWN: usize = 60;
+/// Characters of a body that fit beside the other columns.
+pub const BODY_CHARS_MAX: usize = 60;
 
-/// The beginning of a line.
-pub fn shortened(line: &str) -> String {
-    match line.char_indices().nth(SHOWN) {
+pub fn shorten(line: &str) -> String {
+    match line.char_indices().nth(BODY_CHARS_MAX) {
         Some((end, _)) => format!("{}…", &line[..end]),
         None => line.to_owned(),
     }

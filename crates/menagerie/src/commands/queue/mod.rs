@@ -1,7 +1,7 @@
 //! `menagerie queue`: messages, and how queues are doing.
 //!
-//! One file per verb. `stores.rs`: a session and the journals, for all of them; `message.rs`: messages as they are shown;
-//! `keep.rs`: how long they stay.
+//! One file per verb. `stores.rs`: a session and the journals, for all of them; `message.rs`: how messages are shown;
+//! `keep.rs`: retention.
 
 mod alter;
 mod cancel;
@@ -72,7 +72,6 @@ enum Verb {
 }
 
 impl Queue {
-    /// Does what was asked.
     pub fn run(self) -> Result<(), CliError> {
         let stores = self.stores;
         match self.verb {

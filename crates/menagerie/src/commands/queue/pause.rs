@@ -24,14 +24,13 @@ pub struct Pause {
 }
 
 impl Pause {
-    /// Pauses it.
     pub fn run(self, stores: StoreArgs) -> Result<(), CliError> {
         stores.change(async |stores| {
             let (Some(scope), name) = (self.scope.scope(), self.scope.name()) else { return Ok(()) };
             let pause = queues::Pause { by: who::operator(), reason: self.reason };
             admin::pause(&stores.session, &scope, &pause).await.map_err(cannot(format!("pause {name}")))?;
             let text = format!("{name} is paused; `menagerie queue resume` lets it go on");
-            self.format.tell(&text, &self.scope.told("paused", true))
+            self.format.tell(&text, &self.scope.to_json("paused", true))
         })
     }
 }

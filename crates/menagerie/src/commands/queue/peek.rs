@@ -25,7 +25,6 @@ pub struct Peek {
 }
 
 impl Peek {
-    /// Looks and prints.
     pub fn run(self, stores: StoreArgs) -> Result<(), CliError> {
         stores.observe(async |stores| {
             let doing = || cannot(format!("look into queue {}", self.queue));

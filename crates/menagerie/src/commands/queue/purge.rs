@@ -28,7 +28,6 @@ pub struct Purge {
 }
 
 impl Purge {
-    /// Forgets them.
     pub fn run(self, stores: StoreArgs) -> Result<(), CliError> {
         stores.change(async |stores| {
             let doing = cannot(format!("purge queue {}", self.queue));
@@ -36,7 +35,7 @@ impl Purge {
                 let purged = admin::purge_handled(&stores.session, &stores.journals, &self.queue).await;
                 return self.tell(purged.map_err(doing)?);
             }
-            // First: one that becomes due meanwhile is a message then, and goes with the others.
+            // Delayed ones first: one that becomes due meanwhile turns into a message and is purged with the others.
             let cancelled = match self.delayed {
                 true => {
                     let mut meter = Meter::new();
@@ -60,7 +59,7 @@ impl Purge {
         })
     }
 
-    /// What room there is now.
+    /// Reports how much was freed.
     fn tell(&self, Purged { partitions, messages, bytes }: Purged) -> Result<(), CliError> {
         let (queue, what) = (&self.queue, count(messages, "handled message"));
         let text = match messages {
@@ -70,7 +69,8 @@ impl Purge {
                 count(partitions, "partition")
             ),
         };
-        let told = json!({ "queue": queue, "forgotten": messages, "partitions": partitions, "bytes": bytes });
-        self.format.tell(&text, &told)
+        let report =
+            json!({ "queue": queue, "forgotten": messages, "partitions": partitions, "bytes": bytes });
+        self.format.tell(&text, &report)
     }
 }

@@ -12,7 +12,7 @@ use menagerie_queues::admin::{Place, Putter};
 use menagerie_znodes::queues::{PartitionName, QueueName};
 use serde::Serialize;
 
-use super::input::{self, Input, Item, Shape};
+use super::input::{self, Input, InputFormat, InputMessage};
 use super::time::moment;
 use crate::durations;
 use crate::exit::{CliError, cannot};
@@ -20,7 +20,7 @@ use crate::output::{Format, FormatArg, Show, count};
 use crate::progress::Meter;
 use crate::stores::StoreArgs;
 
-/// Put so many at once, or so many bytes: enough to share the journal's syncs, little enough to hold in memory.
+/// One batch: large enough to share the journal's syncs, small enough to hold in memory.
 const BATCH_MESSAGES: usize = 1000;
 const BATCH_BYTES: usize = 1 << 20;
 
@@ -63,26 +63,24 @@ pub struct Put {
     format: FormatArg,
 }
 
-/// One that is to be put.
-struct Next {
-    /// Which one that is, for who looks for it.
+struct PendingPut {
+    /// For error messages.
     number: u64,
     partition: PartitionName,
     message: NewMessage,
 }
 
-/// One that was put.
-struct Done {
+struct FinishedPut {
     partition: PartitionName,
     appended: Appended,
     body: Bytes,
 }
 
-/// All of them or none.
-async fn put_all(putter: &mut Putter, batch: &[Next]) -> Result<Vec<Done>, QueueError> {
-    let message = |next: &Next| (Place::Partition(next.partition.number()), next.message.clone());
+/// Puts all of the batch or nothing.
+async fn put_all(putter: &mut Putter, batch: &[PendingPut]) -> Result<Vec<FinishedPut>, QueueError> {
+    let message = |next: &PendingPut| (Place::Partition(next.partition.number()), next.message.clone());
     let put = putter.put(batch.iter().map(message).collect()).await?;
-    let done = |(next, appended): (&Next, _)| Done {
+    let done = |(next, appended): (&PendingPut, _)| FinishedPut {
         partition: next.partition.clone(),
         appended,
         body: next.message.body.clone(),
@@ -90,7 +88,6 @@ async fn put_all(putter: &mut Putter, batch: &[Next]) -> Result<Vec<Done>, Queue
     Ok(batch.iter().zip(put).map(done).collect())
 }
 
-/// How many were put.
 #[derive(Debug, Default)]
 struct Tally {
     all: u64,
@@ -112,9 +109,8 @@ impl Tally {
     }
 }
 
-/// A message that was put.
 #[derive(Debug, Serialize)]
-struct View {
+struct PutView {
     partition: PartitionName,
     id: Option<String>,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
@@ -123,7 +119,7 @@ struct View {
     duplicate: bool,
 }
 
-impl View {
+impl PutView {
     fn of((partition, appended): (PartitionName, Appended)) -> Self {
         let (id, delayed, duplicate) = match appended {
             Appended::At(id) => (Some(id.to_string()), false, false),
@@ -134,7 +130,7 @@ impl View {
     }
 }
 
-impl Show for View {
+impl Show for PutView {
     fn show(&self) -> String {
         let note = match (self.duplicate, self.delayed) {
             (true, _) => "  (was there already)",
@@ -146,12 +142,11 @@ impl Show for View {
 }
 
 impl Put {
-    /// Puts them.
     pub fn run(self, stores: StoreArgs) -> Result<(), CliError> {
         self.check()?;
         stores.change(async |stores| {
             let doing = cannot(format!("put messages into queue {}", self.queue));
-            // Spreads those who put one message each.
+            // Start at a partition that varies with time, so that callers that put one message each spread over all.
             let start = (Ticks::now().0 / 10) as u16;
             let putter = Putter::open(&stores.session, &stores.journals, &self.queue, start).await;
             let putter = putter.map_err(doing)?;
@@ -180,7 +175,8 @@ impl Put {
         Ok(())
     }
 
-    /// In batches, each of them whole or not at all. What is before one that cannot be put is put, as if that were the end.
+    /// Puts in batches, each atomic. Everything before a message that cannot be put is put, as if the input ended
+    /// there.
     async fn put(&self, mut putter: Putter) -> Result<Tally, CliError> {
         let mut meter = Meter::new();
         let mut input = self.input()?;
@@ -216,27 +212,27 @@ impl Put {
         }
     }
 
-    /// The next one, with where it goes.
-    fn next(&self, input: &mut Input, putter: &mut Putter) -> Result<Option<Next>, CliError> {
-        let Some(item) = input.next()? else { return Ok(None) };
-        let (place, message) = self.message(item);
+    /// Reads the next message and chooses its partition.
+    fn next(&self, input: &mut Input, putter: &mut Putter) -> Result<Option<PendingPut>, CliError> {
+        let Some(message) = input.next()? else { return Ok(None) };
+        let (place, message) = self.message(message);
         let number = input.number();
         let partition = putter.place(&place);
         let partition = partition.map_err(cannot(self.doing(&input.name(number))))?;
-        Ok(Some(Next { number, partition, message }))
+        Ok(Some(PendingPut { number, partition, message }))
     }
 
     fn doing(&self, which: &str) -> String {
         format!("put {which} into queue {}", self.queue)
     }
 
-    /// Puts a batch; what came of it, and why not all of it.
+    /// Puts a batch. Returns what was put, and the error if that is not all of it.
     async fn commit(
         &self,
         putter: &mut Putter,
-        batch: Vec<Next>,
+        batch: Vec<PendingPut>,
         input: &Input,
-    ) -> (Vec<Done>, Result<(), CliError>) {
+    ) -> (Vec<FinishedPut>, Result<(), CliError>) {
         let Some(first) = batch.first().map(|next| next.number) else { return (Vec::new(), Ok(())) };
         let alone = batch.len() == 1;
         let error = match put_all(putter, &batch).await {
@@ -244,7 +240,7 @@ impl Put {
             Err(error) => error,
         };
         let which = match (&error, alone) {
-            // One of them, which the journal does not name, or all together: those that can be put are put.
+            // The journal does not say which message is too large, or whether it is their sum: put them one by one.
             (QueueError::Journal(JournalError::TooLarge { .. }), false) => {
                 let mut done = Vec::with_capacity(batch.len());
                 for next in &batch {
@@ -263,13 +259,13 @@ impl Put {
         (Vec::new(), Err(cannot(self.doing(&which))(error)))
     }
 
-    async fn print(&self, putter: &Putter, put: Vec<Done>) -> Result<(), CliError> {
-        for Done { mut partition, appended, body } in put {
+    async fn print(&self, putter: &Putter, put: Vec<FinishedPut>) -> Result<(), CliError> {
+        for FinishedPut { mut partition, appended, body } in put {
             if let Appended::Duplicate(Some(id)) = appended {
                 let found = putter.holding(&partition, id, &body).await;
                 partition = found.map_err(cannot(format!("find message {id}")))?;
             }
-            self.format.print_line(&View::of((partition, appended)))?;
+            self.format.print_line(&PutView::of((partition, appended)))?;
         }
         Ok(())
     }
@@ -279,18 +275,18 @@ impl Put {
             let bodies: Vec<Vec<u8>> = self.bodies.iter().cloned().map(OsStringExt::into_vec).collect();
             return Ok(Input::given(bodies));
         };
-        let shape = match (self.jsonl, self.whole) {
-            (true, _) => Shape::Objects,
-            (false, true) => Shape::Whole,
-            (false, false) => Shape::Lines,
+        let format = match (self.jsonl, self.whole) {
+            (true, _) => InputFormat::Objects,
+            (false, true) => InputFormat::Whole,
+            (false, false) => InputFormat::Lines,
         };
-        Input::open(file, shape)
+        Input::open(file, format)
     }
 
-    /// What the command line says counts for all.
-    fn message(&self, item: Item) -> (Place, NewMessage) {
+    /// Fills in from the command line what the message leaves open.
+    fn message(&self, message: InputMessage) -> (Place, NewMessage) {
         let due = self.at.or_else(|| self.delay.map(|delay| Ticks::now().plus(delay)));
-        let Item { place, due: own, ttl, dedup, body } = item;
+        let InputMessage { place, due: own, ttl, dedup, body } = message;
         let place = place.unwrap_or_else(|| match (&self.key, self.partition) {
             (Some(key), _) => Place::Key(key.clone().into_bytes()),
             (None, Some(partition)) => Place::Partition(partition),

@@ -18,14 +18,13 @@ pub struct Resume {
 }
 
 impl Resume {
-    /// Lets it go on.
     pub fn run(self, stores: StoreArgs) -> Result<(), CliError> {
         stores.change(async |stores| {
             let (Some(scope), name) = (self.scope.scope(), self.scope.name()) else { return Ok(()) };
             let resumed = admin::resume(&stores.session, &scope).await;
             let resumed = resumed.map_err(cannot(format!("resume {name}")))?;
             let text = if resumed { format!("{name} goes on") } else { format!("{name} was not paused") };
-            self.format.tell(&text, &self.scope.told("resumed", resumed))
+            self.format.tell(&text, &self.scope.to_json("resumed", resumed))
         })
     }
 }

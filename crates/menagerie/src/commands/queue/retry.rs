@@ -36,7 +36,7 @@ pub struct WhichArgs {
 }
 
 impl WhichArgs {
-    /// Does it to each of them, and counts. One that is not there is an error, unless all are meant.
+    /// Applies `work` to each message and counts. A missing id is an error, unless `--all` was given.
     pub async fn each(
         &self,
         queue: &QueueName,
@@ -64,7 +64,7 @@ impl WhichArgs {
         if !self.all {
             return Ok(done);
         }
-        // Some may be back before we have come to the end.
+        // Stop at what is the newest now: retried messages may fail again meanwhile.
         let newest = messages.newest().await.map_err(doing(queue))?;
         let mut after = MessageId::ZERO;
         while after < newest {
@@ -81,7 +81,6 @@ impl WhichArgs {
 }
 
 impl Retry {
-    /// Sends them back.
     pub fn run(self, stores: StoreArgs) -> Result<(), CliError> {
         stores.change(async |stores| {
             let messages = open(stores, &self.queue).await?;

@@ -1,4 +1,4 @@
-//! What a pause is about: a queue or a worker.
+//! The target of a pause: a queue or a worker.
 
 use clap::Args;
 use menagerie_queues::admin::Scope;
@@ -18,21 +18,20 @@ pub struct ScopeArgs {
 }
 
 impl ScopeArgs {
-    /// Which it is.
     pub fn scope(&self) -> Option<Scope> {
         let queue = self.queue.clone().map(Scope::Queue);
         queue.or_else(|| self.worker.clone().map(Scope::Worker))
     }
 
-    /// What came of it, for programs.
-    pub fn told(&self, what: &str, came: bool) -> Value {
+    /// The outcome as JSON, with the key `what`.
+    pub fn to_json(&self, what: &str, is_true: bool) -> Value {
         match &self.queue {
-            Some(queue) => json!({ "queue": queue, what: came }),
-            None => json!({ "worker": self.worker, what: came }),
+            Some(queue) => json!({ "queue": queue, what: is_true }),
+            None => json!({ "worker": self.worker, what: is_true }),
         }
     }
 
-    /// As it is told.
+    /// For texts: `queue NAME` or `worker NAME`.
     pub fn name(&self) -> String {
         match (&self.queue, &self.worker) {
             (Some(queue), _) => format!("queue {queue}"),

@@ -24,13 +24,13 @@ use crate::client::Connection;
 use crate::config::Settings;
 use crate::exit::{CliError, cannot};
 use crate::files::{Port, Shares};
-use crate::listener::{Door, Limits, TlsArgs};
+use crate::listener::{Endpoint, Limits, TlsArgs};
 use crate::ports;
 use crate::role::host::Signals;
 use crate::role::{Host, Ready, Role};
 use crate::stores::StoreArgs;
 
-/// Long polls are connections, and last up to a minute.
+/// Long polls hold a connection for up to a minute.
 pub const LIMITS: Limits = Limits { connections: 16_384, exchange: Duration::from_secs(90) };
 
 /// Serve queues over HTTP with Queuey's API: anything that can POST can enqueue work.
@@ -71,11 +71,11 @@ pub const PORT: Port = Port { kind: KIND, own_files: 16, weight: 4 };
 
 const KIND: &str = "queue";
 
-/// Requests in flight are answered when we stop, but long polls are not waited for: clients ask again.
+/// On stop, requests in flight are answered, but long polls are cut off: their clients ask again.
 const DRAIN_MAX: Duration = Duration::from_secs(2);
 
 impl Serve {
-    /// Serves until told to stop.
+    /// Serves until it is stopped.
     pub fn run(self, stores: StoreArgs) -> Result<(), CliError> {
         if !self.tls.is_given() {
             let instead = Some("give --tls-cert and --tls-key");
@@ -85,7 +85,7 @@ impl Serve {
         let limits = LIMITS.at_most(Shares::of(&[PORT]).connections(PORT));
         let settings = stores.client.settings()?;
         let parts = Parts {
-            door: Door {
+            endpoint: Endpoint {
                 socket: ports::bind(self.listen, "--listen")?,
                 tls: self.tls.listener()?,
                 allow: everybody(),
@@ -111,40 +111,40 @@ impl Serve {
     }
 }
 
-/// What answers queues over HTTP, wherever it runs.
+/// What the HTTP server needs, stand-alone and in `menagerie up`.
 pub struct Parts {
-    pub door: Door,
+    pub endpoint: Endpoint,
     pub metrics: Metrics,
     pub access_log: Option<AccessLog>,
     pub body_bytes_max: usize,
     pub options: Options,
 }
 
-/// Queues over HTTP, with these journals.
+/// The role that serves queues over HTTP, with these journals.
 pub fn role(
     connection: Connection,
     parts: Parts,
     journals: impl AsyncFnOnce(&Session) -> Result<Journals, CliError> + Send + 'static,
 ) -> Role {
     Role::with_session(KIND, connection, Map::new(), async move |session, life| {
-        let Parts { door, metrics, access_log, body_bytes_max, options } = parts;
+        let Parts { endpoint, metrics, access_log, body_bytes_max, options } = parts;
         let service = Service::new(session, journals(session).await?, options).await;
         let service = service.map_err(|error| cannot("follow queues and keys")(QueueError::from(error)))?;
         let server = Server { service, metrics, access_log, body_bytes_max };
-        let (listener, address) = door.open()?;
+        let (listener, address) = endpoint.open()?;
         life.ready(Ready::on(address)).await;
         let served = life.drain(DRAIN_MAX, server.serve(listener, life.stop_signal())).await;
         served.unwrap_or(Ok(())).map_err(CliError::io("serve queues"))
     })
 }
 
-/// What the configuration says of applications.
+/// The applications in the configuration.
 pub fn applications(settings: &Settings) -> BTreeMap<String, Application> {
     let each = settings.applications.iter().map(|one| &one.value);
     each.map(|one| (one.name.clone(), one.application.clone())).collect()
 }
 
-/// Lines are written by a thread of its own; whoever asks does not wait for the disk.
+/// Opens the access log. A thread writes it, so that no request waits for the disk.
 fn access_log(path: &Path) -> Result<AccessLog, CliError> {
     let file = OpenOptions::new().append(true).create(true).open(path);
     let file = file.map_err(CliError::io(format!("write {}", path.display())))?;
@@ -153,7 +153,7 @@ fn access_log(path: &Path) -> Result<AccessLog, CliError> {
         let _kept = &guard;
         if let Ok(mut text) = serde_json::to_vec(line) {
             text.push(b'\n');
-            // What does not fit is dropped rather than waited for.
+            // When the writer cannot keep up, lines are dropped.
             let _ = writer.clone().write_all(&text);
         }
     }))

@@ -10,10 +10,10 @@ use serde::Serialize;
 use super::keep::kept;
 use crate::durations;
 use crate::exit::{CliError, cannot};
-use crate::output::{self, OutputArgs, Table, count, told};
+use crate::output::{self, OutputArgs, Table, count, escape_for_terminal};
 use crate::stores::{StoreArgs, Stores};
 
-/// Between the two looks of which a rate is made. Workers tell how far they are once a second.
+/// Time between the two samples of a rate. Workers publish their progress once a second.
 const SAMPLE: Duration = Duration::from_secs(2);
 
 /// Show a queue: backlog and its age, message rates, and which worker owns which partition.
@@ -29,7 +29,7 @@ pub struct Show {
 }
 
 #[derive(Debug, Serialize)]
-struct View {
+struct QueueOverview {
     queue: QueueName,
     journal: String,
     #[serde(rename = "keep_ms")]
@@ -43,51 +43,50 @@ struct View {
     failed: u64,
     rate: Option<Rate>,
     verdict: String,
-    partitions: Vec<Partition>,
+    partitions: Vec<PartitionOverview>,
 }
 
 #[derive(Debug, Serialize)]
-struct Partition {
+struct PartitionOverview {
     #[serde(flatten)]
     view: PartitionView,
     rate: Option<Rate>,
 }
 
 impl Show {
-    /// Looks and prints.
     pub fn run(self, stores: StoreArgs) -> Result<(), CliError> {
         stores.observe(async |stores| {
             let mut before: Option<(Instant, QueueView)> = None;
-            let look = async || {
+            let read = async || {
                 if before.is_none() && !self.quick {
-                    before = Some((Instant::now(), self.look(stores).await?));
+                    before = Some((Instant::now(), self.read_queue(stores).await?));
                     tokio::time::sleep(SAMPLE).await;
                 }
-                let (now, view) = (Instant::now(), self.look(stores).await?);
+                let (now, view) = (Instant::now(), self.read_queue(stores).await?);
                 let shown = compose(&view, before.as_ref().map(|(then, before)| (before, now - *then)));
                 before = (!self.quick).then_some((now, view));
                 Ok(shown)
             };
-            self.output.print(look).await
+            self.output.print(read).await
         })
     }
 
-    async fn look(&self, stores: &Stores) -> Result<QueueView, CliError> {
+    async fn read_queue(&self, stores: &Stores) -> Result<QueueView, CliError> {
         let view = show::show(&stores.session, &stores.journals, &self.queue).await;
         view.map_err(cannot(format!("look at queue {}", self.queue)))
     }
 }
 
-fn compose(view: &QueueView, before: Option<(&QueueView, Duration)>) -> View {
+fn compose(view: &QueueView, before: Option<(&QueueView, Duration)>) -> QueueOverview {
     let rate = before.map(|(before, time)| Rate::between(before, view, time));
     let partition = |partition: &PartitionView| {
         let rate = before.and_then(|(before, time)| {
             let before = before.partitions.iter().find(|before| before.partition == partition.partition)?;
             Some(Rate::of_partition(before, partition, time))
         });
-        Partition { view: partition.clone(), rate }
+        PartitionOverview { view: partition.clone(), rate }
     };
-    View {
+    QueueOverview {
         queue: view.queue.clone(),
         journal: view.journal.clone(),
         keep: view.keep,
@@ -104,7 +103,7 @@ fn compose(view: &QueueView, before: Option<(&QueueView, Duration)>) -> View {
     }
 }
 
-/// In one word.
+/// The queue's state in a word or two.
 pub fn state(view: &QueueView) -> &'static str {
     let (owned, paused) = (count_of(view, |at| at.owner.is_some()), count_of(view, |at| at.owner_paused));
     match (&view.paused, owned) {
@@ -121,7 +120,7 @@ fn count_of(view: &QueueView, is: impl Fn(&PartitionView) -> bool) -> usize {
     view.partitions.iter().filter(|partition| is(partition)).count()
 }
 
-/// Whether we are behind, and whether more workers would help.
+/// Whether the queue is behind, and whether more workers would help.
 fn verdict(view: &QueueView, rate: Option<Rate>) -> String {
     if let Some((partition, ahead)) = view.ahead() {
         let ahead = durations::precise(ahead);
@@ -162,7 +161,7 @@ fn verdict(view: &QueueView, rate: Option<Rate>) -> String {
     }
 }
 
-/// How long something has waited.
+/// How long the oldest message has waited.
 pub fn age(ms: Option<u64>) -> String {
     ms.map_or("-".to_owned(), |ms| durations::age(Duration::from_millis(ms)))
 }
@@ -171,7 +170,7 @@ fn per_second(rate: Option<f64>) -> String {
     rate.map_or("-".to_owned(), |rate| format!("{rate:.1}/s"))
 }
 
-impl output::Show for View {
+impl output::Show for QueueOverview {
     fn show(&self) -> String {
         let mut text = format!("queue {}: {}", self.queue, self.verdict);
         if let Some(rate) = self.rate {
@@ -185,11 +184,15 @@ impl output::Show for View {
         }
         text += &format!("\nhandled messages are kept {}", kept(self.keep));
         if let Some(pause) = &self.paused {
-            text += &format!("\npaused by {}: {}", told(Some(&pause.by)), told(pause.reason.as_deref()));
+            text += &format!(
+                "\npaused by {}: {}",
+                escape_for_terminal(Some(&pause.by)),
+                escape_for_terminal(pause.reason.as_deref())
+            );
         }
         let mut table =
             Table::new(["PARTITION", "MESSAGES", "WAITING", "OLDEST", "DELAYED", "IN", "OUT", "OWNER"]);
-        for Partition { view, rate } in &self.partitions {
+        for PartitionOverview { view, rate } in &self.partitions {
             table.row([
                 view.partition.to_string(),
                 view.messages.to_string(),
@@ -198,7 +201,7 @@ impl output::Show for View {
                 view.delayed.to_string(),
                 per_second(rate.map(|rate| rate.put)),
                 per_second(rate.map(|rate| rate.handled)),
-                told(view.owner.as_ref().map(|owner| owner.as_str()))
+                escape_for_terminal(view.owner.as_ref().map(|owner| owner.as_str()))
                     + if view.owner_paused { " (paused)" } else { "" },
             ]);
         }

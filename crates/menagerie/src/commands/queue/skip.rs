@@ -27,7 +27,6 @@ pub struct Skip {
 }
 
 impl Skip {
-    /// Forgets them.
     pub fn run(self, stores: StoreArgs) -> Result<(), CliError> {
         stores.change(async |stores| {
             let partition = self.queue.partition(self.partition);

@@ -18,7 +18,7 @@ use crate::stores::StoreArgs;
 
 /// One long poll of `tail -f`.
 const POLL: Duration = Duration::from_secs(30);
-/// Messages asked for at once.
+/// Messages per partition and request.
 const BATCH: u32 = 1000;
 
 /// Show the newest messages, including handled ones.
@@ -40,14 +40,13 @@ pub struct Tail {
 }
 
 impl Tail {
-    /// Looks and prints, and goes on if that was asked for.
     pub fn run(self, stores: StoreArgs) -> Result<(), CliError> {
         stores.observe(async |stores| {
             let doing = || cannot(format!("look into queue {}", self.queue));
             let browser =
                 Browser::open(&stores.session, &stores.journals, &self.queue).await.map_err(doing())?;
             let partitions = browser.partitions(self.partition).map_err(doing())?;
-            // Looked at first, so that nothing falls between the two.
+            // Read the newest ids first, so that no message falls between the two reads.
             let mut places = BTreeMap::new();
             for partition in &partitions {
                 places.insert(partition.clone(), browser.last(partition).await.map_err(doing())?);
@@ -61,7 +60,7 @@ impl Tail {
             match self.follow {
                 true => tokio::select! {
                     followed = self.follow(browser, places) => followed,
-                    gone = output::unread() => Err(gone),
+                    gone = output::reader_gone() => Err(gone),
                 },
                 false => Ok(()),
             }

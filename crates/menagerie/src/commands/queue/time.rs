@@ -1,4 +1,4 @@
-//! A moment, as people write it.
+//! A point in time, as people write it.
 
 use std::time::SystemTime;
 

@@ -15,13 +15,12 @@ pub struct Workers {
 }
 
 impl Workers {
-    /// Looks and prints.
     pub fn run(self, stores: StoreArgs) -> Result<(), CliError> {
         let output = self.output;
         stores.observe(async |stores| {
-            let look =
+            let read =
                 async || show::workers(&stores.session).await.map(Rows).map_err(cannot("list workers"));
-            output.print(look).await
+            output.print(read).await
         })
     }
 }

@@ -49,10 +49,9 @@ impl Show for Taken {
 }
 
 /// After an interruption, spend at most this long finding out whether the slot was given.
-const LOOK_TIME: Duration = Duration::from_secs(2);
+const SLOT_LOOKUP_MAX: Duration = Duration::from_secs(2);
 
 impl Acquire {
-    /// Takes it.
     pub fn run(self, client: ClientArgs) -> Result<(), CliError> {
         let request = self.who.request()?;
         let settings = client.settings()?;
@@ -67,7 +66,7 @@ impl Acquire {
     async fn take(&self, session: &Session, request: &Request) -> Result<(), CliError> {
         let held = match client::until_stopped(self.obtain(session, request)).await {
             Err(error @ CliError::Interrupted { .. }) => {
-                self.tell_what_is_left(session, request).await;
+                self.report_kept_slot(session, request).await;
                 return Err(error);
             }
             held => held?,
@@ -99,14 +98,14 @@ impl Acquire {
         if let Ok(held) = tokio::time::timeout(wait, acquiring).await {
             return held.map_err(doing());
         }
-        // The time may have ended just while the slot was given.
+        // The slot may have been given just as the time ran out.
         match self.find(session, request).await.map_err(doing())? {
             Some(held) => Ok(held),
             None => Err(notice.not_obtained(session, &request.holder, wait).await),
         }
     }
 
-    /// The slot that a script of this host holds in this name.
+    /// The slot that a script on this host holds under this name.
     async fn find(&self, session: &Session, request: &Request) -> Result<Option<Held>, SlotsError> {
         match Held::find(session, &self.pool, &request.holder).await {
             Ok(held) => Ok(is_own(held.holder(), request).then_some(held)),
@@ -115,10 +114,10 @@ impl Acquire {
         }
     }
 
-    /// Whoever is interrupted while a slot is given has it: nothing but a release ends it.
-    async fn tell_what_is_left(&self, session: &Session, request: &Request) {
+    /// After an interruption: if the slot was given meanwhile, report it. Nothing but a release frees it.
+    async fn report_kept_slot(&self, session: &Session, request: &Request) {
         let (pool, holder) = (&self.pool, &request.holder);
-        match tokio::time::timeout(LOOK_TIME, self.find(session, request)).await {
+        match tokio::time::timeout(SLOT_LOOKUP_MAX, self.find(session, request)).await {
             Ok(Ok(None)) => {}
             Ok(Ok(Some(held))) => eprintln!(
                 "slot {} of pool {pool} is held: it was acquired just before the interruption; give it back with \
@@ -133,7 +132,7 @@ impl Acquire {
     }
 }
 
-/// Whether a script on this host has taken it, in the same name.
+/// Whether a script on this host holds it under the same name.
 fn is_own(holder: &Holder, request: &Request) -> bool {
     holder.process.is_none() && is_of_this_host(holder, &request.local)
 }

@@ -20,7 +20,6 @@ pub struct Create {
 }
 
 impl Create {
-    /// Makes it.
     pub fn run(self, client: ClientArgs) -> Result<(), CliError> {
         change(client, async |session| {
             admin::create(session, &self.pool, self.max, &who::operator())

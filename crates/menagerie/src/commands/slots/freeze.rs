@@ -29,9 +29,8 @@ pub struct Freeze {
 }
 
 impl Freeze {
-    /// Stops.
     pub fn run(self, client: ClientArgs) -> Result<(), CliError> {
-        // It needs nothing but the pool: no fence, no lease.
+        // Freezing writes only the pool: it needs neither fence nor lease.
         client::run_within(client, Rights::Observer, async |client| {
             let session = &client.session;
             let frozen = Frozen { by: who::operator(), reason: self.reason.clone(), tell: self.tell };

@@ -4,11 +4,11 @@ use clap::Args;
 use menagerie_slots::view::{self, EventView};
 use menagerie_znodes::Name;
 
-use super::look;
+use super::read_and_print;
 use crate::client::ClientArgs;
 use crate::clock;
 use crate::exit::{CliError, cannot};
-use crate::output::{OutputArgs, Row, Rows, told};
+use crate::output::{OutputArgs, Row, Rows, escape_for_terminal};
 
 /// Show a pool's history, oldest first: who acquired, released or lost a slot by force, when, and by whom. A pool keeps
 /// its newest 1,000 entries.
@@ -21,9 +21,8 @@ pub struct History {
 }
 
 impl History {
-    /// Looks and prints.
     pub fn run(self, client: ClientArgs) -> Result<(), CliError> {
-        look(client, self.output, async |session| {
+        read_and_print(client, self.output, async |session| {
             let events = view::history(session, &self.pool).await;
             events.map(Rows).map_err(cannot(format!("read the history of pool {}", self.pool)))
         })
@@ -39,9 +38,9 @@ impl Row for EventView {
             clock::utc(*at_ms),
             view::what(event.what).to_owned(),
             event.slot.map_or("-".to_owned(), |slot| slot.to_string()),
-            told(event.holder.as_deref()),
-            told(Some(&event.by)),
-            told(event.detail.as_deref()),
+            escape_for_terminal(event.holder.as_deref()),
+            escape_for_terminal(Some(&event.by)),
+            escape_for_terminal(event.detail.as_deref()),
         ]
     }
 }

@@ -4,10 +4,10 @@ use clap::Args;
 use menagerie_slots::SlotsError;
 use menagerie_slots::view::{self, PoolView};
 
-use super::look;
+use super::read_and_print;
 use crate::client::ClientArgs;
 use crate::exit::{CliError, cannot};
-use crate::output::{OutputArgs, Row, Rows, told};
+use crate::output::{OutputArgs, Row, Rows, escape_for_terminal};
 use crate::{clock, durations};
 
 /// List all pools: slots held, waiters, and how long the oldest slot has been held.
@@ -18,11 +18,10 @@ pub struct List {
 }
 
 impl List {
-    /// Looks and prints.
     pub fn run(self, client: ClientArgs) -> Result<(), CliError> {
-        // A pool that is damaged does not hide the others.
+        // A damaged pool must not hide the others.
         let mut damaged = None;
-        look(client, self.output, async |session| {
+        read_and_print(client, self.output, async |session| {
             let now_ms = u64::try_from(clock::now_ms()).unwrap_or(0);
             let mut rows = Vec::new();
             for (pool, view) in view::all(session, now_ms).await.map_err(cannot("list the pools"))? {
@@ -54,7 +53,7 @@ impl Row for PoolView {
             oldest.map_or("-".to_owned(), |oldest| {
                 durations::age(std::time::Duration::from_secs(oldest.age_s))
             }),
-            told(oldest.map(|oldest| oldest.holder.holder.as_str())),
+            escape_for_terminal(oldest.map(|oldest| oldest.holder.holder.as_str())),
             if self.frozen.is_some() { "frozen" } else { "open" }.to_owned(),
         ]
     }

@@ -27,7 +27,7 @@ use menagerie_znodes::Name;
 
 use crate::client::{self, ClientArgs};
 use crate::exit::{CliError, cannot};
-use crate::logging::Talk;
+use crate::logging::LogProfile;
 use crate::output::{OutputArgs, Show};
 
 /// Run commands on at most N hosts at a time; see who holds a slot and who waits; freeze a pool.
@@ -58,15 +58,13 @@ enum Verb {
 }
 
 impl Slots {
-    /// What is logged unless the user says otherwise.
-    pub fn talk(&self) -> Talk {
+    pub fn log_profile(&self) -> LogProfile {
         match self.verb {
-            Verb::Serve(_) => Talk::Server,
-            _ => Talk::Command,
+            Verb::Serve(_) => LogProfile::Server,
+            _ => LogProfile::Command,
         }
     }
 
-    /// Does what was asked.
     pub fn run(self) -> Result<(), CliError> {
         let client = self.client;
         match self.verb {
@@ -88,7 +86,7 @@ impl Slots {
     }
 }
 
-/// Changes something.
+/// Runs `work` in a session that may write.
 fn change(
     client: ClientArgs,
     work: impl AsyncFnOnce(&Session) -> Result<(), CliError>,
@@ -96,18 +94,18 @@ fn change(
     client::run_within(client, Rights::Owner, async |client| work(&client.session).await)
 }
 
-/// Looks, once or again and again, and prints.
-fn look<T: Show>(
+/// Prints what `read` returns, once or with `--watch` repeatedly.
+fn read_and_print<T: Show>(
     client: ClientArgs,
     output: OutputArgs,
-    mut look: impl AsyncFnMut(&Session) -> Result<T, CliError>,
+    mut read: impl AsyncFnMut(&Session) -> Result<T, CliError>,
 ) -> Result<(), CliError> {
     client::run_within(client, Rights::Observer, async |client| {
-        output.print(async || look(&client.session).await).await
+        output.print(async || read(&client.session).await).await
     })
 }
 
-/// All pools, or the one that was named.
+/// The named pool, or all.
 async fn chosen(session: &Session, pool: Option<&Name>) -> Result<Vec<Name>, CliError> {
     match pool {
         Some(pool) => Ok(vec![pool.clone()]),
@@ -115,8 +113,7 @@ async fn chosen(session: &Session, pool: Option<&Name>) -> Result<Vec<Name>, Cli
     }
 }
 
-/// Does it to each pool: one that cannot be changed must not keep the others from it. The first error is told at the end,
-/// the others at once.
+/// Applies `work` to each pool; a failure does not stop the rest. Returns the first error, prints the others at once.
 async fn each(
     pools: Vec<Name>,
     mut work: impl AsyncFnMut(&Name) -> Result<(), CliError>,
@@ -132,7 +129,7 @@ async fn each(
     first
 }
 
-/// How many a pool lets in.
+/// Parses a pool's maximum.
 fn maximum(text: &str) -> Result<u32, String> {
     match text.parse() {
         Ok(0) => Err("a pool lets at least 1 in; to let nobody in: `menagerie slots freeze`".to_owned()),

@@ -19,7 +19,6 @@ pub struct Rearm {
 }
 
 impl Rearm {
-    /// Puts it back.
     pub fn run(self, client: ClientArgs) -> Result<(), CliError> {
         let holder = match self.holder {
             Some(holder) => holder,

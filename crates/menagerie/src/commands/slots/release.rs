@@ -26,7 +26,6 @@ pub struct Release {
 }
 
 impl Release {
-    /// Gives it back.
     pub fn run(self, client: ClientArgs) -> Result<(), CliError> {
         let holder = match &self.holder {
             Some(holder) => holder.to_string(),

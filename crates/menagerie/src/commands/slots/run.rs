@@ -10,7 +10,7 @@ use menagerie_slots::view;
 use super::work::{WorkArgs, work};
 use crate::client::{self, Client, ClientArgs};
 use crate::exit::{CliError, cannot};
-use crate::output::told;
+use crate::output::escape_for_terminal;
 use crate::{clock, durations, output, signals};
 
 /// Wait for a slot, run a command while holding it, and release it. Exits with the command's code (128+n for signal n);
@@ -28,7 +28,6 @@ pub struct Run {
 }
 
 impl Run {
-    /// Runs it.
     pub fn run(self, client: ClientArgs) -> Result<(), CliError> {
         self.work.check()?;
         if self.dry_run {
@@ -38,10 +37,10 @@ impl Run {
         }
         let settings = client.settings()?;
         client::block_on(async move {
-            let mut signals = signals::passed_on()?;
+            let mut signals = signals::forwarded_signals()?;
             let client = tokio::select! {
                 client = Client::connect_within(settings, Rights::Owner) => client?,
-                signal = super::work::ends(&mut signals) => {
+                signal = super::work::next_end_signal(&mut signals) => {
                     return Err(CliError::Interrupted { signal: signal.as_raw() });
                 }
             };
@@ -61,8 +60,9 @@ impl Run {
         let view = view::show(session, pool, now_ms).await;
         let view = view.map_err(cannot(format!("look at pool {pool}")))?;
         let own = view.holders.iter().find(|other| other.holder.holder == holder.as_str());
-        let held: Vec<String> = view.holders.iter().map(|other| told(Some(&other.holder.holder))).collect();
-        let said = match own {
+        let held: Vec<String> =
+            view.holders.iter().map(|other| escape_for_terminal(Some(&other.holder.holder))).collect();
+        let outcome = match own {
             Some(own) => format!(
                 "{holder} has slot {} already: it would resume it once its earlier run is gone",
                 own.slot
@@ -74,7 +74,7 @@ impl Run {
             None => format!("it would wait, with {} ahead; held by {}", view.waiters.len(), held.join(", ")),
         };
         let words: Vec<String> =
-            self.work.command.iter().map(|word| told(Some(&word.to_string_lossy()))).collect();
-        output::write(&format!("{said}\ncommand: {}\n", words.join(" ")))
+            self.work.command.iter().map(|word| escape_for_terminal(Some(&word.to_string_lossy()))).collect();
+        output::write(&format!("{outcome}\ncommand: {}\n", words.join(" ")))
     }
 }

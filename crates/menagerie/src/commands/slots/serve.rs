@@ -1,4 +1,4 @@
-//! `menagerie slots serve`: FleetLock.
+//! `menagerie slots serve`: FleetLock over HTTP.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -17,27 +17,26 @@ use crate::allow::{self, Network};
 use crate::client::{ClientArgs, Connection};
 use crate::exit::CliError;
 use crate::files::{Port, Shares};
-use crate::listener::{Door, TlsArgs};
+use crate::listener::{Endpoint, TlsArgs};
 use crate::role::host::Signals;
 use crate::role::{Host, Ready, Role};
 use crate::{durations, ports};
 
-/// Between two looks at who is still asking, and at what metrics tell.
+/// Interval between two sweeps for silent clients, and between two samples of metrics.
 const SWEEP_EVERY: Duration = Duration::from_secs(5);
 
-/// Waiting clients in a pool: more hosts than anybody lets reboot one by one, and few enough to read their names for each
-/// request.
+/// Waiting clients per pool: more hosts than anybody reboots one by one, yet few enough to read all their names on
+/// each request.
 const WAITERS_MAX: usize = 1_000;
 
-/// Of one address: what a few dozen hosts behind one router need.
+/// Waiting clients per address: enough for a few dozen hosts behind one router.
 const WAITERS_PER_ADDRESS: usize = 64;
 
 /// How clients may wait.
 #[derive(Debug, Clone, Copy)]
 pub struct Waiting {
-    /// How many.
     pub limits: Limits,
-    /// How long without asking again.
+    /// A waiting client that has not asked for this long loses its place.
     pub lapse: Duration,
 }
 
@@ -91,16 +90,16 @@ pub const PORT: Port = Port { kind: KIND, own_files: 16, weight: 1 };
 
 const KIND: &str = "slots";
 
-/// Requests take less than ten seconds; whoever asks again loses nothing.
+/// Requests take less than ten seconds, and a client that asks again loses nothing.
 const DRAIN_MAX: Duration = Duration::from_secs(2);
 
 impl Serve {
-    /// Serves until told to stop.
+    /// Serves until it is stopped.
     pub fn run(self, client: ClientArgs) -> Result<(), CliError> {
         self.check()?;
         let mut host = Host::new(self.metrics, self.insecure, Signals::Host)?;
         let limits = fleetlock::LIMITS.at_most(Shares::of(&[PORT]).connections(PORT));
-        let door = Door {
+        let endpoint = Endpoint {
             socket: ports::bind(self.listen, "--listen")?,
             tls: self.tls.listener()?,
             allow: if self.allow.is_empty() { allow::this_machine() } else { self.allow },
@@ -109,7 +108,7 @@ impl Serve {
         let limits = Limits { waiters: self.waiters_max, per_source: self.waiters_per_address };
         let waiting = Waiting { limits, lapse: self.lapse };
         let connection = Connection::within(&client.settings()?, Owner)?;
-        let role = role(connection, door, Metrics::new(&mut host.registry), waiting);
+        let role = role(connection, endpoint, Metrics::new(&mut host.registry), waiting);
         host.run(role)
     }
 
@@ -132,22 +131,22 @@ impl Serve {
     }
 }
 
-/// FleetLock, and somebody who looks after clients that have gone silent.
-pub fn role(connection: Connection, door: Door, metrics: Metrics, waiting: Waiting) -> Role {
+/// The role that serves FleetLock and sweeps clients that have gone silent.
+pub fn role(connection: Connection, endpoint: Endpoint, metrics: Metrics, waiting: Waiting) -> Role {
     Role::with_session(KIND, connection, Map::new(), async move |session, life| {
-        let allow = door.allow.clone();
-        let (listener, address) = door.open()?;
+        let allow = endpoint.allow.clone();
+        let (listener, address) = endpoint.open()?;
         let service = Service::new(session.clone(), allow, waiting, metrics.clone());
         life.ready(Ready::on(address)).await;
         let served = tokio::select! {
             served = life.drain(DRAIN_MAX, fleetlock::serve(listener, service, life.stop_signal())) => served,
-            () = look_after(session, waiting.lapse, &metrics) => None,
+            () = sweep_and_sample(session, waiting.lapse, &metrics) => None,
         };
         served.unwrap_or(Ok(())).map_err(CliError::io("serve FleetLock"))
     })
 }
 
-async fn look_after(session: &Session, lapse: Duration, metrics: &Metrics) {
+async fn sweep_and_sample(session: &Session, lapse: Duration, metrics: &Metrics) {
     let mut sweeper = Sweeper::default();
     let mut ticks = tokio::time::interval(SWEEP_EVERY.min(lapse));
     loop {

@@ -23,7 +23,6 @@ pub struct SetMax {
 }
 
 impl SetMax {
-    /// Changes it.
     pub fn run(self, client: ClientArgs) -> Result<(), CliError> {
         change(client, async |session| {
             admin::set_max(session, &self.pool, self.max, self.from, &who::operator())

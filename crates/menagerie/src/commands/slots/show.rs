@@ -8,11 +8,11 @@ use menagerie_slots::view::{self, HolderView, PoolView, WaiterView};
 use menagerie_znodes::Name;
 use serde::Serialize;
 
-use super::look;
+use super::read_and_print;
 use super::waiting::frozen_by;
 use crate::client::ClientArgs;
 use crate::exit::{CliError, cannot};
-use crate::output::{self, OutputArgs, Table, told};
+use crate::output::{self, OutputArgs, Table, escape_for_terminal};
 use crate::{clock, durations};
 
 /// Show a pool: holders, since when and whether they are alive; waiters, in order; watchdogs that are out of service.
@@ -25,7 +25,7 @@ pub struct Show {
 }
 
 #[derive(Debug, Serialize)]
-struct View {
+struct PoolOverview {
     pool: String,
     max: u32,
     used: usize,
@@ -38,20 +38,19 @@ struct View {
 }
 
 impl Show {
-    /// Looks and prints.
     pub fn run(self, client: ClientArgs) -> Result<(), CliError> {
-        look(client, self.output, async |session| {
+        read_and_print(client, self.output, async |session| {
             let doing = || cannot(format!("look at pool {}", self.pool));
             let now_ms = u64::try_from(clock::now_ms()).unwrap_or(0);
             let PoolView { pool, max, used, frozen, holders, waiters, missing } =
                 view::show(session, &self.pool, now_ms).await.map_err(doing())?;
             let disarmed = disarm::list(session, &self.pool).await.map_err(doing())?;
-            Ok(View { pool, max, used, frozen, holders, waiters, disarmed, missing })
+            Ok(PoolOverview { pool, max, used, frozen, holders, waiters, disarmed, missing })
         })
     }
 }
 
-impl output::Show for View {
+impl output::Show for PoolOverview {
     fn show(&self) -> String {
         let mut text =
             format!("pool {}: {} of {} in, {} waiting", self.pool, self.used, self.max, self.waiters.len());
@@ -71,7 +70,11 @@ impl output::Show for View {
         if !self.disarmed.is_empty() {
             let mut table = Table::new(["OUT OF SERVICE", "SINCE", "REASON"]);
             for DisarmedView { holder, since_ms, reason } in &self.disarmed {
-                table.row([told(Some(holder)), durations::age(clock::since(*since_ms)), told(Some(reason))]);
+                table.row([
+                    escape_for_terminal(Some(holder)),
+                    durations::age(clock::since(*since_ms)),
+                    escape_for_terminal(Some(reason)),
+                ]);
             }
             text += &format!("\n{}", table.text());
         }
@@ -85,8 +88,8 @@ fn holders(holders: &[HolderView]) -> String {
     for HolderView { slot, age_s, alive, holder, .. } in holders {
         table.row([
             slot.to_string(),
-            told(Some(&holder.holder)),
-            told(holder.host.as_deref()),
+            escape_for_terminal(Some(&holder.holder)),
+            escape_for_terminal(holder.host.as_deref()),
             durations::age(Duration::from_secs(*age_s)),
             match alive {
                 Some(true) => "yes",
@@ -95,9 +98,9 @@ fn holders(holders: &[HolderView]) -> String {
             }
             .to_owned(),
             if holder.ephemeral { "ephemeral" } else { "persistent" }.to_owned(),
-            told(holder.who.as_deref()),
-            told(holder.reason.as_deref()),
-            told(Some(&holder.command.join(" "))),
+            escape_for_terminal(holder.who.as_deref()),
+            escape_for_terminal(holder.reason.as_deref()),
+            escape_for_terminal(Some(&holder.command.join(" "))),
         ]);
     }
     table.text()
@@ -108,13 +111,13 @@ fn waiters(waiters: &[WaiterView]) -> String {
     for WaiterView { position, priority, age_s, waiter } in waiters {
         table.row([
             position.to_string(),
-            told(Some(&waiter.holder)),
-            told(Some(&waiter.host)),
+            escape_for_terminal(Some(&waiter.holder)),
+            escape_for_terminal(Some(&waiter.host)),
             durations::age(Duration::from_secs(*age_s)),
             priority.to_string(),
             if waiter.polling { "asks" } else { "waits" }.to_owned(),
-            told(waiter.who.as_deref()),
-            told(waiter.reason.as_deref()),
+            escape_for_terminal(waiter.who.as_deref()),
+            escape_for_terminal(waiter.reason.as_deref()),
         ]);
     }
     table.text()

@@ -21,7 +21,6 @@ pub struct Thaw {
 }
 
 impl Thaw {
-    /// Ends it.
     pub fn run(self, client: ClientArgs) -> Result<(), CliError> {
         change(client, async |session| {
             each(chosen(session, self.pool.as_ref()).await?, async |pool| {

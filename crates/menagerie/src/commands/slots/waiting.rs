@@ -1,4 +1,4 @@
-//! Waiting for a slot, and saying how that goes.
+//! Waits for a slot and reports progress.
 
 use std::io::{self, IsTerminal as _, Write as _};
 use std::time::{Duration, Instant};
@@ -13,20 +13,20 @@ use menagerie_znodes::slots::Frozen;
 
 use super::window::Window;
 use crate::exit::{CliError, cannot};
-use crate::output::told;
+use crate::output::escape_for_terminal;
 use crate::{clock, durations, output};
 
-/// So many holders are named on one line.
+/// Holders named on one line.
 const NAMED_MAX: usize = 5;
 
-/// A clock on the wall may be set, and a machine may sleep: look again now and then.
-const LOOK_AT_THE_CLOCK: Duration = Duration::from_secs(30);
+/// The wall clock may be set, and a machine may sleep: check the window again this often.
+const WINDOW_RECHECK: Duration = Duration::from_secs(30);
 
-/// So long it is looked what was in the way, when the time to wait is over already.
-const LOOK_TIME: Duration = Duration::from_secs(2);
+/// After a time-out, spend at most this long finding out who held the pool.
+const BLOCKER_LOOKUP_MAX: Duration = Duration::from_secs(2);
 
-/// Says on stderr where somebody stands who waits: one line that is rewritten on a terminal, a line for every change
-/// elsewhere.
+/// Reports a waiter's standing on stderr: on a terminal as one line that is rewritten, elsewhere as a line per
+/// change.
 pub struct Notice {
     pool: Name,
     terminal: bool,
@@ -35,22 +35,21 @@ pub struct Notice {
 }
 
 impl Notice {
-    /// Nothing is said before there is something to say.
+    /// Prints nothing until the first report.
     pub fn new(pool: &Name) -> Self {
         Self { pool: pool.clone(), terminal: io::stderr().is_terminal(), drawn: false, last: String::new() }
     }
 
-    /// Shows where it stands.
+    /// Reports a standing, if it has changed.
     pub fn show(&mut self, standing: &Standing) {
         self.say(describe(&self.pool, standing));
     }
 
-    /// Says something else.
     pub fn say(&mut self, text: String) {
         if text == self.last {
             return;
         }
-        // Talk that nobody can hear is not worth an error.
+        // stderr may be closed; that is no reason to fail.
         let mut err = io::stderr().lock();
         let _ = if self.terminal {
             self.drawn = true;
@@ -61,20 +60,20 @@ impl Notice {
         self.last = text;
     }
 
-    /// It was not to be had in time. Who was told nothing yet, for want of time, is told now what was in the way.
+    /// The error after a time-out. If nothing was reported while waiting, it first finds out what blocked the slot.
     pub async fn not_obtained(&self, session: &Session, holder: &str, waited: Duration) -> CliError {
         let mut standing = self.last.clone();
         if standing.is_empty() {
             let now_ms = u64::try_from(clock::now_ms()).unwrap_or(0);
-            let look = tokio::time::timeout(LOOK_TIME, view::show(session, &self.pool, now_ms));
-            standing = match look.await {
-                Ok(Ok(view)) => in_the_way(&view, holder),
+            let lookup = tokio::time::timeout(BLOCKER_LOOKUP_MAX, view::show(session, &self.pool, now_ms));
+            standing = match lookup.await {
+                Ok(Ok(view)) => blocker(&view, holder),
                 Ok(Err(error)) => format!("cannot find out what was in the way: {error}"),
                 Err(_) => "cannot find out what was in the way: ZooKeeper did not answer in time".to_owned(),
             };
         }
         let (pool, waited) = (self.pool.to_string(), durations::show(waited));
-        CliError::Found {
+        CliError::Diagnosed {
             what: format!("no slot of pool {pool} within {waited}"),
             because: Some(standing.into()),
             help: format!("look at it with `menagerie slots show {pool}`, or wait longer with --wait"),
@@ -82,7 +81,7 @@ impl Notice {
         }
     }
 
-    /// Makes room for what comes next.
+    /// Clears the line for other output.
     pub fn clear(&mut self) {
         if self.drawn {
             let _ = write!(io::stderr(), "\r\x1b[K");
@@ -116,11 +115,11 @@ fn describe(pool: &Name, standing: &Standing) -> String {
     text
 }
 
-/// What keeps this holder out now.
-fn in_the_way(view: &PoolView, holder: &str) -> String {
+/// What keeps this holder from a slot now.
+fn blocker(view: &PoolView, holder: &str) -> String {
     let holders: Vec<String> = view.holders.iter().map(|other| other.holder.holder.clone()).collect();
     if let Some(own) = view.holders.iter().find(|other| other.holder.holder == holder) {
-        return format!("{} has slot {} already", told(Some(holder)), own.slot);
+        return format!("{} has slot {} already", escape_for_terminal(Some(holder)), own.slot);
     }
     match &view.frozen {
         Some(frozen) => format!("it is {}", frozen_by(frozen)),
@@ -132,23 +131,25 @@ fn in_the_way(view: &PoolView, holder: &str) -> String {
 
 /// `frozen by root@host1 (bad update)`
 pub fn frozen_by(frozen: &Frozen) -> String {
-    let reason =
-        frozen.reason.as_deref().map_or(String::new(), |reason| format!(" ({})", told(Some(reason))));
-    format!("frozen by {}{reason}", told(Some(&frozen.by)))
+    let reason = frozen
+        .reason
+        .as_deref()
+        .map_or(String::new(), |reason| format!(" ({})", escape_for_terminal(Some(reason))));
+    format!("frozen by {}{reason}", escape_for_terminal(Some(&frozen.by)))
 }
 
 /// `held by host1, host2 and 3 more`
 fn held_by(holders: &[String]) -> String {
-    let named: Vec<String> = holders.iter().take(NAMED_MAX).map(|name| told(Some(name))).collect();
+    let named: Vec<String> =
+        holders.iter().take(NAMED_MAX).map(|name| escape_for_terminal(Some(name))).collect();
     let more = holders.len().saturating_sub(NAMED_MAX);
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
     format!("held by {}{more}", named.join(", "))
 }
 
-/// How long, and when.
 #[derive(Debug, Clone, Copy)]
-pub struct Patience {
-    /// How long to wait, all in all.
+pub struct WaitLimits {
+    /// Longest wait in all.
     pub wait: Option<Duration>,
     /// When a slot may be taken.
     pub window: Option<Window>,
@@ -159,16 +160,16 @@ pub async fn obtain(
     session: &Session,
     pool: &Name,
     request: &Request,
-    patience: Patience,
+    limits: WaitLimits,
     notice: &mut Notice,
 ) -> Result<Held, CliError> {
     let doing = || cannot(format!("take a slot of pool {pool}"));
-    let waited = patience.wait.unwrap_or_default();
+    let waited = limits.wait.unwrap_or_default();
     let holder = &request.holder;
     let began = Instant::now();
     loop {
-        let left = patience.wait.map(|wait| wait.saturating_sub(began.elapsed()));
-        let open = match patience.window {
+        let left = limits.wait.map(|wait| wait.saturating_sub(began.elapsed()));
+        let open = match limits.window {
             None => None,
             Some(window) => {
                 let now = Zoned::now();
@@ -181,7 +182,7 @@ pub async fn obtain(
                         if left == Some(Duration::ZERO) {
                             return Err(notice.not_obtained(session, holder, waited).await);
                         }
-                        let nap = opens.min(LOOK_AT_THE_CLOCK).min(left.unwrap_or(LOOK_AT_THE_CLOCK));
+                        let nap = opens.min(WINDOW_RECHECK).min(left.unwrap_or(WINDOW_RECHECK));
                         tokio::time::sleep(nap).await;
                         continue;
                     }
@@ -189,7 +190,7 @@ pub async fn obtain(
             }
         };
         if left == Some(Duration::ZERO) {
-            // Whoever does not want to wait gets what is free now, or nothing.
+            // With `--wait 0`: take a slot that is free now, or none.
             let held = try_acquire(session, pool, request).await.map_err(doing())?;
             return match held {
                 Some(held) => Ok(held),
@@ -200,14 +201,14 @@ pub async fn obtain(
         let acquiring = acquire(session, pool, request, |standing| notice.show(&standing));
         match limit {
             None => return acquiring.await.map_err(doing()),
-            // At the end of the window the place in the queue is given up: it would keep others out.
+            // When the window closes, give up our place in the queue: it would keep others out.
             Some(limit) => {
                 if let Ok(held) = tokio::time::timeout(limit, acquiring).await {
                     return held.map_err(doing());
                 }
             }
         }
-        if patience.wait.is_some_and(|wait| began.elapsed() >= wait) {
+        if limits.wait.is_some_and(|wait| began.elapsed() >= wait) {
             return Err(notice.not_obtained(session, holder, waited).await);
         }
     }
@@ -222,7 +223,7 @@ mod tests {
         let evil = "\u{1b}]0;evil\u{7}".to_owned();
         let frozen = Frozen { by: evil.clone(), reason: Some(evil.clone()), tell: false };
         let standing = Standing { ahead: 1, holders: vec![evil], frozen: Some(frozen), own: None };
-        let said = describe(&Name::new("pool").unwrap(), &standing);
-        assert!(!said.chars().any(char::is_control) && said.contains("frozen by"), "{said:?}");
+        let text = describe(&Name::new("pool").unwrap(), &standing);
+        assert!(!text.chars().any(char::is_control) && text.contains("frozen by"), "{text:?}");
     }
 }

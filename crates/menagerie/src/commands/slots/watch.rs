@@ -18,7 +18,7 @@ use crate::client::{self, Client, ClientArgs};
 use crate::exit::{CliError, cannot};
 use crate::{durations, signals};
 
-/// How long a check that takes too long may take to end.
+/// How long a check may take to end after its time is up.
 const CHECK_GRACE: Duration = Duration::from_secs(1);
 
 /// Run a watchdog: check this host periodically, and run the command under a slot when the check has failed often
@@ -46,17 +46,17 @@ fn interval(text: &str) -> Result<Duration, String> {
 }
 
 impl Watch {
-    /// Watches until told to stop, or until the command fails.
+    /// Watches until it is stopped or the command fails.
     pub fn run(self, client: ClientArgs) -> Result<(), CliError> {
         self.work.check()?;
         let holder = self.work.who.holder()?;
         let settings = client.settings()?;
         client::block_on(async move {
-            let mut signals = signals::passed_on()?;
-            let ending = signals::asked_to_end()?;
+            let mut signals = signals::forwarded_signals()?;
+            let ending = signals::first_end_signal()?;
             let client = tokio::select! {
                 client = Client::connect_within(settings, Rights::Owner) => client?,
-                signal = asked(&ending) => return stopped(signal),
+                signal = end_signal(&ending) => return stop_result(signal),
             };
             let watched = self.watch(&client.session, &holder, &mut signals, &ending).await;
             client::close(client.session).await;
@@ -69,24 +69,24 @@ impl Watch {
         session: &Session,
         holder: &Name,
         signals: &mut mpsc::Receiver<Signal>,
-        ending: &Ending,
+        ending: &EndSignal,
     ) -> Result<(), CliError> {
         let pool = &self.work.pool;
         self.require_pool(session).await?;
         let plan = self.work.plan(Some(holder.clone()));
         loop {
             tokio::select! {
-                // First, because it may have come while the command ran.
+                // Signals first: one may have come while the command ran.
                 biased;
-                signal = asked(ending) => return stopped(signal),
-                armed = self.armed(session, holder) => armed?,
+                signal = end_signal(ending) => return stop_result(signal),
+                armed = self.wait_until_armed(session, holder) => armed?,
             }
             tokio::select! {
-                unwell = self.unwell() => unwell?,
-                signal = asked(ending) => return stopped(signal),
+                unhealthy = self.wait_until_unhealthy() => unhealthy?,
+                signal = end_signal(ending) => return stop_result(signal),
             }
             eprintln!("{holder} is unhealthy: taking a slot of pool {pool}");
-            // What came before is not for the command.
+            // Signals that came before the command are not forwarded to it.
             while signals.try_recv().is_ok() {}
             match work(session, &self.work, None, &plan, signals).await? {
                 0 => eprintln!("{holder} is done"),
@@ -95,7 +95,7 @@ impl Watch {
         }
     }
 
-    /// Better told now than when it matters.
+    /// Fails at start rather than when the host is already unhealthy.
     async fn require_pool(&self, session: &Session) -> Result<(), CliError> {
         let pool = &self.work.pool;
         menagerie_slots::Snapshot::read(&session.term(), pool)
@@ -104,7 +104,7 @@ impl Watch {
             .map_err(cannot(format!("watch for pool {pool}")))
     }
 
-    async fn armed(&self, session: &Session, holder: &Name) -> Result<(), CliError> {
+    async fn wait_until_armed(&self, session: &Session, holder: &Name) -> Result<(), CliError> {
         let pool = &self.work.pool;
         let armed: Result<(), SlotsError> = disarm::armed(session, pool, holder, |_| {
             eprintln!("{holder} is out of service until `menagerie slots rearm {pool} {holder}`");
@@ -113,8 +113,8 @@ impl Watch {
         armed.map_err(cannot(format!("watch for pool {pool}")))
     }
 
-    /// Checks until it has failed often enough.
-    async fn unwell(&self) -> Result<(), CliError> {
+    /// Runs the check until it has failed often enough in a row.
+    async fn wait_until_unhealthy(&self) -> Result<(), CliError> {
         let mut failures = 0;
         let mut ticks = tokio::time::interval(self.every);
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -124,7 +124,7 @@ impl Watch {
                 .arg("-c")
                 .arg(&self.when)
                 .stdin(Stream::Null)
-                // It is asked to end so much before its deadline, and may take all of its time until then.
+                // The guard sends SIGTERM one grace before the deadline, so the check has all of `every`.
                 .deadline(Moment::after(self.every.saturating_add(CHECK_GRACE)));
             let started = guard::spawn(command, guard::this_program()).await;
             let mut check = started.map_err(CliError::not_started)?;
@@ -133,7 +133,7 @@ impl Watch {
                     failures = 0;
                     continue;
                 }
-                // That says nothing of the host, and a check with a typo must not take a fleet out of service.
+                // This says nothing about the host, and a check with a typo must not take a fleet out of service.
                 Outcome::Exited(126 | 127) | Outcome::GuardDied => {
                     eprintln!("the check could not be run: {}", self.when.display());
                     continue;
@@ -150,10 +150,10 @@ impl Watch {
     }
 }
 
-type Ending = watch::Receiver<Option<Signal>>;
+type EndSignal = watch::Receiver<Option<Signal>>;
 
-/// The signal that asks us to end, once it has come.
-async fn asked(ending: &Ending) -> Signal {
+/// Waits for the first signal that ends the watch.
+async fn end_signal(ending: &EndSignal) -> Signal {
     let mut ending = ending.clone();
     match ending.wait_for(Option::is_some).await.map(|signal| *signal) {
         Ok(Some(signal)) => signal,
@@ -161,8 +161,8 @@ async fn asked(ending: &Ending) -> Signal {
     }
 }
 
-/// It went on until now, as it should.
-fn stopped(signal: Signal) -> Result<(), CliError> {
+/// A watch that is told to stop has succeeded.
+fn stop_result(signal: Signal) -> Result<(), CliError> {
     match signal {
         Signal::INT | Signal::TERM => Ok(()),
         other => Err(CliError::Interrupted { signal: other.as_raw() }),

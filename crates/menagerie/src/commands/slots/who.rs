@@ -1,4 +1,4 @@
-//! Who asks for a slot.
+//! Whose name and reason a slot request carries.
 
 use clap::Args;
 use menagerie_slots::core::Local;
@@ -8,7 +8,7 @@ use menagerie_znodes::Name;
 use crate::exit::CliError;
 use crate::who::user;
 
-/// More is no reason but an essay, and stands in every list.
+/// Every list shows the reason: keep it short.
 const REASON_BYTES_MAX: usize = 1_000;
 
 /// Who asks for a slot, and why.
@@ -33,7 +33,7 @@ fn reason(text: &str) -> Result<String, String> {
 }
 
 impl WhoArgs {
-    /// The name to hold by.
+    /// The name to hold the slot by.
     pub fn holder(&self) -> Result<Name, CliError> {
         match self.holder.clone().or_else(|| self.host.clone()) {
             Some(name) => Ok(name),
@@ -44,7 +44,7 @@ impl WhoArgs {
         }
     }
 
-    /// What this host knows of itself.
+    /// What identifies this host.
     pub fn local(&self) -> Local {
         let local = identity::local();
         match &self.host {
@@ -53,7 +53,7 @@ impl WhoArgs {
         }
     }
 
-    /// As somebody for whom no process of ours stands.
+    /// A request without a process of ours: only a release frees the slot.
     pub fn request(&self) -> Result<Request, CliError> {
         Ok(Request {
             holder: self.holder()?.to_string(),

@@ -1,4 +1,4 @@
-//! A time of day in which something may begin: `22:00-04:00`, local time.
+//! A daily time window: `22:00-04:00`, local time.
 
 use std::time::Duration;
 
@@ -12,7 +12,6 @@ pub struct Window {
     to: Time,
 }
 
-/// Reads one.
 pub fn parse(text: &str) -> Result<Window, String> {
     let wrong = || format!("{text:?} is not a window: write FROM-TO, such as 22:00-04:00");
     let (from, to) = text.split_once('-').ok_or_else(wrong)?;
@@ -35,7 +34,7 @@ fn clock(text: &str) -> Option<Time> {
 }
 
 impl Window {
-    /// How long it stays open, if it is.
+    /// How long it stays open, if it is open.
     pub fn open_for(self, now: &Zoned) -> Option<Duration> {
         let clock = now.time();
         let open = if self.from < self.to {
@@ -46,13 +45,12 @@ impl Window {
         open.then(|| until(now, self.to))
     }
 
-    /// How long until it opens.
     pub fn opens_in(self, now: &Zoned) -> Duration {
         until(now, self.from)
     }
 }
 
-/// How long until it is that time of day the next time, on the day that summer time begins, too.
+/// Time until the clock shows this time next, even across a change to daylight saving time.
 fn until(now: &Zoned, clock: Time) -> Duration {
     let next = (0..3).find_map(|days| {
         let date = now.date().checked_add(days.days()).ok()?;

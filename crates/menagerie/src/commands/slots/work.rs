@@ -1,4 +1,4 @@
-//! What `slots run` and `slots watch` have in common: a command that runs under a slot.
+//! What `slots run` and `slots watch` share: running a command under a slot.
 
 use std::ffi::OsString;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use menagerie_znodes::Name;
 use rustix::process::Signal;
 use tokio::sync::mpsc;
 
-use super::waiting::{Notice, Patience, obtain};
+use super::waiting::{Notice, WaitLimits, obtain};
 use super::who::WhoArgs;
 use super::window::{self, Window};
 use crate::durations;
@@ -63,7 +63,7 @@ enum OnFailureArg {
 }
 
 impl WorkArgs {
-    /// Refuses what makes no sense together.
+    /// Refuses contradictory options.
     pub fn check(&self) -> Result<(), CliError> {
         if self.ephemeral && matches!(self.on_failure, Some(OnFailureArg::Hold)) {
             return Err(CliError::Usage {
@@ -75,7 +75,7 @@ impl WorkArgs {
         Ok(())
     }
 
-    /// Who asks, and for what.
+    /// The slot request.
     pub fn request(&self) -> Result<Request, CliError> {
         Ok(Request {
             priority: self.priority,
@@ -86,7 +86,7 @@ impl WorkArgs {
         })
     }
 
-    /// What to do under the slot.
+    /// What to run under the slot, and how.
     pub fn plan(&self, disarm: Option<Name>) -> Plan {
         let on_failure = match self.on_failure {
             Some(OnFailureArg::Release) => OnFailure::Release,
@@ -105,7 +105,7 @@ impl WorkArgs {
     }
 }
 
-/// Waits for a slot, runs the plan under it, and tells the exit code.
+/// Waits for a slot, runs the plan under it and returns the exit code.
 pub async fn work(
     session: &Session,
     args: &WorkArgs,
@@ -114,18 +114,18 @@ pub async fn work(
     signals: &mut mpsc::Receiver<Signal>,
 ) -> Result<u8, CliError> {
     let request = args.request()?;
-    let patience = Patience { wait, window: args.window };
+    let limits = WaitLimits { wait, window: args.window };
     let mut notice = Notice::new(&args.pool);
     let held = tokio::select! {
-        held = obtain(session, &args.pool, &request, patience, &mut notice) => held?,
-        signal = ends(signals) => return Err(CliError::Interrupted { signal: signal.as_raw() }),
+        held = obtain(session, &args.pool, &request, limits, &mut notice) => held?,
+        signal = next_end_signal(signals) => return Err(CliError::Interrupted { signal: signal.as_raw() }),
     };
     notice.clear();
     run_under(session, &args.pool, held, plan, signals).await
 }
 
-/// The next signal that asks us to end.
-pub async fn ends(signals: &mut mpsc::Receiver<Signal>) -> Signal {
+/// The next signal that should end us.
+pub async fn next_end_signal(signals: &mut mpsc::Receiver<Signal>) -> Signal {
     loop {
         match signals.recv().await {
             Some(signal @ (Signal::HUP | Signal::INT | Signal::QUIT | Signal::TERM)) => return signal,
@@ -178,7 +178,7 @@ async fn run_under(
             eprintln!("{left}");
             Err(CliError::not_started(source))
         }
-        Err(RunError::StillHeld { slot, .. }) => Err(CliError::Found {
+        Err(RunError::StillHeld { slot, .. }) => Err(CliError::Diagnosed {
             what: format!("slot {slot} of pool {pool} is still held: it could not be released in ZooKeeper"),
             because: None,
             help: format!("when ZooKeeper is back: `menagerie slots release {pool} {holder} --force`"),

@@ -1,6 +1,6 @@
-//! Who may use the namespace of `menagerie up`: its own user, or everybody with --open. Brought about at every start, by the
-//! keeper's superuser, whose password lives as long as the process: so a lost secret locks nobody out, and data of a
-//! namespace that was open becomes its user's.
+//! Access to the namespace of `menagerie up`: for its own user, or with --open for everybody. Every start sets it
+//! anew, as the keeper's superuser, whose password lives only as long as the process. So a lost secret locks nobody
+//! out, and the data of a namespace that was open becomes its user's.
 
 use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
 use menagerie_kernel::session::{Access, Auth, Rights};
@@ -14,13 +14,13 @@ use crate::client;
 use crate::config::Origin;
 use crate::exit::{CliError, cannot};
 
-/// Access lists on their way at once, of each of as many parents.
+/// Concurrent access-list updates per parent, and concurrent parents.
 const AT_ONCE: usize = 16;
-/// In the place of a digest; shorter than any.
+/// Stands in place of a digest; shorter than any real one.
 const UNFINISHED: &str = "unfinished";
 
-/// Makes the namespace what it is to be. `fresh` says that the keeper has just been made: then it is empty, or somebody
-/// was quicker.
+/// Gives the namespace its access list. `fresh` says that the keeper's data was created just now: then the namespace
+/// must not exist yet.
 pub async fn establish(local: &Local, superuser: Auth, fresh: bool) -> Result<(), CliError> {
     let mut config = Config::new(local.keeper.to_string(), "/");
     config.rights = Rights::Observer;
@@ -38,8 +38,8 @@ pub async fn establish(local: &Local, superuser: Auth, fresh: bool) -> Result<()
     outcome
 }
 
-/// Makes the namespace: the first of our sessions does, with our access list. Then looks, because the keeper is open to
-/// others already, and one of them may have been quicker.
+/// Creates the namespace: the first of our sessions does, with our access list. Then verifies that list, because the
+/// keeper is already reachable and another client may have been quicker.
 async fn make(term: &Term, local: &Local) -> Result<(), CliError> {
     client::close(connect(local.config()).await?).await;
     let wanted = [Wanted::new(local.digest()).entry()];
@@ -69,9 +69,9 @@ async fn connect(config: Config) -> Result<Session, CliError> {
     Session::connect(config).await.map_err(|source| CliError::Connect { source, origin })
 }
 
-/// Adjusts every access list that is not as it should be. From the top, and each level is listed when the one above is done:
-/// whoever is shut out adds nothing behind our back. The namespace's own list says that this has begun until all is done,
-/// however often it is interrupted.
+/// Adjusts every access list that differs, top down: each level is listed only after the one above is done, so that a
+/// client that is shut out cannot add znodes behind our back. A mark in the namespace's own list says that this is
+/// unfinished, however often it is interrupted.
 async fn adjust(term: &Term, ours: Option<String>) -> Result<(), CallError> {
     let wanted = Wanted::new(ours);
     let (list, _) = term.access(super::NAMESPACE).await?;
@@ -93,7 +93,7 @@ async fn adjust(term: &Term, ours: Option<String>) -> Result<(), CallError> {
     term.set_access(super::NAMESPACE, &settled, None).await.map(drop)
 }
 
-/// Adjusts the children of a znode, and tells their paths.
+/// Adjusts the children of a znode and returns their paths.
 async fn adjust_below(term: &Term, parent: String, wanted: &Wanted) -> Result<Vec<String>, CallError> {
     let names = match term.children(&parent).await {
         Ok(names) => names,
@@ -124,7 +124,7 @@ async fn adjust_one(term: &Term, path: &str, wanted: &Wanted) -> Result<(), Call
     }
 }
 
-/// Who is to have access.
+/// The access that should be granted.
 struct Wanted {
     /// Our user alone; `None`: everybody.
     ours: Option<Access>,
@@ -145,15 +145,15 @@ impl Wanted {
         self.ours.clone().unwrap_or_else(world)
     }
 
-    /// Whether the namespace's own list says that all are as they should be. What an operator has granted meanwhile stays.
+    /// Whether the namespace's own list says that adjusting is finished. Then later grants by an operator stay.
     fn is_settled(&self, list: &[Access]) -> bool {
         let entry = self.entry();
         list.contains(&entry)
             && !list.iter().any(|access| *access != entry && (access.is_open() || is_our_user(access)))
     }
 
-    /// The list as it should be, if it is not so. Others keep what lets them read; what lets them change something may have
-    /// been taken while the namespace was open, or with a secret that leaked.
+    /// The list as it should be, or `None` if it already is. Others keep read access; write access may have been
+    /// gained while the namespace was open, or with a leaked secret.
     fn adjusted(&self, list: &[Access]) -> Option<Vec<Access>> {
         let entry = self.entry();
         let stays = |access: &&Access| {
@@ -170,7 +170,8 @@ impl Wanted {
     }
 }
 
-/// An entry of our user that opens nothing, because no secret has that digest. It says that lists are being set.
+/// An entry of our user that grants nothing, because no secret has that digest. It marks that adjusting is
+/// unfinished.
 fn unfinished() -> Access {
     Access { scheme: "digest".to_owned(), id: format!("{USER}:{UNFINISHED}"), permissions: "r".to_owned() }
 }

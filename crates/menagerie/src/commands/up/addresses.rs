@@ -1,4 +1,5 @@
-//! What runs where: a block for people, and `addresses.json`, by which commands on this machine find it.
+//! Addresses of everything that runs: a block for people, and `addresses.json`, with which commands on this machine
+//! find it.
 
 use std::fs;
 use std::io;
@@ -10,14 +11,13 @@ use serde_json::{Map, Value};
 use super::secret;
 use crate::role::Ready;
 
-/// In the data folder, while everything runs.
+/// File in the data folder, while everything runs.
 pub const ADDRESSES: &str = "addresses.json";
 
-/// The roles that serve, in the order of their start.
+/// Serving roles in the order of their start.
 #[derive(Debug, Default)]
 pub struct Addresses {
     roles: Vec<Listed>,
-    /// Where metrics are served.
     pub metrics: Option<SocketAddr>,
 }
 
@@ -29,12 +29,12 @@ struct Listed {
 }
 
 impl Addresses {
-    /// A role serves; `about` says what it is for, with ADDRESS where its address belongs.
+    /// Adds a serving role; `about` says what it is for, with ADDRESS where its address belongs.
     pub fn add(&mut self, kind: &'static str, ready: Ready, about: &'static str) {
         self.roles.push(Listed { kind, ready, about });
     }
 
-    /// In one step: a reader finds the old file or the new one, never half of one.
+    /// Atomic: a reader finds the old file or the new one, never half of one.
     pub fn write(&self, root: &Path) -> io::Result<()> {
         let partial = root.join(format!("{ADDRESSES}.partial"));
         fs::write(&partial, serde_json::to_vec_pretty(&self.json())?)?;
@@ -50,7 +50,7 @@ impl Addresses {
         fields.into()
     }
 
-    /// Ready lines for programs, and a block for people.
+    /// Prints ready lines for programs and a block for people.
     pub fn print(&self, root: &Path, open: bool) {
         for role in &self.roles {
             for line in role.ready.lines(role.kind) {

@@ -1,7 +1,7 @@
 //! `menagerie up`: everything on this machine, in one process.
 //!
-//! - this file: the list of roles. `secret.rs` and `access.rs`: who may use the namespace. `addresses.rs`: what is where.
-//!   `demo/`: `--demo`.
+//! - this file: the list of roles. `secret.rs` and `access.rs`: who may use the namespace. `addresses.rs`: what
+//!   listens where. `demo/`: `--demo`.
 
 mod access;
 mod addresses;
@@ -41,14 +41,14 @@ use crate::client::Connection;
 use crate::config::{Origin, Secret};
 use crate::exit::CliError;
 use crate::files::Shares;
-use crate::listener::{Door, Limits};
-use crate::logging::Talk;
+use crate::listener::{Endpoint, Limits};
+use crate::logging::LogProfile;
 use crate::role::host::Signals;
 use crate::role::{Host, Role};
 use crate::who::this_host;
 use crate::{client, config, ports};
 
-/// Where engines live on a keeper of our own.
+/// Namespace of the engines on our own keeper.
 const NAMESPACE: &str = "/menagerie";
 
 /// Run all servers on this machine in one process: so far the keeper, the journal, queues over HTTP, and FleetLock for
@@ -94,21 +94,21 @@ pub struct Up {
     open: bool,
 }
 
-/// What runs all on one machine speaks no TLS.
+/// `menagerie up` serves one machine and speaks no TLS.
 const TLS: &str = "run `menagerie keeper` with --tls-listen and certificates";
 /// The same for the journal.
 const JOURNAL_TLS: &str = "run `menagerie journal` with certificates";
 
-/// How what runs here reaches its keeper.
+/// How roles and demo reach the keeper in this process.
 #[derive(Debug, Clone)]
 pub struct Local {
     keeper: SocketAddr,
-    /// `None`: the namespace is everybody's.
+    /// `None`: the namespace is open to everybody.
     secret: Option<Secret>,
 }
 
 impl Local {
-    /// A session in the namespace, as an owner.
+    /// Settings of a session in the namespace, with owner's rights.
     fn config(&self) -> menagerie_kernel::Config {
         let mut config = menagerie_kernel::Config::new(self.keeper.to_string(), NAMESPACE);
         config.auth = self.secret.clone().map(|Secret(digest)| Auth { digest });
@@ -126,9 +126,9 @@ impl Local {
     }
 }
 
-/// Everything that runs here, in the order in which it starts: each needs those before it.
+/// All roles in the order of their start: each needs those before it.
 struct Plan {
-    /// Each with what it is for.
+    /// Each with a line on what it is for.
     roles: Vec<(Role, &'static str)>,
     local: Local,
     /// For the demo's workers, which are clients like any other.
@@ -136,12 +136,11 @@ struct Plan {
 }
 
 impl Up {
-    /// What is logged unless the user says otherwise.
-    pub fn talk(&self) -> Talk {
-        if self.demo { Talk::Demo } else { Talk::Server }
+    pub fn log_profile(&self) -> LogProfile {
+        if self.demo { LogProfile::Demo } else { LogProfile::Server }
     }
 
-    /// Starts everything, says where it is, and waits for a signal.
+    /// Starts everything, prints the addresses and waits for a signal.
     pub fn run(mut self) -> Result<(), CliError> {
         self.refuse_strangers()?;
         // Kept until the end: dropping it removes the folder.
@@ -155,8 +154,8 @@ impl Up {
         ended
     }
 
-    /// Starts one role after the other, each when those that it needs serve, and waits. The host stops them the other way
-    /// round: all others take leave of the keeper.
+    /// Starts one role after the other, each when those that it needs serve, and waits. The host stops them in
+    /// reverse: every other role closes its session before the keeper ends.
     fn serve(&self, root: &Path, host: &mut Host) -> Result<(), CliError> {
         let Plan { roles, local, token_file } = self.plan(root, &mut host.registry)?;
         let mut addresses = Addresses::default();
@@ -178,18 +177,19 @@ impl Up {
     /// Checks options, binds sockets and opens the data of all roles.
     fn plan(&self, root: &Path, registry: &mut Registry) -> Result<Plan, CliError> {
         let shares = Shares::of(&[keeper::PORT, journal::PORT, slots::PORT, queue::PORT]);
-        let door = |address, flag, allow, limits: Limits, port| {
+        let endpoint = |address, flag, allow, limits: Limits, port| {
             let limits = limits.at_most(shares.connections(port));
-            ports::bind(address, flag).map(|socket| Door { socket, tls: None, allow, limits })
+            ports::bind(address, flag).map(|socket| Endpoint { socket, tls: None, allow, limits })
         };
         let slots_door =
-            door(self.slots_listen, "--slots-listen", this_machine(), fleetlock::LIMITS, slots::PORT)?;
-        let queue_door = door(self.queue_listen, "--queue-listen", everybody(), queue::LIMITS, queue::PORT)?;
+            endpoint(self.slots_listen, "--slots-listen", this_machine(), fleetlock::LIMITS, slots::PORT)?;
+        let queue_door =
+            endpoint(self.queue_listen, "--queue-listen", everybody(), queue::LIMITS, queue::PORT)?;
         let options = self.queue_options()?;
         let (keeper, local) = self.start_keeper(root, &shares, registry)?;
         let journal = self.start_journal(&shares, registry)?;
         let token_file = journal.server.token_file().to_owned();
-        // The journal is in this process: no socket is between.
+        // The journal is in this process: use its store directly, without a socket.
         let store = journal.store.clone();
         let journals = Journals::from([(register::NAME.to_owned(), Arc::new(store) as _)]);
         let name = Name::new(register::NAME).expect("it is a name");
@@ -199,8 +199,13 @@ impl Up {
         let registration =
             Registration { connection: local.connection(), journal: registrant, on_taken: OnTaken::Serve };
         let metrics = Metrics::new(registry);
-        let parts =
-            Parts { door: queue_door, metrics, access_log: None, body_bytes_max: BODY_BYTES_MAX, options };
+        let parts = Parts {
+            endpoint: queue_door,
+            metrics,
+            access_log: None,
+            body_bytes_max: BODY_BYTES_MAX,
+            options,
+        };
         let slots_metrics = slots::Metrics::new(registry);
         let roles = vec![
             (keeper::role(keeper, Some(local.connection())), "any ZooKeeper client: zkCli, kazoo, Curator"),
@@ -217,7 +222,7 @@ impl Up {
         Ok(Plan { roles, local, token_file })
     }
 
-    /// Starts the keeper, and sees to who may use the namespace before anybody of ours does.
+    /// Starts the keeper, and sets the namespace's access list before any role of ours connects.
     fn start_keeper(
         &self,
         root: &Path,
@@ -226,7 +231,7 @@ impl Up {
     ) -> Result<(Keeper, Local), CliError> {
         let folder = self.data.keeper()?;
         let fresh = !folder.exists();
-        let secret = if self.open { None } else { Some(secret::of(root)?) };
+        let secret = if self.open { None } else { Some(secret::load_or_draw(root)?) };
         let superuser = secret::random("super")?;
         let mut config = Config::new(folder, self.keeper_listen);
         config.words = words::allowed(&self.keeper_words);
@@ -254,7 +259,7 @@ impl Up {
         Running::start(config, &listen, registry, "--journal-listen")
     }
 
-    /// Whether nobody is let in from other machines who was not meant.
+    /// Refuses options that would let other machines in by accident.
     fn refuse_strangers(&self) -> Result<(), CliError> {
         ports::require_loopback(self.keeper_listen, self.insecure, "--keeper-listen", Some(TLS))?;
         ports::require_loopback(self.journal_listen, self.insecure, "--journal-listen", Some(JOURNAL_TLS))?;
@@ -276,7 +281,7 @@ impl Up {
         Ok(())
     }
 
-    /// A demo leaves nothing behind, unless it was told where.
+    /// A demo uses a temporary folder unless --data is given.
     fn make_temporary(&mut self) -> Result<Option<tempfile::TempDir>, CliError> {
         if !self.demo || self.data.data.is_some() {
             return Ok(None);
@@ -286,7 +291,7 @@ impl Up {
         Ok(Some(folder))
     }
 
-    /// Who may use queues over HTTP, as the configuration says.
+    /// The configuration's applications, for queues over HTTP.
     fn queue_options(&self) -> Result<Options, CliError> {
         let inputs = config::gather::gather(None, None, self.config.clone())?;
         let applications = queue::applications(&config::resolve(&inputs)?);

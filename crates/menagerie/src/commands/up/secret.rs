@@ -8,27 +8,28 @@ use std::path::{Path, PathBuf};
 use crate::config::Secret;
 use crate::exit::CliError;
 
-/// Below the data folder: `USER:PASSWORD`, as `zookeeper.auth_file` and other clients' digest authentication take it.
+/// Below the data folder: `USER:PASSWORD`, the format of `zookeeper.auth_file` and of other clients' digest
+/// authentication.
 const FILE: &str = "zookeeper.auth";
 /// The user that access lists name.
 pub const USER: &str = "menagerie";
 
-/// Where the secret of this data folder is.
+/// Path of this data folder's secret.
 pub fn path(root: &Path) -> PathBuf {
     root.join(FILE)
 }
 
-/// The secret of this data folder; a new one if there is none.
-pub fn of(root: &Path) -> Result<Secret, CliError> {
+/// Reads this data folder's secret, or draws a new one.
+pub fn load_or_draw(root: &Path) -> Result<Secret, CliError> {
     let path = path(root);
     match fs::read_to_string(&path) {
-        Ok(text) => check(&path, text.trim_end_matches('\n')),
+        Ok(text) => parse(&path, text.trim_end_matches('\n')),
         Err(error) if error.kind() == io::ErrorKind::NotFound => draw(root, &path),
         Err(source) => Err(CliError::Io { doing: format!("read {}", path.display()), source }),
     }
 }
 
-fn check(path: &Path, text: &str) -> Result<Secret, CliError> {
+fn parse(path: &Path, text: &str) -> Result<Secret, CliError> {
     let refused = |what: String, help: String| CliError::Usage { what, help };
     let about = fs::metadata(path).map_err(CliError::io(format!("look at {}", path.display())))?;
     if about.mode() & 0o077 != 0 || about.uid() != rustix::process::geteuid().as_raw() {
@@ -47,7 +48,7 @@ fn check(path: &Path, text: &str) -> Result<Secret, CliError> {
     Ok(Secret(text.to_owned()))
 }
 
-/// In one step: a crash leaves a whole file or none.
+/// Atomic: a crash leaves a complete file or none.
 fn draw(root: &Path, path: &Path) -> Result<Secret, CliError> {
     let secret = random(USER)?;
     let partial = path.with_extension("partial");
@@ -64,7 +65,7 @@ fn draw(root: &Path, path: &Path) -> Result<Secret, CliError> {
     Ok(secret)
 }
 
-/// `USER:PASSWORD`, which nobody can guess.
+/// `USER:PASSWORD` with an unguessable password.
 pub fn random(user: &str) -> Result<Secret, CliError> {
     let mut bytes = [0; 32];
     getrandom::fill(&mut bytes).map_err(|error| CliError::Io {
@@ -84,20 +85,20 @@ mod tests {
     #[test]
     fn secret_is_drawn_once_and_readable_for_its_user_alone() {
         let root = tempfile::tempdir().unwrap();
-        let secret = of(root.path()).unwrap();
-        assert_eq!(secret, of(root.path()).unwrap());
+        let secret = load_or_draw(root.path()).unwrap();
+        assert_eq!(secret, load_or_draw(root.path()).unwrap());
         assert_eq!(fs::metadata(path(root.path())).unwrap().mode() & 0o777, 0o600);
-        assert_ne!(secret, of(tempfile::tempdir().unwrap().path()).unwrap());
+        assert_ne!(secret, load_or_draw(tempfile::tempdir().unwrap().path()).unwrap());
     }
 
     #[test]
     fn secret_that_others_may_know_is_refused() {
         let root = tempfile::tempdir().unwrap();
-        of(root.path()).unwrap();
+        load_or_draw(root.path()).unwrap();
         fs::set_permissions(path(root.path()), fs::Permissions::from_mode(0o640)).unwrap();
-        assert!(of(root.path()).unwrap_err().to_string().contains("not this user's alone"));
+        assert!(load_or_draw(root.path()).unwrap_err().to_string().contains("not this user's alone"));
         fs::set_permissions(path(root.path()), fs::Permissions::from_mode(0o600)).unwrap();
         fs::write(path(root.path()), "menagerie:\n").unwrap();
-        assert!(of(root.path()).unwrap_err().to_string().contains("does not hold"));
+        assert!(load_or_draw(root.path()).unwrap_err().to_string().contains("does not hold"));
     }
 }

@@ -1,7 +1,7 @@
 //! `menagerie worker QUEUE… -- COMMAND`: handles messages.
 //!
-//! - this file: the life of a worker. `options.rs`: how it works, from the command line and the file. `task.rs`: what is done
-//!   with a message. `signals.rs`: what it is told while it runs. `program.rs`: whether a command can be run.
+//! - this file: the life of a worker. `options.rs`: its options, from the command line and the file. `task.rs`: how
+//!   it handles a message. `signals.rs`: signals while it runs. `program.rs`: whether a command can be run.
 
 mod options;
 mod program;
@@ -27,7 +27,7 @@ use tokio::sync::{mpsc, oneshot};
 use tracing::warn;
 
 use self::options::OptionArgs;
-use self::signals::Told;
+use self::signals::SignalHandler;
 use self::task::TaskArgs;
 use crate::client::Connection;
 use crate::exit::{CliError, cannot};
@@ -36,7 +36,7 @@ use crate::role::{Host, Life, Ready, Role};
 use crate::stores::StoreArgs;
 use crate::{durations, ports};
 
-/// Orders that may wait: a worker hears them at once.
+/// Bound of the order channel: a worker takes orders at once, so they never pile up.
 const ORDERS_MAX: usize = 16;
 
 /// Handle the messages of queues: with a command per message, a long-lived program, or a Python function.
@@ -69,10 +69,10 @@ pub struct Worker {
 }
 
 impl Worker {
-    /// Works until it is told to end.
+    /// Works until it is stopped.
     pub fn run(self) -> Result<(), CliError> {
         self.require_each_once()?;
-        // One that can never be made is not waited for.
+        // Names of failure queues are reserved: no such queue will ever appear, so do not wait for one.
         if let Some(queue) = self.queues.iter().find(|queue| queue.failures_of().is_some()) {
             return Err(cannot("work")(QueueError::Reserved { queue: queue.clone() }));
         }
@@ -82,7 +82,7 @@ impl Worker {
         let mut host = Host::new(self.metrics, self.insecure, Signals::Role)?;
         let metrics = Metrics::new(&mut host.registry);
         let (orders, received) = mpsc::channel(ORDERS_MAX);
-        let told = Told {
+        let handler = SignalHandler {
             orders: orders.clone(),
             term_grace: self.term_grace,
             client: self.stores.client.clone(),
@@ -106,7 +106,7 @@ impl Worker {
             };
             let (journals, task) = tokio::select! {
                 begun = begin => begun?,
-                // Nothing was begun.
+                // Stopped before it began.
                 () = life.stopping() => return Ok(()),
             };
             let means = Means { session: session.clone(), journals, task, metrics };
@@ -117,10 +117,10 @@ impl Worker {
             }
         };
         let role = Role::with_session("worker", connection, details, serve);
-        host.run(role.listening(move |stopper| signals::listen(told, stopper)))
+        host.run(role.listening(move |stopper| signals::listen(handler, stopper)))
     }
 
-    /// Whoever names one twice means something that we do not do: a larger share, say.
+    /// Refuses a queue named twice: its user expects something we do not do, such as a larger share.
     fn require_each_once(&self) -> Result<(), CliError> {
         let mut seen = BTreeSet::new();
         match self.queues.iter().find(|queue| !seen.insert(*queue)) {
@@ -133,7 +133,7 @@ impl Worker {
         }
     }
 
-    /// A queue may be made later; one that is only misspelt never is.
+    /// Warns of queues that do not exist: they may be created later, but a misspelt name never is.
     async fn warn_of_strangers(&self, session: &Session) -> Result<(), CliError> {
         let known = show::list(session).await.map_err(cannot("list queues"))?;
         for queue in self.queues.iter().filter(|queue| !known.contains(queue)) {
@@ -143,10 +143,10 @@ impl Worker {
     }
 }
 
-/// Says when the worker is ready, and when it drains.
+/// Reports when the worker is ready and when it drains.
 async fn announce(life: &Life, orders: mpsc::Sender<Order>, name: &str) -> Infallible {
     let (answer, answered) = oneshot::channel();
-    // It answers when it is listed and works.
+    // The worker answers once it is registered and working.
     let begun = async { orders.send(Order::Show(answer)).await.is_ok() && answered.await.is_ok() };
     tokio::select! {
         biased;

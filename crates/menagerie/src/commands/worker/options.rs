@@ -1,4 +1,4 @@
-//! How a worker works: what the command line says, else the file, else what most want.
+//! A worker's options: from the command line, else the file, else the default.
 
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -17,7 +17,7 @@ use crate::durations;
 use crate::exit::CliError;
 use crate::host::full_name;
 
-/// Changes that do not stop are cut off after so many times the quiet that is waited for.
+/// While changes keep coming, wait at most this many times `settle`.
 const SETTLE_CAP: u32 = 10;
 
 /// How it works.
@@ -68,7 +68,7 @@ enum AckArg {
 }
 
 impl OptionArgs {
-    /// All told.
+    /// Resolves the options.
     pub fn options(&self, queues: &[QueueName], file: &WorkerSettings) -> Result<Options, CliError> {
         let usual = Options::new(self.worker_name()?, queues.to_vec());
         let quiet = pick(self.settle, &file.settle, usual.settle.quiet);
@@ -106,7 +106,7 @@ impl OptionArgs {
         Ok(options)
     }
 
-    /// As the seed has it: host and process, and a name behind them if there is one.
+    /// As in the seed: host and process, and the given name as suffix.
     fn worker_name(&self) -> Result<Name, CliError> {
         let process = format!("{}-{}", full_name(), std::process::id());
         let name = match &self.name {

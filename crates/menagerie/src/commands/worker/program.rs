@@ -1,4 +1,4 @@
-//! Whether there is such a program: a worker that is told of one that is not there would give up one message after the other.
+//! Whether a program exists: a worker with a missing one would give up message after message.
 
 use std::ffi::OsStr;
 use std::io;
@@ -10,10 +10,10 @@ use menagerie_kernel::guard::GuardError;
 
 use crate::exit::CliError;
 
-/// Looks for it where it will be looked for: at its path, or in the PATH if it has none.
+/// Searches as the guard will: at the program's path, or in PATH if it has none.
 pub fn find(program: &OsStr) -> Result<(), CliError> {
     let path = std::env::var_os("PATH").unwrap_or_default();
-    look(program, &path).map_err(|source| {
+    search(program, &path).map_err(|source| {
         CliError::not_started(GuardError::NoProgram {
             program: program.to_string_lossy().into_owned(),
             source,
@@ -21,16 +21,16 @@ pub fn find(program: &OsStr) -> Result<(), CliError> {
     })
 }
 
-fn look(program: &OsStr, path: &OsStr) -> io::Result<()> {
+fn search(program: &OsStr, path: &OsStr) -> io::Result<()> {
     let places: Vec<PathBuf> = match program.as_bytes().contains(&b'/') {
         true => vec![PathBuf::from(program)],
         false => std::env::split_paths(path).map(|folder| folder.join(program)).collect(),
     };
     let mut missing = rustix::io::Errno::NOENT.into();
     for place in &places {
-        match executable(place) {
+        match require_executable(place) {
             Ok(()) => return Ok(()),
-            // Where the shell would go on, too; but something that is there is more telling.
+            // The shell would search on, too, but "not executable" says more than "not found".
             Err(error) if error.kind() != io::ErrorKind::NotFound => missing = error,
             Err(_) => {}
         }
@@ -38,7 +38,7 @@ fn look(program: &OsStr, path: &OsStr) -> io::Result<()> {
     Err(missing)
 }
 
-fn executable(path: &Path) -> io::Result<()> {
+fn require_executable(path: &Path) -> io::Result<()> {
     let found = std::fs::metadata(path)?;
     match found.is_file() && found.permissions().mode() & 0o111 != 0 {
         true => Ok(()),
@@ -59,7 +59,7 @@ mod tests {
         std::fs::set_permissions(&run, std::fs::Permissions::from_mode(0o755)).unwrap();
         std::fs::set_permissions(&plain, std::fs::Permissions::from_mode(0o644)).unwrap();
         let path = std::env::join_paths(["/nowhere".as_ref(), folder.path()]).unwrap();
-        let kind = |name: &OsStr| look(name, &path).map_err(|error| error.kind());
+        let kind = |name: &OsStr| search(name, &path).map_err(|error| error.kind());
         assert_eq!(kind("run".as_ref()), Ok(()));
         assert_eq!(kind(run.as_os_str()), Ok(()));
         assert_eq!(kind("plain".as_ref()), Err(io::ErrorKind::PermissionDenied));

@@ -1,4 +1,4 @@
-//! What a worker is told by signals while it runs.
+//! Signals to a running worker.
 
 use std::time::Duration;
 
@@ -17,49 +17,49 @@ use crate::exit::CliError;
 use crate::logging;
 use crate::role::Stopper;
 
-/// What is needed to obey them.
-pub struct Told {
+/// Handles a worker's signals.
+pub struct SignalHandler {
     pub orders: mpsc::Sender<Order>,
     pub term_grace: Duration,
     pub client: ClientArgs,
     pub args: OptionArgs,
     pub queues: Vec<QueueName>,
-    /// With which it has begun.
+    /// The settings that the worker started with.
     pub settings: Settings,
 }
 
-/// Listens from here on. The first signal that asks for the end stops the role, too: a worker that has not begun hears no
-/// orders.
-pub fn listen(told: Told, stopper: Stopper) -> Result<(), CliError> {
+/// Handles signals from here on. The first SIGINT or SIGTERM also stops the role: a worker that has not begun takes
+/// no orders.
+pub fn listen(handler: SignalHandler, stopper: Stopper) -> Result<(), CliError> {
     let on = |kind: SignalKind| signal(kind).map_err(CliError::io("listen for signals"));
     let (mut interrupts, mut terminations) = (on(SignalKind::interrupt())?, on(SignalKind::terminate())?);
     let (mut hangups, mut reopens) = (on(SignalKind::hangup())?, on(SignalKind::user_defined1())?);
     let mut dumps = on(SignalKind::user_defined2())?;
     let end = move || {
-        // Nobody may have asked to be told.
+        // Fails when systemd did not start us; nobody is waiting then.
         let _ = sd_notify::notify(&[sd_notify::NotifyState::Stopping]);
         stopper.stop();
     };
-    // Ends with the runtime, as the process does.
+    // The loop ends with the runtime, as the process does.
     tokio::spawn(async move {
-        let mut asked = false;
+        let mut is_stopping = false;
         loop {
             tokio::select! {
                 Some(()) = interrupts.recv() => {
                     end();
-                    let order = if asked { Order::Abort } else { Order::Finish };
+                    let order = if is_stopping { Order::Abort } else { Order::Finish };
                     info!(?order, "interrupted");
-                    let _ = told.orders.send(order).await;
-                    asked = true;
+                    let _ = handler.orders.send(order).await;
+                    is_stopping = true;
                 }
                 Some(()) = terminations.recv() => {
                     end();
-                    told.terminate();
-                    asked = true;
+                    handler.terminate();
+                    is_stopping = true;
                 }
-                Some(()) = hangups.recv() => told.reload().await,
+                Some(()) = hangups.recv() => handler.reload().await,
                 Some(()) = reopens.recv() => reopen(),
-                Some(()) = dumps.recv() => told.dump(),
+                Some(()) = dumps.recv() => handler.dump(),
                 else => return,
             }
         }
@@ -75,8 +75,8 @@ fn reopen() {
     }
 }
 
-impl Told {
-    /// Stops what runs, now or when it had its time.
+impl SignalHandler {
+    /// Stops running tasks, at once or after `term_grace`.
     fn terminate(&self) {
         let (orders, grace) = (self.orders.clone(), self.term_grace);
         info!(grace_s = grace.as_secs(), "terminated");
@@ -89,7 +89,7 @@ impl Told {
         });
     }
 
-    /// One line of JSON on standard output, as soon as the worker has begun; meanwhile other signals are heard.
+    /// Prints the worker's state as one line of JSON, as soon as it has begun; other signals are handled meanwhile.
     fn dump(&self) {
         let orders = self.orders.clone();
         tokio::spawn(async move {
@@ -103,7 +103,7 @@ impl Told {
         });
     }
 
-    /// Reads the configuration again. What can be changed is changed; the rest is told.
+    /// Reads the configuration again, applies what can change at run time, and warns of the rest.
     async fn reload(&self) {
         let read = self.client.clone().settings().and_then(|settings| {
             let before = self.args.options(&self.queues, &self.settings.worker)?;
@@ -127,7 +127,7 @@ impl Told {
     }
 }
 
-/// Settings that have changed and count only when a worker begins.
+/// Changed settings that take effect only after a restart.
 fn restarts(was: &Settings, is: &Settings, before: &Options, after: &Options) -> Vec<&'static str> {
     [
         ("zookeeper.servers", was.servers.value != is.servers.value),

@@ -1,4 +1,4 @@
-//! What is done with a message.
+//! How a worker handles a message.
 
 use std::ffi::OsString;
 use std::sync::Arc;
@@ -61,7 +61,7 @@ fn limit(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// What `--python` and its like take.
+/// Parses the argument of `--python` and its like.
 fn function(text: &str) -> Result<String, String> {
     match text.split_once(':') {
         Some((module, function)) if !module.is_empty() && !function.is_empty() => Ok(text.to_owned()),
@@ -69,7 +69,7 @@ fn function(text: &str) -> Result<String, String> {
     }
 }
 
-/// `1048576`, `512K`, `64M`, `2G`.
+/// Parses `1048576`, `512K`, `64M`, `2G`.
 fn bytes(text: &str) -> Result<u64, String> {
     let wrong = || format!("{text:?} is no size: write bytes, or 512K, 64M, 2G");
     let (number, unit) = match text.char_indices().last() {
@@ -83,7 +83,7 @@ fn bytes(text: &str) -> Result<u64, String> {
 }
 
 impl TaskArgs {
-    /// Refuses what makes no sense together.
+    /// Refuses contradictory options.
     pub fn check(&self, options: &Options) -> Result<(), CliError> {
         if self.python.is_none() && self.command.is_empty() {
             return Err(CliError::Usage {
@@ -91,7 +91,7 @@ impl TaskArgs {
                 help: "name a command behind `--`, or a Python function with --python".to_owned(),
             });
         }
-        // clap does not require --python of who has given a command, which conflicts with it.
+        // clap's `requires` has no effect on an option that conflicts with the given command.
         for (flag, given) in
             [("--after-fork", self.after_fork.is_some()), ("--interpreter", self.interpreter.is_some())]
         {
@@ -128,7 +128,7 @@ impl TaskArgs {
         })
     }
 
-    /// Starts what has to be there before the first message.
+    /// Prepares the task before the first message: finds the program, or starts the interpreter.
     pub async fn start(&self, options: &Options, session: &Session) -> Result<Arc<dyn Task>, CliError> {
         let shape = if options.batch > 1 { Shape::List } else { Shape::One };
         if let Some(function) = &self.python {

@@ -1,4 +1,4 @@
-//! Somebody as whom tasks run.
+//! The user that tasks run as.
 
 use std::ffi::OsString;
 
@@ -6,7 +6,7 @@ use menagerie_queues::runner::User;
 
 use crate::exit::CliError;
 
-/// As this machine knows them.
+/// Looks the user up in /etc/passwd.
 pub fn named(name: &str) -> Result<User, CliError> {
     let users = std::fs::read_to_string("/etc/passwd").map_err(CliError::io("read /etc/passwd"))?;
     let found = users.lines().find_map(|line| entry(line, name));
@@ -24,7 +24,6 @@ pub fn named(name: &str) -> Result<User, CliError> {
     Ok(user)
 }
 
-/// `name:password:uid:gid:who:home:shell`
 fn entry(line: &str, name: &str) -> Option<User> {
     let fields: Vec<&str> = line.split(':').collect();
     let [found, _, id, group, _, home, ..] = fields.as_slice() else { return None };

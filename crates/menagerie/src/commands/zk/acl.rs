@@ -62,7 +62,6 @@ struct Line {
 }
 
 impl Acl {
-    /// Does what was asked.
     pub fn run(self, client: ClientArgs) -> Result<(), CliError> {
         match self.verb {
             Verb::Get(get) => get.run(client),
@@ -73,10 +72,10 @@ impl Acl {
 
 impl Get {
     fn run(self, client: ClientArgs) -> Result<(), CliError> {
-        client::run(client, async |client| self.output.print(async || self.look(client).await).await)
+        client::run(client, async |client| self.output.print(async || self.read_list(client).await).await)
     }
 
-    async fn look(&self, client: &Client) -> Result<List, CliError> {
+    async fn read_list(&self, client: &Client) -> Result<List, CliError> {
         let found = client.term().access(&self.path).await;
         let (access, stat) = found.map_err(cannot(format!("read the access list of {}", self.path)))?;
         let line = |Access { scheme, id, permissions }| Line { scheme, id, permissions };

@@ -1,31 +1,31 @@
-//! How data is shown to people: JSON with line breaks, text as it is, anything else as hexadecimal digits.
+//! Shows data to people: JSON with line breaks, text as it is, anything else as a hex dump.
 
 use std::fmt::Write as _;
 
 use serde_json::value::RawValue;
 
-/// Bytes on one line of a dump.
+/// Bytes per line of a dump.
 const DUMP_WIDTH: usize = 16;
 
-/// Shows data; the result ends with a line break unless it is empty.
+/// Formats data; the result ends with a line break unless it is empty.
 pub fn show(data: &[u8]) -> String {
     let Some(text) = text(data) else { return dump(data) };
     let shown = if is_structure(text) { indent(text) } else { text.to_owned() };
     if shown.is_empty() || shown.ends_with('\n') { shown } else { shown + "\n" }
 }
 
-/// The data as text, if it is text that does nothing to a terminal.
+/// The data as text, if it is text that is safe for a terminal.
 pub fn text(data: &[u8]) -> Option<&str> {
     let text = std::str::from_utf8(data).ok()?;
     (!text.chars().any(|c| c.is_control() && !matches!(c, '\n' | '\r' | '\t'))).then_some(text)
 }
 
-/// Whether it is an object or an array; a lone number or word needs no other lines.
+/// Whether it is an object or an array; scalars need no line breaks.
 fn is_structure(text: &str) -> bool {
     text.trim_start().starts_with(['{', '[']) && serde_json::from_str::<&RawValue>(text).is_ok()
 }
 
-/// The data as JSON on one line, if it is JSON; the order of keys and every digit stay as they were written.
+/// The data as JSON on one line, if it is JSON; key order and digits stay as written.
 pub fn json(data: &[u8]) -> Option<Box<RawValue>> {
     let text = serde_json::from_slice::<&RawValue>(data).ok()?.get();
     let (mut quoted, mut escaped) = (false, false);
@@ -38,7 +38,7 @@ pub fn json(data: &[u8]) -> Option<Box<RawValue>> {
     RawValue::from_string(text.chars().filter(within).collect()).ok()
 }
 
-/// Breaks valid JSON into lines. Everything else stays as it was written: the order of keys, and every digit.
+/// Breaks valid JSON into lines. Key order and digits stay as written.
 fn indent(json: &str) -> String {
     let mut out = String::with_capacity(json.len() * 2);
     let (mut depth, mut quoted, mut escaped) = (0_usize, false, false);

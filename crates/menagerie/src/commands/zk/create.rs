@@ -52,7 +52,7 @@ impl Create {
         }
     }
 
-    /// A sequence may have no name of its own besides the number: then its path ends with a slash.
+    /// The path; a sequence without a name prefix ends with a slash.
     fn checked_path(&self) -> Result<String, CliError> {
         let nameless = self.sequence && self.path.ends_with('/');
         let checked = path::parse(&self.path).map(|path| match (nameless, path.as_str()) {
@@ -65,7 +65,7 @@ impl Create {
         })
     }
 
-    /// Creates, and holds it if it is ephemeral.
+    /// Creates the znode, and stays connected if it is ephemeral.
     pub fn run(self, client: ClientArgs) -> Result<(), CliError> {
         let (kind, path, parents, hold) = (self.kind(), self.checked_path()?, self.parents, self.ephemeral);
         let data = self.payload.read()?.unwrap_or_default();
@@ -90,7 +90,7 @@ impl Create {
     }
 }
 
-/// Nothing for those directly below the root.
+/// `None` for children of the root.
 fn parent(path: &str) -> Option<&str> {
     path.rsplit_once('/').map(|(parent, _)| parent).filter(|parent| !parent.is_empty())
 }

@@ -27,7 +27,6 @@ pub struct Export {
 }
 
 impl Export {
-    /// Reads the namespace and writes the file.
     pub fn run(self, client: ClientArgs) -> Result<(), CliError> {
         client::run(client, async |client| {
             let (term, namespace) = (client.term(), client.namespace());
@@ -61,7 +60,7 @@ impl Export {
         Ok(exported)
     }
 
-    /// The file that is meant, behind links. Whatever is there and is no file stays: it would be replaced.
+    /// The target file, links resolved. Anything that is not a regular file is refused, because it would be replaced.
     fn target(&self) -> Result<PathBuf, CliError> {
         match fs::canonicalize(&self.file) {
             Ok(target) if target.is_file() => Ok(target),
@@ -73,7 +72,7 @@ impl Export {
         }
     }
 
-    /// Under another name until it is whole.
+    /// Writes a partial file and renames it when it is complete.
     async fn write_file(&self, term: &Term, namespace: &str) -> Result<Exported, CliError> {
         let target = self.target()?;
         let mut partial = target.clone().into_os_string();
@@ -128,8 +127,8 @@ fn cannot_export(error: ExportError) -> CliError {
     cannot("export the namespace")(error)
 }
 
-/// For its owner alone: it holds whatever the namespace holds. Made anew, so that nobody's file or link of that name is
-/// written through.
+/// Creates it owner-only, because it holds whatever the namespace holds, and new, so that we never write through an
+/// existing file or link.
 fn create(partial: &Path) -> io::Result<File> {
     match fs::remove_file(partial) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),

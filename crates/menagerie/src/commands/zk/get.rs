@@ -26,7 +26,7 @@ pub struct Get {
     output: OutputArgs,
 }
 
-/// The data in every form that it has.
+/// The data in all its forms.
 #[derive(Debug, Serialize)]
 struct Content {
     path: String,
@@ -41,11 +41,10 @@ struct Content {
 }
 
 impl Get {
-    /// Reads and prints.
     pub fn run(self, client: ClientArgs) -> Result<(), CliError> {
         client::run(client, async |client| match self.raw {
             true => output::write_bytes(&self.read(client).await?.0),
-            false => self.output.print(async || self.look(client).await).await,
+            false => self.output.print(async || self.read_content(client).await).await,
         })
     }
 
@@ -53,7 +52,7 @@ impl Get {
         client.term().get(&self.path).await.map_err(cannot(format!("read {}", self.path)))
     }
 
-    async fn look(&self, client: &Client) -> Result<Content, CliError> {
+    async fn read_content(&self, client: &Client) -> Result<Content, CliError> {
         let (data, stat) = self.read(client).await?;
         Ok(Content {
             path: self.path.clone(),

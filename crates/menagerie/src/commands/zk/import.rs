@@ -28,9 +28,8 @@ pub struct Import {
 }
 
 impl Import {
-    /// Reads the file and writes the namespace.
     pub fn run(self, client: ClientArgs) -> Result<(), CliError> {
-        // It is read twice: first to see whether it is whole.
+        // The file is read twice, the first time to verify that it is complete.
         let spooled = if self.file == Path::new("-") { Some(spool()?) } else { None };
         let file = spooled.as_ref().map_or(self.file.as_path(), NamedTempFile::path);
         let options = Options { replace: self.replace, all_counters: self.all_counters };

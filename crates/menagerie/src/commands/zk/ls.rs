@@ -45,12 +45,11 @@ struct Child {
 }
 
 impl Ls {
-    /// Looks and prints.
     pub fn run(self, client: ClientArgs) -> Result<(), CliError> {
-        client::run(client, async |client| self.output.print(async || self.look(client).await).await)
+        client::run(client, async |client| self.output.print(async || self.list_children(client).await).await)
     }
 
-    async fn look(&self, client: &Client) -> Result<Listing, CliError> {
+    async fn list_children(&self, client: &Client) -> Result<Listing, CliError> {
         let depth = if self.recursive { usize::MAX } else { 1 };
         let levels = subtree::levels(&client.term(), &self.path, depth).await;
         let levels = levels.map_err(cannot(format!("list {}", self.path)))?;
@@ -86,7 +85,7 @@ impl Show for Listing {
     }
 }
 
-/// The server's own znodes are of no time.
+/// The server's own znodes have no timestamps.
 fn changed(stat: &Stat) -> String {
     match stat.mtime_ms {
         0 => "-".to_owned(),

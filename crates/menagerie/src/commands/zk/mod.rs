@@ -46,7 +46,6 @@ enum Verb {
 }
 
 impl Zk {
-    /// Does what was asked.
     pub fn run(self) -> Result<(), CliError> {
         let client = self.client;
         match self.verb {

@@ -2,7 +2,7 @@
 
 use crate::config;
 
-/// Reads a path; a slash at its end does no harm.
+/// Parses a path; a trailing slash is accepted.
 pub fn parse(text: &str) -> Result<String, String> {
     let path = match text.trim_end_matches('/') {
         "" if text.starts_with('/') => "/",

@@ -1,4 +1,4 @@
-//! Data on the command line: as it is, from stdin, or from a file.
+//! Data from the command line, stdin, or a file.
 
 use std::fs::File;
 use std::io::{self, Read as _};
@@ -8,10 +8,10 @@ use clap::Args;
 
 use crate::exit::CliError;
 
-/// No server takes that much. A pipe that never ends must not fill our memory.
+/// No server accepts this much; an endless pipe must not fill our memory.
 const MAX: u64 = 64 * 1024 * 1024;
 
-/// Beyond that, servers refuse unless their operator has raised the limit, and all they do is hang up.
+/// Servers refuse more by default, and all they do is hang up.
 const USUAL_MAX: usize = 1_000_000;
 
 /// What to write.
@@ -26,7 +26,6 @@ pub struct PayloadArgs {
 }
 
 impl PayloadArgs {
-    /// The data, if any was given.
     pub fn read(self) -> Result<Option<Vec<u8>>, CliError> {
         let data = match (self.data, self.file) {
             (None, None) => return Ok(None),

@@ -29,7 +29,6 @@ pub struct Rm {
 }
 
 impl Rm {
-    /// Deletes.
     pub fn run(self, client: ClientArgs) -> Result<(), CliError> {
         self.refuse_what_is_the_servers()?;
         client::run(client, async |client| {
@@ -43,7 +42,7 @@ impl Rm {
 
     fn refuse_what_is_the_servers(&self) -> Result<(), CliError> {
         let below = |root: &str| self.path.strip_prefix(root).is_some_and(|rest| rest.starts_with('/'));
-        // Quotas are made there by people, and nobody else takes them away again.
+        // Operators create quotas there, and nothing else removes them.
         let theirs = (self.path == "/zookeeper" || below("/zookeeper")) && !below("/zookeeper/quota");
         if !theirs && self.path != "/" {
             return Ok(());
@@ -88,13 +87,14 @@ impl Rm {
     }
 }
 
-/// A line that somebody types. On a thread of its own, so that Ctrl-C ends us and the session lives while they think.
+/// Reads a line from the terminal, on a thread of its own, so that Ctrl-C works and the session stays alive
+/// meanwhile.
 async fn answer() -> io::Result<String> {
     let (sender, receiver) = tokio::sync::oneshot::channel();
     std::thread::spawn(move || {
         let mut answer = String::new();
         let read = io::stdin().lock().read_line(&mut answer);
-        // Nobody may want to know any more.
+        // We may have been stopped meanwhile.
         let _ = sender.send(read.map(|_| answer));
     });
     receiver.await.unwrap_or_else(|_| Err(io::ErrorKind::UnexpectedEof.into()))

@@ -31,7 +31,6 @@ struct Written {
 }
 
 impl Set {
-    /// Writes.
     pub fn run(self, client: ClientArgs) -> Result<(), CliError> {
         let Some(data) = self.payload.read()? else {
             return Err(CliError::Usage {

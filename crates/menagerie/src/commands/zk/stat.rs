@@ -27,12 +27,11 @@ struct Facts {
 }
 
 impl Stat {
-    /// Looks and prints.
     pub fn run(self, client: ClientArgs) -> Result<(), CliError> {
-        client::run(client, async |client| self.output.print(async || self.look(client).await).await)
+        client::run(client, async |client| self.output.print(async || self.read_stat(client).await).await)
     }
 
-    async fn look(&self, client: &Client) -> Result<Facts, CliError> {
+    async fn read_stat(&self, client: &Client) -> Result<Facts, CliError> {
         let found = client.term().stat(&self.path).await;
         let found = found.and_then(|stat| stat.ok_or_else(|| CallError::NoZnode { path: self.path.clone() }));
         Ok(Facts { path: self.path.clone(), stat: found.map_err(cannot(format!("look at {}", self.path)))? })

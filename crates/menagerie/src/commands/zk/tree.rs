@@ -27,21 +27,21 @@ pub struct Tree {
     output: OutputArgs,
 }
 
-/// A znode and those below it.
+/// A znode and its subtree.
 #[derive(Debug, Serialize)]
 struct Branch {
     name: String,
     path: String,
     kind: Marks,
     bytes: i32,
-    /// Children that are there, also those that are not shown.
+    /// All children, including those not shown.
     children_count: i32,
     #[serde(skip_serializing_if = "Option::is_none")]
     map: Option<OnMap>,
     children: Vec<Branch>,
 }
 
-/// What the map says.
+/// What the znode map says of this path.
 #[derive(Debug, Serialize)]
 struct OnMap {
     owner: &'static str,
@@ -50,12 +50,11 @@ struct OnMap {
 }
 
 impl Tree {
-    /// Looks and prints.
     pub fn run(self, client: ClientArgs) -> Result<(), CliError> {
-        client::run(client, async |client| self.output.print(async || self.look(client).await).await)
+        client::run(client, async |client| self.output.print(async || self.read_tree(client).await).await)
     }
 
-    async fn look(&self, client: &Client) -> Result<Branch, CliError> {
+    async fn read_tree(&self, client: &Client) -> Result<Branch, CliError> {
         let levels = subtree::levels(&client.term(), &self.path, self.depth.unwrap_or(usize::MAX)).await;
         let grown = levels.and_then(|levels| {
             grow(levels, client.namespace()).ok_or_else(|| CallError::NoZnode { path: self.path.clone() })
@@ -64,7 +63,7 @@ impl Tree {
     }
 }
 
-/// From levels to branches, the deepest first: each finds those below it ready.
+/// Builds the tree from its levels, deepest first, so that each znode finds its children ready.
 fn grow(levels: Vec<Vec<SeenZnode>>, namespace: &str) -> Option<Branch> {
     let mut ready: HashMap<String, Vec<Branch>> = HashMap::new();
     for level in levels.into_iter().rev() {

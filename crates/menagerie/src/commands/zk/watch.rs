@@ -23,7 +23,7 @@ pub struct Watch {
     format: FormatArg,
 }
 
-/// One change, or how the connection is.
+/// A change, or the state of the connection.
 #[derive(Debug, Serialize)]
 struct Line {
     at: String,
@@ -33,7 +33,6 @@ struct Line {
 }
 
 impl Watch {
-    /// Watches.
     pub fn run(self, client: ClientArgs) -> Result<(), CliError> {
         client::run(client, async |client| {
             let mut watch = self.watch(client).await?;
@@ -44,7 +43,7 @@ impl Watch {
                     TreeEvent::Ended => {
                         return Err(CliError::lost(format!("the watch on {}", self.path)));
                     }
-                    // The client does not restore it.
+                    // The client does not restore this watch after a reconnect.
                     TreeEvent::Resumed => watch = self.watch(client).await?,
                     TreeEvent::At(..) | TreeEvent::Suspended => {}
                 }

@@ -1,5 +1,5 @@
-//! Whether what is stored in the namespace is what should be there. Every znode on the map is held against what it should hold;
-//! `slots.rs` and `queues.rs` know what belongs together.
+//! Checks the namespace's stored data: every znode against the payload that the znode map declares. `slots.rs` and
+//! `queues.rs` know which znodes belong together.
 
 mod queues;
 mod slots;
@@ -12,24 +12,23 @@ use menagerie_znodes::lookup;
 
 use super::finding::{Findings, Health};
 
-/// Znodes read by one request: whatever they hold, the answer stays within what a client takes.
+/// Znodes read by one request: few enough that the reply stays below a client's limit whatever they hold.
 const AT_ONCE: usize = 100;
 
-/// More take longer than a person waits.
+/// More would take longer than a person waits.
 const ZNODES_MAX: usize = 100_000;
 
-/// So much damage is told one by one.
-const TOLD_MAX: usize = 20;
+/// Show at most this many damaged znodes one by one.
+const DAMAGE_SHOWN_MAX: usize = 20;
 
-/// What is stored, by path below the namespace.
+/// Stored data by path below the namespace.
 #[derive(Debug, Default)]
 struct Tree {
     znodes: BTreeMap<String, Vec<u8>>,
-    /// There is more than was looked at.
+    /// The namespace has more znodes than were read.
     is_cut: bool,
 }
 
-/// Something that is not as it should be.
 #[derive(Debug, PartialEq, Eq)]
 struct Damage {
     health: Health,
@@ -37,10 +36,10 @@ struct Damage {
     remedy: String,
 }
 
-/// Looks at everything below the namespace.
+/// Checks everything below the namespace.
 pub async fn examine(term: &Term, namespace: &str, findings: &mut Findings) {
     match read(term, namespace).await {
-        Ok(tree) => tell(&tree, judge(namespace, &tree), findings),
+        Ok(tree) => report(&tree, judge(namespace, &tree), findings),
         Err(error) => findings.warn(
             "znodes",
             format!("not all below {namespace} could be read: {error}"),
@@ -69,7 +68,7 @@ async fn read(term: &Term, namespace: &str) -> Result<Tree, CallError> {
         for paths in below.chunks(AT_ONCE) {
             let reads: Vec<Read> = paths.iter().map(|path| Read::Data(full(namespace, path))).collect();
             for (path, found) in paths.iter().zip(term.read_together(&reads).await?) {
-                // What is gone by now, or not for us to read, is not judged.
+                // Deleted meanwhile, or not readable for us: nothing to judge.
                 let ReadResult::Data(data, stat) = found else { continue };
                 if stat.children > 0 {
                     parents.push(path.clone());
@@ -89,14 +88,14 @@ fn full(namespace: &str, path: &str) -> String {
 }
 
 fn judge(namespace: &str, tree: &Tree) -> Vec<Damage> {
-    let mut damage = unreadable(namespace, tree);
+    let mut damage = find_unreadable(namespace, tree);
     damage.extend(slots::judge(namespace, tree));
     damage.extend(queues::judge(namespace, tree));
     damage
 }
 
-/// What is on the map and does not hold what the map says.
-fn unreadable(namespace: &str, tree: &Tree) -> Vec<Damage> {
+/// Znodes whose data is not what the map declares.
+fn find_unreadable(namespace: &str, tree: &Tree) -> Vec<Damage> {
     let mut damage = Vec::new();
     for (path, data) in &tree.znodes {
         let Some((_, entry)) = lookup::find(path) else { continue };
@@ -117,13 +116,13 @@ fn unreadable(namespace: &str, tree: &Tree) -> Vec<Damage> {
     damage
 }
 
-fn tell(tree: &Tree, damage: Vec<Damage>, findings: &mut Findings) {
+fn report(tree: &Tree, damage: Vec<Damage>, findings: &mut Findings) {
     if damage.is_empty() {
         let cut = if tree.is_cut { "; there are more, which were not checked" } else { "" };
         return findings.ok("znodes", format!("{} looked at, and none is damaged{cut}", tree.znodes.len()));
     }
-    let more = damage.len().saturating_sub(TOLD_MAX);
-    for Damage { health, what, remedy } in damage.into_iter().take(TOLD_MAX) {
+    let more = damage.len().saturating_sub(DAMAGE_SHOWN_MAX);
+    for Damage { health, what, remedy } in damage.into_iter().take(DAMAGE_SHOWN_MAX) {
         match health {
             Health::Fail => findings.fail("znodes", what, remedy),
             Health::Warn | Health::Ok => findings.warn("znodes", what, remedy),

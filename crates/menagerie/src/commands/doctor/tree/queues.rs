@@ -1,4 +1,4 @@
-//! What belongs together in a queue.
+//! Checks which znodes of a queue belong together.
 
 use menagerie_znodes::Payload as _;
 use menagerie_znodes::queues::{self, PartitionName, QueueName, Settings};
@@ -7,7 +7,7 @@ use menagerie_znodes::quote::unquote;
 use super::super::finding::Health;
 use super::{Damage, Tree, full};
 
-/// qdo made cursors without a word in them.
+/// qdo created cursors without data.
 pub fn may_be_empty(path: &str) -> bool {
     partition(path).is_some()
 }
@@ -16,7 +16,7 @@ fn partition(path: &str) -> Option<PartitionName> {
     PartitionName::of_znode(path.strip_prefix("/queues/")?)
 }
 
-/// Looks at every queue.
+/// Checks every queue.
 pub fn judge(namespace: &str, tree: &Tree) -> Vec<Damage> {
     let mut damage = Vec::new();
     for (path, data) in &tree.znodes {

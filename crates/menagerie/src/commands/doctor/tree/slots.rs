@@ -1,4 +1,4 @@
-//! What belongs together in a pool.
+//! Checks which znodes of a pool belong together.
 
 use menagerie_znodes::quote::unquote;
 use menagerie_znodes::slots::{self, Holder};
@@ -7,12 +7,16 @@ use menagerie_znodes::{Name, Payload as _};
 use super::super::finding::Health;
 use super::{Damage, Tree, full};
 
-/// Looks at every pool.
+/// Checks every pool.
 pub fn judge(namespace: &str, tree: &Tree) -> Vec<Damage> {
     let pools = tree.znodes.keys().filter_map(|path| path.strip_prefix("/slots/"));
     let pools = pools.filter(|name| !name.contains('/')).filter_map(|name| Name::new(unquote(name)?).ok());
     let parts = |pool: Name| {
-        [folders(namespace, tree, &pool), holders(namespace, tree, &pool), left_over(namespace, tree, &pool)]
+        [
+            folders(namespace, tree, &pool),
+            find_unreleasable(namespace, tree, &pool),
+            find_orphaned_tickets(namespace, tree, &pool),
+        ]
     };
     pools.flat_map(parts).flatten().collect()
 }
@@ -53,8 +57,8 @@ fn folders(namespace: &str, tree: &Tree, pool: &Name) -> Vec<Damage> {
     damage
 }
 
-/// Tickets of slots that somebody has deleted by hand. Whoever is admitted to such a slot next takes the ticket away.
-fn left_over(namespace: &str, tree: &Tree, pool: &Name) -> Vec<Damage> {
+/// Tickets of slots that somebody deleted by hand. The next holder admitted to such a slot removes the ticket.
+fn find_orphaned_tickets(namespace: &str, tree: &Tree, pool: &Name) -> Vec<Damage> {
     let within = format!("{}/", slots::tickets(pool).path());
     let tickets = tree.znodes.range(within.clone()..).take_while(|(path, _)| path.starts_with(&within));
     tickets
@@ -74,8 +78,8 @@ fn left_over(namespace: &str, tree: &Tree, pool: &Name) -> Vec<Damage> {
         .collect()
 }
 
-/// Slots that nobody can give back, because their ticket is gone.
-fn holders(namespace: &str, tree: &Tree, pool: &Name) -> Vec<Damage> {
+/// Slots that cannot be released, because their ticket is gone.
+fn find_unreleasable(namespace: &str, tree: &Tree, pool: &Name) -> Vec<Damage> {
     let within = format!("{}/", slots::pool(pool).path());
     let of_pool = tree.znodes.range(within.clone()..).take_while(|(path, _)| path.starts_with(&within));
     let mut damage = Vec::new();

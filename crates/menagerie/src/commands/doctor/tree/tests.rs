@@ -4,7 +4,7 @@ use menagerie_znodes::{Name, Payload};
 
 use super::*;
 
-/// A pool with a holder, and a queue with a partition, as they should be.
+/// An undamaged pool with a holder, and a queue with a partition.
 fn sound() -> Tree {
     let pool = Name::new("pool").unwrap();
     let ticket = "1-a".to_owned();
@@ -81,6 +81,6 @@ fn much_damage_is_not_told_one_by_one() {
         tree.znodes.insert(format!("/slots/pool/lock{number}"), Vec::new());
     }
     let mut findings = Findings::default();
-    tell(&tree, judge("/menagerie", &tree), &mut findings);
-    assert_eq!((findings.count(Health::Fail), findings.count(Health::Warn)), (TOLD_MAX, 1));
+    report(&tree, judge("/menagerie", &tree), &mut findings);
+    assert_eq!((findings.count(Health::Fail), findings.count(Health::Warn)), (DAMAGE_SHOWN_MAX, 1));
 }

@@ -1,4 +1,4 @@
-//! What `/metrics` tells of the pools and of those who ask.
+//! What `/metrics` shows of pools and FleetLock requests.
 
 use std::sync::atomic::AtomicI64;
 
@@ -25,7 +25,7 @@ struct Pool {
 
 type PerPool = Family<Pool, Gauge<i64, AtomicI64>>;
 
-/// All of it. Cheap to clone.
+/// Cheap to clone.
 #[derive(Debug, Clone, Default)]
 pub struct Metrics {
     requests: Family<Request, Counter>,
@@ -37,7 +37,6 @@ pub struct Metrics {
 }
 
 impl Metrics {
-    /// Registers them.
     pub fn new(registry: &mut Registry) -> Self {
         let metrics = Self::default();
         registry.register(
@@ -57,12 +56,11 @@ impl Metrics {
         metrics
     }
 
-    /// Counts a request.
     pub fn count(&self, verb: &'static str, answer: &'static str) {
         self.requests.get_or_create(&Request { verb, answer }).inc();
     }
 
-    /// Looks at the pools. One that cannot be read does not keep it from the others.
+    /// Samples all pools. A pool that cannot be read does not keep the others from being sampled.
     pub async fn sample(&self, session: &Session) -> Result<(), SlotsError> {
         let now_ms = u64::try_from(clock::now_ms()).unwrap_or(0);
         let (mut pools, mut first_error) = (Vec::new(), Ok(()));
@@ -73,7 +71,7 @@ impl Metrics {
                 Err(error) => first_error = first_error.and(Err(error)),
             }
         }
-        // Those that are gone would stand there for ever.
+        // Series of deleted pools would stay for ever.
         for gauge in [&self.used, &self.max, &self.waiting, &self.oldest, &self.frozen] {
             gauge.clear();
         }

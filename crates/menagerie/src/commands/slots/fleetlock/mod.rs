@@ -1,5 +1,5 @@
-//! FleetLock over HTTP: `POST /v1/pre-reboot` asks for a slot, `/v1/steady-state` gives it back. 200 is done, anything else
-//! is not; errors are JSON with a `kind` for programs and a `value` for people.
+//! FleetLock over HTTP: `POST /v1/pre-reboot` asks for a slot, `/v1/steady-state` gives it back. 200 means done,
+//! anything else not; errors are JSON with a `kind` for programs and a `value` for people.
 
 pub mod metrics;
 
@@ -31,19 +31,19 @@ use super::serve::Waiting;
 use crate::allow::Network;
 use crate::listener::{Limits, Listener};
 
-/// What clients must send, lest a browser be made to ask for them.
+/// Clients must send this header, so that no web page can make a browser send the request.
 const HEADER: &str = "fleet-lock-protocol";
 
-/// An id and a group are short; who sends more means something else.
+/// An id and a group are short; a longer body is not FleetLock.
 const BODY_BYTES_MAX: usize = 16 << 10;
 
-/// More connections than any fleet that reboots at once. A request is short, and we have an answer within 10 s.
+/// More connections than any fleet that reboots at once needs. A request is short, and we answer within 10 s.
 pub const LIMITS: Limits = Limits { connections: 1_024, exchange: Duration::from_secs(20) };
 
-/// How long a client waits for us to hear from ZooKeeper; it asks again later.
+/// Longest wait for ZooKeeper per request; the client asks again later.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// What every request needs.
+/// State shared by all requests.
 #[derive(Clone)]
 pub struct Service {
     session: Session,
@@ -53,7 +53,6 @@ pub struct Service {
 }
 
 impl Service {
-    /// For these clients.
     pub fn new(session: Session, allow: Vec<Network>, waiting: Waiting, metrics: Metrics) -> Self {
         Self { session, allow: allow.into(), waiting, metrics }
     }
@@ -70,7 +69,7 @@ struct ClientParams {
     group: String,
 }
 
-/// Why a request was not done.
+/// Why a request was refused, as FleetLock reports it.
 #[derive(Debug)]
 struct Refusal {
     status: StatusCode,
@@ -112,7 +111,7 @@ impl From<SlotsError> for Refusal {
     }
 }
 
-/// Where a connection comes from.
+/// The client's address.
 #[derive(Debug, Clone, Copy)]
 struct Peer(SocketAddr);
 
@@ -122,7 +121,7 @@ impl Connected<IncomingStream<'_, Listener>> for Peer {
     }
 }
 
-/// Answers until `stop`, and what was asked by then.
+/// Serves until `stop`; answers the requests in flight by then.
 pub async fn serve(
     listener: Listener,
     service: Service,
@@ -179,7 +178,7 @@ async fn lock(service: &Service, pool: &Name, id: String, peer: Peer) -> Result<
         who: Some(format!("FleetLock client {}", peer.0.ip())),
         reason: Some("reboot".to_owned()),
         command: Vec::new(),
-        // Of its host nothing more is known.
+        // We know nothing else of the client's host.
         local: Local {
             host: peer.0.ip().to_string(),
             machine_id: None,
@@ -228,7 +227,7 @@ async fn lock(service: &Service, pool: &Name, id: String, peer: Peer) -> Result<
     }
 }
 
-/// Checks what was sent, does it, and says how it went.
+/// Validates a request, runs it, counts it, and builds the response.
 async fn answer(
     service: &Service,
     verb: &'static str,

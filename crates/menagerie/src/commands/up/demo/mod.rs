@@ -1,4 +1,4 @@
-//! `menagerie up --demo`: a small job of every engine, beside everything else.
+//! `menagerie up --demo`: a small job for every engine, beside everything else.
 //!
 //! - `slots.rs`: five hosts want the same at once. `queues.rs`: two workers share a queue.
 
@@ -19,10 +19,10 @@ use super::Local;
 use crate::client;
 use crate::exit::CliError;
 
-/// How long taking leave may take.
+/// Longest wait for the demo to end.
 const LEAVE: Duration = Duration::from_secs(30);
 
-/// A demo that runs, until it is told to stop.
+/// A running demo.
 pub struct Demo {
     stop: watch::Sender<bool>,
     stopped: mpsc::Receiver<()>,
@@ -31,16 +31,15 @@ pub struct Demo {
 /// Becomes true when the demo is to end.
 type Stopping = watch::Receiver<bool>;
 
-async fn told(mut stopping: Stopping) {
+async fn stop_requested(mut stopping: Stopping) {
     let _ = stopping.wait_for(|stop| *stop).await;
 }
 
 impl Demo {
-    /// Runs it.
     pub fn start(local: &Local, token_file: &Path) -> Result<Self, CliError> {
         let (config, keeper) = (local.config(), local.keeper);
         let access = Access { tokens: TokenFiles::Named(token_file.to_owned()), authority: None };
-        // Where clients look by themselves there is nothing to say.
+        // Clients find a keeper on the default port by themselves.
         let menagerie = match keeper.port() {
             2181 => "menagerie".to_owned(),
             _ => format!("MENAGERIE_ZOOKEEPER={keeper} menagerie"),
@@ -67,7 +66,7 @@ impl Demo {
         spawned.map(|_| Self { stop, stopped }).map_err(CliError::io("start a thread"))
     }
 
-    /// Takes leave of the keeper and the journal, which must still be there.
+    /// Ends the demo; keeper and journal must still run, so that it can close its sessions.
     pub fn stop(self) {
         self.stop.send_replace(true);
         let _ = self.stopped.recv_timeout(LEAVE);

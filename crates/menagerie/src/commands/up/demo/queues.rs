@@ -18,28 +18,28 @@ use menagerie_znodes::queues::QueueName;
 use prometheus_client::registry::Registry;
 use tokio::sync::mpsc;
 
-use super::{Stopping, told};
+use super::{Stopping, stop_requested};
 
 const QUEUE: &str = "mail";
 const PARTITIONS: u16 = 4;
 const MESSAGES: u32 = 40;
 const WORKERS: usize = 2;
 
-/// What is done with a message: long enough to look at it from another terminal.
+/// What a worker does with a message: long enough to watch from another terminal.
 const TASK: &str = "sleep 0.3";
 
 /// The journal of this machine registers a moment after it has started.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// Between two looks at how far they are.
-const LOOK: Duration = Duration::from_millis(500);
+/// Interval between two looks at the progress.
+const PROGRESS_INTERVAL: Duration = Duration::from_millis(500);
 
-/// Runs it. The workers stay, for who wants to put more.
+/// Runs the demo. The workers stay until the end, for users who put more messages.
 pub async fn run(config: Config, access: Access, menagerie: &str, stopping: Stopping) -> Result<(), String> {
-    let session = Session::connect(config.clone()).await.map_err(said)?;
-    let queue: QueueName = QUEUE.parse().map_err(said)?;
+    let session = Session::connect(config.clone()).await.map_err(to_text)?;
+    let queue: QueueName = QUEUE.parse().map_err(to_text)?;
     let journals = tokio::select! {
         filled = fill(&session, &access, &queue, menagerie) => filled?,
-        () = told(stopping.clone()) => {
+        () = stop_requested(stopping.clone()) => {
             session.close().await;
             return Ok(());
         }
@@ -48,30 +48,30 @@ pub async fn run(config: Config, access: Access, menagerie: &str, stopping: Stop
         |number| tokio::spawn(work(config.clone(), access.clone(), queue.clone(), number, stopping.clone()));
     let workers: Vec<_> = (1..=WORKERS).map(work).collect();
     tokio::select! {
-        drained = drained(&session, &journals, &queue, menagerie) => drained?,
-        () = told(stopping) => {}
+        drained = wait_until_drained(&session, &journals, &queue, menagerie) => drained?,
+        () = stop_requested(stopping) => {}
     }
     for worker in workers {
-        worker.await.map_err(said)??;
+        worker.await.map_err(to_text)??;
     }
     session.close().await;
     Ok(())
 }
 
-/// Makes the queue, and puts messages into it.
+/// Creates the queue and fills it.
 async fn fill(
     session: &Session,
     access: &Access,
     queue: &QueueName,
     menagerie: &str,
 ) -> Result<Journals, String> {
-    let journals = Journals::registered(session, access.clone()).await.map_err(said)?;
+    let journals = Journals::registered(session, access.clone()).await.map_err(to_text)?;
     let names = journals.names(PATIENCE).await;
     let journal = names.first().ok_or("there is no journal")?;
-    admin::create(session, &journals, queue, PARTITIONS, journal).await.map_err(said)?;
-    let mut putter = Putter::open(session, &journals, queue, 0).await.map_err(said)?;
+    admin::create(session, &journals, queue, PARTITIONS, journal).await.map_err(to_text)?;
+    let mut putter = Putter::open(session, &journals, queue, 0).await.map_err(to_text)?;
     let messages = (1..=MESSAGES).map(|number| (Place::Any, NewMessage::new(format!("letter {number}"))));
-    putter.put(messages.collect()).await.map_err(said)?;
+    putter.put(messages.collect()).await.map_err(to_text)?;
     println!(
         "demo: queue {QUEUE} has {MESSAGES} messages in {PARTITIONS} partitions, and {WORKERS} workers handle them in order"
     );
@@ -80,15 +80,15 @@ async fn fill(
     Ok(journals)
 }
 
-async fn drained(
+async fn wait_until_drained(
     session: &Session,
     journals: &Journals,
     queue: &QueueName,
     menagerie: &str,
 ) -> Result<(), String> {
     loop {
-        tokio::time::sleep(LOOK).await;
-        let view = show::show(session, journals, queue).await.map_err(said)?;
+        tokio::time::sleep(PROGRESS_INTERVAL).await;
+        let view = show::show(session, journals, queue).await.map_err(to_text)?;
         if view.lag() == 0 {
             break;
         }
@@ -104,8 +104,8 @@ async fn work(
     number: usize,
     stopping: Stopping,
 ) -> Result<(), String> {
-    let session = Session::connect(config).await.map_err(said)?;
-    let journals = Journals::registered(&session, access).await.map_err(said)?;
+    let session = Session::connect(config).await.map_err(to_text)?;
+    let journals = Journals::registered(&session, access).await.map_err(to_text)?;
     let grace = Duration::from_secs(1);
     let program = Program {
         command: ["/bin/sh", "-c", TASK].map(Into::into).to_vec(),
@@ -115,7 +115,7 @@ async fn work(
         limits: Limits::default(),
         user: None,
     };
-    let name = Name::new(format!("demo-{number}")).map_err(said)?;
+    let name = Name::new(format!("demo-{number}")).map_err(to_text)?;
     let quiet = Duration::from_secs(1);
     let settle = Rule { quiet, cap: quiet * 10 };
     let options = Options { settle, ..Options::new(name, vec![queue]) };
@@ -123,18 +123,18 @@ async fn work(
     let means = Means { session: session.clone(), journals, task: Arc::new(Exec::new(program)), metrics };
     let (orders, received) = mpsc::channel(1);
     let stop = async {
-        told(stopping).await;
+        stop_requested(stopping).await;
         let _ = orders.send(Order::Abort).await;
     };
-    // The orders live as long as the worker: without them it would take itself for told to end.
+    // Keep the sender of orders: a worker whose orders end stops.
     let ended = tokio::select! {
         ended = worker::run(means, options, received) => ended,
         never = async { stop.await; std::future::pending().await } => never,
     };
     session.close().await;
-    ended.map(drop).map_err(said)
+    ended.map(drop).map_err(to_text)
 }
 
-fn said(error: impl Display) -> String {
+fn to_text(error: impl Display) -> String {
     error.to_string()
 }

@@ -1,4 +1,4 @@
-//! What `menagerie up --demo` shows: hosts that all want the same at once.
+//! Five hosts that all want a slot at once.
 
 use std::ffi::OsString;
 use std::time::Duration;
@@ -9,28 +9,27 @@ use menagerie_slots::{Request, Standing, acquire, admin, identity};
 use menagerie_znodes::Name;
 use tokio::sync::mpsc;
 
-use super::{Stopping, told};
+use super::{Stopping, stop_requested};
 
 const HOSTS: usize = 5;
 const MAX: u32 = 2;
 const POOL: &str = "decommission";
 
-/// How long each of them works: long enough to look at it from another terminal.
+/// How long each host works: long enough to watch from another terminal.
 const WORK_S: &str = "3";
 
-/// Runs it. A host that is interrupted keeps its slot, as it would in earnest.
+/// Runs the demo. An interrupted host keeps its slot, as it would in production.
 pub async fn run(config: Config, menagerie: &str, stopping: Stopping) -> Result<(), String> {
     tokio::select! {
         shown = show(config, menagerie) => shown,
-        () = told(stopping) => Ok(()),
+        () = stop_requested(stopping) => Ok(()),
     }
 }
 
 async fn show(config: Config, menagerie: &str) -> Result<(), String> {
-    let said = |error: &dyn std::fmt::Display| error.to_string();
-    let session = Session::connect(config.clone()).await.map_err(|error| said(&error))?;
-    let pool = Name::new(POOL).map_err(|error| said(&error))?;
-    admin::create(&session, &pool, MAX, "demo").await.map_err(|error| said(&error))?;
+    let session = Session::connect(config.clone()).await.map_err(|error| error.to_string())?;
+    let pool = Name::new(POOL).map_err(|error| error.to_string())?;
+    admin::create(&session, &pool, MAX, "demo").await.map_err(|error| error.to_string())?;
     println!();
     println!("demo: {HOSTS} hosts want to be decommissioned at once; pool {POOL} lets {MAX} go at a time");
     println!("demo: watch it with `{menagerie} slots show {POOL} --watch`");
@@ -38,7 +37,7 @@ async fn show(config: Config, menagerie: &str) -> Result<(), String> {
         .map(|number| tokio::spawn(host(config.clone(), pool.clone(), format!("host-{number}"))))
         .collect();
     for host in hosts {
-        host.await.map_err(|error| said(&error))??;
+        host.await.map_err(|error| error.to_string())??;
     }
     println!(
         "demo: all {HOSTS} are done, and never more than {MAX} at once; see `{menagerie} slots history {POOL}`"
@@ -46,7 +45,7 @@ async fn show(config: Config, menagerie: &str) -> Result<(), String> {
     Ok(())
 }
 
-fn waits(standing: &Standing) -> String {
+fn describe(standing: &Standing) -> String {
     match (&standing.own, standing.ahead) {
         (Some((slot, doubt)), _) => {
             format!("waits for slot {slot}, which it has from an earlier demo: {doubt}")
@@ -72,10 +71,10 @@ async fn host(config: Config, pool: Name, name: String) -> Result<(), String> {
     };
     let mut last = None;
     let held = acquire(&session, &pool, &request, |standing| {
-        let said = waits(&standing);
-        if last.as_ref() != Some(&said) {
-            println!("demo: {name} {said}");
-            last = Some(said);
+        let text = describe(&standing);
+        if last.as_ref() != Some(&text) {
+            println!("demo: {name} {text}");
+            last = Some(text);
         }
     });
     let held = held.await.map_err(|error| error.to_string())?;
