@@ -1,4 +1,4 @@
-//! Getting a slot: ask, queue up, wait, enter.
+//! Acquiring a slot: ask, queue, wait, enter.
 
 use std::time::Duration;
 
@@ -9,67 +9,67 @@ use menagerie_znodes::slots::{self, Frozen, Process, Waiter};
 use menagerie_znodes::{Kind, Name, Payload};
 
 use crate::core::resume::{Doubt, is_ours};
-use crate::core::{Decision, Local, Me, Place, Resume, WaitFor, decide, resume};
-use crate::enter::{Contest, Entered, Tried};
+use crate::core::{Contender, Decision, Local, QueuePlace, Resume, WaitFor, decide, resume};
+use crate::enter::{Contest, Entered, UnresolvedTickets};
 use crate::error::SlotsError;
-use crate::hold::Held;
+use crate::hold::HeldSlot;
 use crate::identity;
 use crate::mend::Retries;
 use crate::poll::{LAPSE, Sweeper};
 use crate::snapshot::{Snapshot, taken};
 
-/// How often a process of this host is looked for that no watch can tell of.
-const LOOK: Duration = Duration::from_millis(500);
+/// How often to check for the process of an earlier run: no watch reports its end.
+const PROCESS_POLL: Duration = Duration::from_millis(500);
 
-/// Who asks for a slot, and for what.
+/// A request for a slot.
+#[expect(missing_docs, reason = "fields name themselves")]
 #[derive(Debug, Clone)]
 pub struct Request {
-    /// The name to hold by. Nobody holds twice.
+    /// The name to hold by; a holder has at most one slot of a pool.
     pub holder: String,
-    /// Who is more important waits less.
+    /// Higher priorities are admitted first.
     pub priority: u16,
     /// The slot ends with the session.
     pub ephemeral: bool,
     /// The user.
     pub who: Option<String>,
-    /// Why.
     pub reason: Option<String>,
     /// What will run.
     pub command: Vec<String>,
     /// This host.
     pub local: Local,
-    /// This process; `None` if nothing of this host stands for the holder.
+    /// This process; `None` if no process of this host stands for the holder.
     pub process: Option<Process>,
     /// The guard that will run the command.
     pub guard: Option<Process>,
 }
 
-/// Where somebody stands who waits.
+/// A waiter's standing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Standing {
-    /// How many are before.
+    /// Waiters ahead in the queue.
     pub ahead: usize,
-    /// Who is in.
+    /// Names of the current holders.
     pub holders: Vec<String>,
-    /// The pool is frozen: by whom, and why.
+    /// Set while the pool is frozen: by whom, and why.
     pub frozen: Option<Frozen>,
-    /// It waits for an earlier run of the same holder, and this is why.
+    /// Set while it waits for an earlier run of the same holder: its slot, and why that cannot be taken over yet.
     pub own: Option<(u32, Doubt)>,
 }
 
-/// Waits for a slot and takes it. Dropped before its end, the place in the queue is given up, and nothing is held; except for a
-/// request without a process that is dropped just while it is admitted. That one may hold the slot: see
-/// [`Held::find`](crate::Held::find).
+/// Waits for a slot and takes it. Cancel-safe: dropping the future gives up the place in the queue and holds nothing.
+/// One exception: a request without a process, dropped during its admission, may hold the slot; see
+/// [`HeldSlot::find`](crate::HeldSlot::find).
 pub async fn acquire(
     session: &Session,
     name: &Name,
     request: &Request,
     mut tell: impl FnMut(Standing),
-) -> Result<Held, SlotsError> {
-    let tried = Tried::default();
+) -> Result<HeldSlot, SlotsError> {
+    let tried = UnresolvedTickets::default();
     let mut terms = session.term_by_term();
     loop {
-        // A place in the queue goes with its session: at the back again, in the next one.
+        // A place in the queue ends with its session; in the next session we queue at the back.
         let contest = Contest { session, term: terms.term().patient(), name, request, tried: &tried };
         let acquired = contest.run(&mut tell).await;
         if let Some(acquired) = terms.finished(acquired).await {
@@ -78,18 +78,18 @@ pub async fn acquire(
     }
 }
 
-/// Takes a slot if that is possible at once.
+/// Takes a slot if one is free now.
 pub async fn try_acquire(
     session: &Session,
     name: &Name,
     request: &Request,
-) -> Result<Option<Held>, SlotsError> {
-    let tried = Tried::default();
+) -> Result<Option<HeldSlot>, SlotsError> {
+    let tried = UnresolvedTickets::default();
     let contest = Contest { session, term: session.term().patient(), name, request, tried: &tried };
     let mut retries = Retries::new(&contest.term, name);
     loop {
         let snapshot = Snapshot::read(&contest.term, name).await?;
-        let entered = match decide(snapshot.facts(), &request.holder, Me::Newcomer) {
+        let entered = match decide(snapshot.facts(), &request.holder, Contender::Newcomer) {
             Decision::Enter(number) => contest.enter(&snapshot, number, None).await?,
             Decision::Wait(WaitFor::Own(number)) => match contest.doubt(&snapshot, number) {
                 Some(_) => return Ok(None),
@@ -104,33 +104,33 @@ pub async fn try_acquire(
     }
 }
 
-/// A place in the queue. Dropped, it is given up.
+/// A place in the queue; dropping it gives it up.
 struct Queued {
     term: Term,
     dir: String,
     prefix: String,
-    /// `None` while nobody knows which it is.
-    place: Option<Place>,
-    /// The admission has deleted it: there is nothing to give up.
-    used: bool,
+    /// `None` while its name is unknown.
+    place: Option<QueuePlace>,
+    /// The admission has deleted the place: there is nothing to give up.
+    is_used: bool,
 }
 
 impl Drop for Queued {
     fn drop(&mut self) {
-        if self.used {
+        if self.is_used {
             return;
         }
         let (term, dir, prefix) =
             (self.term.clone(), std::mem::take(&mut self.dir), std::mem::take(&mut self.prefix));
         self.term.in_background(async move {
-            // It fails only when the session is over, and then the place is gone too.
+            // This fails only when the session is over, and then the place is gone, too.
             let _ = retry::withdraw(&term, &dir, &prefix).await;
         });
     }
 }
 
 impl Contest<'_> {
-    async fn run(&self, tell: &mut impl FnMut(Standing)) -> Result<Held, SlotsError> {
+    async fn run(&self, tell: &mut impl FnMut(Standing)) -> Result<HeldSlot, SlotsError> {
         let mut queued: Option<Queued> = None;
         let mut seen: Option<Snapshot> = None;
         let mut sweeper = Sweeper::default();
@@ -141,35 +141,35 @@ impl Contest<'_> {
                 None => Snapshot::read(&self.term, self.name).await?,
             };
             let place = queued.as_ref().and_then(|queued| queued.place.as_ref());
-            let me = place.map_or(Me::Newcomer, Me::Waiter);
+            let me = place.map_or(Contender::Newcomer, Contender::Waiter);
             match decide(snapshot.facts(), &self.request.holder, me) {
                 Decision::Enter(number) => {
                     let place = place.cloned();
                     match self.enter(&snapshot, number, place.as_ref()).await? {
                         Entered::In(held) => {
                             if let Some(queued) = &mut queued {
-                                queued.used = true;
+                                queued.is_used = true;
                             }
                             return Ok(*held);
                         }
                         Entered::Refused(why) => retries.refused(why).await?,
                     }
-                    // Somebody else was faster. Who comes after us shall not be: and all who try at once would be in each
-                    // other's way, again and again.
+                    // Another contender was faster. Queue now: it keeps later ones behind us, and without a queue all
+                    // contenders would retry against each other.
                     if queued.is_none() {
                         (queued, seen) = self.queue_up(&mut retries).await?;
                     }
                 }
                 Decision::Queue => (queued, seen) = self.queue_up(&mut retries).await?,
                 Decision::Again => {
-                    let place = place.map_or("", Place::name);
+                    let place = place.map_or("", QueuePlace::name);
                     let gone = slots::waiter(self.name, place).path().to_owned();
                     queued = None;
                     retries.refused(CallError::NoZnode { path: gone }).await?;
                 }
                 Decision::Wait(on) => {
                     if let WaitFor::Own(number) = on {
-                        // Not to stand in the way of others.
+                        // Leave the queue, so as not to block others.
                         queued = None;
                         let Some(doubt) = self.doubt(&snapshot, number) else {
                             match self.take_over(&snapshot, number).await? {
@@ -191,7 +191,12 @@ impl Contest<'_> {
         }
     }
 
-    fn standing(&self, snapshot: &Snapshot, place: Option<&Place>, own: Option<(u32, Doubt)>) -> Standing {
+    fn standing(
+        &self,
+        snapshot: &Snapshot,
+        place: Option<&QueuePlace>,
+        own: Option<(u32, Doubt)>,
+    ) -> Standing {
         let ahead = snapshot.queue.iter().position(|other| Some(other) == place);
         Standing {
             ahead: ahead.unwrap_or(snapshot.queue.len()),
@@ -201,8 +206,8 @@ impl Contest<'_> {
         }
     }
 
-    /// Takes a place in the queue, and tells how things stand then; no place if there was no queue, and nothing if the look came
-    /// too early.
+    /// Takes a place in the queue and reads the pool; no place if the queue does not exist, no snapshot if the read
+    /// came before the create.
     async fn queue_up(
         &self,
         retries: &mut Retries<'_>,
@@ -216,31 +221,31 @@ impl Contest<'_> {
             polling: false,
         };
         let dir = slots::queue(self.name).path().to_owned();
-        let prefix = Place::prefix(self.request.priority, &unique::hex());
-        // Before it exists, so that it is given up however this ends.
-        let mut queued = Queued { term: self.term.clone(), dir, prefix, place: None, used: false };
+        let prefix = QueuePlace::prefix(self.request.priority, &unique::hex());
+        // Constructed before the znode exists, so that dropping it cleans up however this ends.
+        let mut queued = Queued { term: self.term.clone(), dir, prefix, place: None, is_used: false };
         let data = waiter.encode();
         let kind = Kind::EphemeralSequence;
         let creating = retry::create_unique(&self.term, &queued.dir, &queued.prefix, &data, kind);
-        // The server does one after the other, so the look costs no second round trip.
+        // The server keeps the order of requests, so the read needs no second round trip.
         let (created, snapshot) = tokio::join!(creating, Snapshot::read(&self.term, self.name));
         let created = match created {
             Err(error @ CallError::NoZnode { .. }) => {
-                queued.used = true;
+                queued.is_used = true;
                 retries.refused(error).await?;
                 return Ok((None, None));
             }
             created => created?,
         };
-        queued.place = created.path.rsplit('/').next().and_then(Place::parse);
-        // Around a lost connection the look may have come first.
+        queued.place = created.path.rsplit('/').next().and_then(QueuePlace::parse);
+        // After a reconnect the read may have overtaken the create.
         let is_seen =
             |snapshot: &Snapshot| queued.place.as_ref().is_some_and(|place| snapshot.queue.contains(place));
         let snapshot = Some(snapshot?).filter(is_seen);
         Ok((Some(queued), snapshot))
     }
 
-    /// Why the slot of the same holder cannot be taken over yet.
+    /// Why the slot of an earlier run cannot be taken over yet.
     fn doubt(&self, snapshot: &Snapshot, number: u32) -> Option<Doubt> {
         let holder = snapshot.slots.get(&number)?;
         if is_ours(holder, |ticket| self.tried.contains(ticket)) {
@@ -249,18 +254,18 @@ impl Contest<'_> {
         if snapshot.pool.frozen.is_some() {
             return Some(Doubt::Frozen);
         }
-        match resume(holder, snapshot.is_alive(holder), &self.request.local, identity::runs) {
+        match resume(holder, snapshot.is_alive(holder), &self.request.local, identity::is_running) {
             Resume::Take => None,
             Resume::Wait(doubt) => Some(doubt),
         }
     }
 
-    /// Watches what is in the way. A watch tells of what comes after it: `None` if that is not what was seen any more, and
-    /// one has to look again.
+    /// Watches what blocks us. `None` if it is no longer what the snapshot shows: then read again, because a watch
+    /// reports only later changes.
     async fn watch(&self, snapshot: &Snapshot, on: &WaitFor) -> Result<Option<Vec<Watch>>, SlotsError> {
         let watched = match on {
             WaitFor::Room => self.watch_room(snapshot).await,
-            WaitFor::Place(place) => {
+            WaitFor::Predecessor(place) => {
                 let watched = self.term.get_watched(slots::waiter(self.name, place.name()).path()).await;
                 watched.map(|(_, _, watch)| Some(vec![watch]))
             }
@@ -272,13 +277,14 @@ impl Contest<'_> {
         }
     }
 
-    /// Slots that end with their session leave without a word to the pool, so its children are watched, too.
+    /// Watches for room. An ephemeral slot ends without a write to the pool, so this watches the pool's children,
+    /// too.
     async fn watch_room(&self, snapshot: &Snapshot) -> Result<Option<Vec<Watch>>, CallError> {
         let pool = slots::pool(self.name);
         let (data, children) =
             tokio::join!(self.term.get_watched(pool.path()), self.term.children_watched(pool.path()));
         let ((_, stat, changed), (children, _, left)) = (data?, children?);
-        // Whoever enters gives the pool a new version, so with the same one it is the same slots, or fewer.
+        // Every admission gives the pool a new version, so with the same version there are the same slots or fewer.
         let same = stat.version == snapshot.version && taken(&children) == snapshot.taken;
         Ok(same.then(|| vec![changed, left]))
     }
@@ -306,23 +312,24 @@ impl Contest<'_> {
     ) -> Result<(), SlotsError> {
         let changes = watches.into_iter().map(|watch| Box::pin(watch.changed()));
         let mut any = futures_util::future::select_all(changes);
-        // No watch tells when a process ends, or that somebody has been silent for long.
-        let look = async {
+        // No watch reports the end of a process or a client that has gone silent: poll.
+        let poll = async {
             match on {
-                WaitFor::Own(_) => tokio::time::sleep(LOOK).await,
-                WaitFor::Place(place) if place.polls() => tokio::time::sleep(LAPSE).await,
-                WaitFor::Room | WaitFor::Place(_) => std::future::pending().await,
+                WaitFor::Own(_) => tokio::time::sleep(PROCESS_POLL).await,
+                WaitFor::Predecessor(place) if place.is_polling() => tokio::time::sleep(LAPSE).await,
+                WaitFor::Room | WaitFor::Predecessor(_) => std::future::pending().await,
             }
         };
         tokio::select! {
             _ = &mut any => {}
-            () = look => if let WaitFor::Place(place) = on {
-                // Each time it asks, the znode changes, and the watch tells; what it told before the server's answer is
-                // here, also if we were stopped meanwhile.
+            () = poll => if let WaitFor::Predecessor(place) = on {
+                // Each poll of the client changes its znode and fires the watch. After the sync, all earlier events
+                // are here, even if we were suspended meanwhile.
                 self.term.sync("/").await?;
                 if any.now_or_never().is_none() {
                     retry::delete(&self.term, slots::waiter(self.name, place.name()).path()).await?;
-                    // If no server is there to do it, others before us may have gone silent too: one look for all of them.
+                    // Without a FleetLock server nobody else sweeps, and more clients ahead of us may be silent:
+                    // sweep them all at once.
                     let now = std::time::Instant::now();
                     sweeper.sweep_pool(&self.term, self.name, &snapshot.queue, LAPSE, now).await?;
                 }

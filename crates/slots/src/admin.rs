@@ -1,4 +1,4 @@
-//! What operators do to a pool. Each change is bound to the version of the pool that it was decided by, and recorded.
+//! Operators' changes to a pool. Each is bound to the version of the pool that it was decided on, and recorded.
 
 use menagerie_kernel::{CallError, Session, Term, Transaction, retry, unique};
 use menagerie_znodes::slots::{self, Event, Frozen, Pool, What};
@@ -10,7 +10,7 @@ use crate::error::{Commit, SlotsError, committed};
 use crate::mend::{Retries, mend};
 use crate::snapshot::Snapshot;
 
-/// Makes a pool. Making it again with the same maximum is fine.
+/// Creates a pool. Idempotent for the same maximum.
 pub async fn create(session: &Session, name: &Name, max: u32, by: &str) -> Result<(), SlotsError> {
     if max == 0 {
         return Err(SlotsError::NoRoomAtAll);
@@ -32,7 +32,7 @@ pub async fn create(session: &Session, name: &Name, max: u32, by: &str) -> Resul
     };
     match committed(transaction.create(&slots::event(name), &created).commit().await)? {
         Commit::Done => Ok(()),
-        // It exists; or the reply was lost, and what exists tells.
+        // It exists already, or our reply was lost: compare with what exists.
         Commit::Stale(_) | Commit::Unknown => {
             let stored = Snapshot::read(&term, name).await?.pool.max;
             if stored == max {
@@ -44,7 +44,8 @@ pub async fn create(session: &Session, name: &Name, max: u32, by: &str) -> Resul
     }
 }
 
-/// Changes the maximum, only `from` that one if it is given. A lower one evicts nobody; nobody is admitted until fewer are in.
+/// Changes the maximum, conditional on `from` if given. Lowering it evicts nobody; it admits nobody until enough have
+/// left.
 pub async fn set_max(
     session: &Session,
     name: &Name,
@@ -71,8 +72,8 @@ pub async fn set_max(
     .await
 }
 
-/// Emergency stop: nobody new gets in. It is made whatever other operators do at the same time, and whatever is damaged: if it
-/// cannot be recorded along with that, it is made first.
+/// Emergency stop: admits nobody from now on. It takes effect whatever other operators do at the same time and
+/// whatever is damaged: if it cannot be recorded in the same transaction, it is made first.
 pub async fn freeze(session: &Session, name: &Name, frozen: Frozen) -> Result<(), SlotsError> {
     let term = session.term().patient();
     let mut retries = Retries::new(&term, name);
@@ -105,7 +106,7 @@ pub async fn freeze(session: &Session, name: &Name, frozen: Frozen) -> Result<()
     }
 }
 
-/// Records what has happened already, if that is possible.
+/// Records an event after the fact, as best it can.
 async fn record(term: &Term, name: &Name, event: &Event) {
     let recorded = async {
         mend(term, name).await?;
@@ -118,7 +119,7 @@ async fn record(term: &Term, name: &Name, event: &Event) {
     }
 }
 
-/// The end of the emergency.
+/// Ends the emergency stop.
 pub async fn thaw(session: &Session, name: &Name, by: &str) -> Result<(), SlotsError> {
     change(session, name, |pool| {
         pool.frozen = None;
@@ -127,8 +128,9 @@ pub async fn thaw(session: &Session, name: &Name, by: &str) -> Result<(), SlotsE
     .await
 }
 
-/// Changes the pool as it is now. Admissions and releases in between are no conflict: they leave the choices of operators
-/// alone, so the change is made again on top of them. Another operator's change is one.
+/// Applies an operator's change to the current pool. Admissions and releases in between are no conflict, because they
+/// do not touch operators' settings: the change is made again on top of them. Another operator's change is a
+/// conflict.
 async fn change(
     session: &Session,
     name: &Name,
@@ -150,7 +152,8 @@ async fn change(
             .set(&slots::pool(name), &pool, Some(snapshot.version))
             .create(&slots::event(name), &event);
         if !place_stays(&pool) {
-            // Who waits for the end of such a place may enter before that now.
+            // Waiters behind a kept place may now be admitted before its slot is free: delete those places to wake
+            // them.
             for place in &snapshot.kept {
                 transaction = transaction.delete(&slots::waiter(name, place.name()), None);
             }
@@ -168,7 +171,7 @@ async fn change(
     }
 }
 
-/// Gives back whatever this holder has, and records who did it.
+/// Releases whatever this holder has, and records who did it.
 pub async fn force_release(
     session: &Session,
     name: &Name,
@@ -195,10 +198,11 @@ pub async fn force_release(
             Some(ticket) if term.stat(ticket.path()).await?.is_some() => {
                 Transaction::fenced(&term, ticket.path()).delete(&ticket, None)
             }
-            // A seed's script has no ticket, or somebody has tidied up by hand; the slot's own version has to do.
+            // A seed script's slot has no ticket, or somebody deleted it by hand: check the slot's version instead.
             Some(_) | None => Transaction::new(&term),
         };
-        // What has no ticket may have been deleted by hand and taken by another: its number and version alone do not tell.
+        // Its number and version do not identify a slot without a ticket: somebody may have deleted it by hand and
+        // another holder taken it. So check the pool's version, too.
         transaction = transaction
             .delete(&slots::slot(name, *number), version)
             .check(&slots::pool(name), Some(snapshot.version))
@@ -209,7 +213,7 @@ pub async fn force_release(
         match committed(transaction.commit().await)? {
             Commit::Done => return Ok(*number),
             Commit::Stale(why) => retries.refused(why).await?,
-            // If it has happened, reading again finds nothing to release: say that it was done.
+            // If it happened, reading again finds nothing to release: report success.
             Commit::Unknown => {
                 let now = Snapshot::read_damaged(&term, name).await?;
                 if now.slots.get(number).is_none_or(|now| now.ticket != found.ticket) {
@@ -220,7 +224,7 @@ pub async fn force_release(
     }
 }
 
-/// Removes a pool that nobody uses, in one transaction. Tells whose watchdogs were out of service by it.
+/// Deletes an unused pool in one transaction. Returns the holders whose watchdogs were out of service.
 pub async fn delete(session: &Session, name: &Name) -> Result<Vec<String>, SlotsError> {
     let term = session.term().patient();
     term.sync("/").await?;
@@ -229,13 +233,13 @@ pub async fn delete(session: &Session, name: &Name) -> Result<Vec<String>, Slots
     if users > 0 {
         return Err(SlotsError::InUse { pool: name.to_string(), users });
     }
-    // What is left of one who has just released may be there for a moment; a stranger's znodes are not ours to delete.
+    // Remains of a release may exist for a moment; znodes that are not ours stay.
     let pool = slots::pool(name);
     let mut transaction = Transaction::new(&term).check(&pool, Some(snapshot.version));
     let mut disarmed = Vec::new();
     for folder in slots::folders(name) {
         let children = match term.children(folder.path()).await {
-            // Somebody has deleted it before us.
+            // Another caller deleted it first.
             Err(CallError::NoZnode { .. }) => continue,
             children => children?,
         };
@@ -267,7 +271,7 @@ async fn children(term: &Term, path: &str) -> Result<Vec<String>, CallError> {
     }
 }
 
-/// The names of all pools.
+/// Names of all pools.
 pub async fn list(session: &Session) -> Result<Vec<Name>, SlotsError> {
     let names = children(&session.term(), slots::pools().path()).await?;
     let mut names: Vec<Name> = names
@@ -278,7 +282,7 @@ pub async fn list(session: &Session) -> Result<Vec<Name>, SlotsError> {
     Ok(names)
 }
 
-/// A znode that lives as long as its slot: with the session if that was asked for.
-pub(crate) fn lasting<T>(znode: Znode<T>, ephemeral: bool) -> Znode<T> {
+/// Makes a znode ephemeral if its slot is.
+pub(crate) fn with_lifetime<T>(znode: Znode<T>, ephemeral: bool) -> Znode<T> {
     if ephemeral { znode.with_kind(Kind::Ephemeral) } else { znode }
 }

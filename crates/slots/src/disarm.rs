@@ -1,5 +1,4 @@
-//! Watchdogs that are out of service: a host that has taken itself apart does not do it again before somebody has
-//! repaired it.
+//! Watchdogs out of service: a host that has taken itself apart must not do it again until somebody has repaired it.
 
 use menagerie_kernel::{CallError, Session, Term, retry};
 use menagerie_znodes::slots::{self, Disarmed};
@@ -9,24 +8,23 @@ use tracing::warn;
 
 use crate::error::SlotsError;
 
-/// A watchdog that is out of service.
+/// A watchdog out of service.
+#[expect(missing_docs, reason = "fields name themselves")]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct DisarmedView {
-    /// Whose.
     pub holder: String,
-    /// Since when, by the server's clock, in ms.
+    /// By the server's clock.
     pub since_ms: i64,
-    /// Why.
     pub reason: String,
 }
 
-/// Takes a watchdog out of service, durably. Doing it twice is fine.
+/// Takes a watchdog out of service, durably. Idempotent.
 pub async fn disarm(session: &Session, pool: &Name, holder: &Name, reason: &str) -> Result<(), SlotsError> {
     let data = &Disarmed { reason: reason.to_owned() }.encode();
     let disarm = |term: Term| async move {
         match retry::create_named(&term, slots::disarmed(pool, holder).path(), data).await {
             Err(CallError::NoZnode { .. }) => {
-                // This host must not do it again, whoever else is forgotten.
+                // Recreate a missing folder: whatever was forgotten with it, this host must not act again.
                 make_folder(&term, pool).await?;
                 retry::create_named(&term, slots::disarmed(pool, holder).path(), data).await
             }
@@ -45,7 +43,8 @@ async fn make_folder(term: &Term, pool: &Name) -> Result<(), CallError> {
     retry::create_named(term, folder.path(), b"").await
 }
 
-/// Without the folder nobody knows whether a watchdog is out of service, and whoever goes on may take a host apart twice.
+/// Without the folder nobody knows which watchdogs are out of service, and one that goes on may take a host apart
+/// twice.
 async fn require_folder(term: &Term, pool: &Name) -> Result<(), SlotsError> {
     let folder = slots::disarmed_dir(pool);
     let pool_znode = slots::pool(pool);
@@ -59,7 +58,8 @@ async fn require_folder(term: &Term, pool: &Name) -> Result<(), SlotsError> {
     }
 }
 
-/// Puts it back. Tells whether it was out. If nobody could tell who is, from now on whoever is not said to be out is not.
+/// Puts a watchdog back in service; returns whether it was out. Recreates a missing folder: from then on, watchdogs
+/// without a znode count as in service.
 pub async fn rearm(session: &Session, pool: &Name, holder: &Name) -> Result<bool, SlotsError> {
     let term = session.term();
     match require_folder(&term, pool).await {
@@ -69,9 +69,8 @@ pub async fn rearm(session: &Session, pool: &Name, holder: &Name) -> Result<bool
     Ok(retry::remove(&term, slots::disarmed(pool, holder).path()).await?)
 }
 
-/// Whether it is out of service now.
 pub(crate) async fn is_disarmed(session: &Session, pool: &Name, holder: &Name) -> Result<bool, SlotsError> {
-    let look = |term: Term| async move {
+    let read = |term: Term| async move {
         let term = term.patient();
         term.sync("/").await?;
         let found = term.stat(slots::disarmed(pool, holder).path()).await?;
@@ -80,11 +79,11 @@ pub(crate) async fn is_disarmed(session: &Session, pool: &Name, holder: &Name) -
         }
         Ok(found.is_some())
     };
-    session.across_terms(look).await
+    session.across_terms(read).await
 }
 
-/// Waits until it is not out of service.
-pub async fn armed(
+/// Waits until the watchdog is in service.
+pub async fn wait_until_armed(
     session: &Session,
     pool: &Name,
     holder: &Name,
@@ -106,7 +105,7 @@ async fn armed_in(
     tell: &mut impl FnMut(&str),
 ) -> Result<(), SlotsError> {
     let znode = slots::disarmed(pool, holder).maybe_damaged();
-    // What was written a moment ago by another session counts.
+    // Another session may have written a moment ago.
     term.sync("/").await?;
     while let Some((disarmed, changed)) = term.read_watched(&znode).await? {
         tell(&reason(disarmed.value));
@@ -115,12 +114,12 @@ async fn armed_in(
     require_folder(term, pool).await
 }
 
-/// Whatever somebody wrote there, it is out of service.
+/// Even an unreadable znode means out of service.
 fn reason(disarmed: MaybeDamaged<Disarmed>) -> String {
     disarmed.sound().map(|disarmed| disarmed.reason).unwrap_or_default()
 }
 
-/// All that are out of service.
+/// All watchdogs out of service.
 pub async fn list(session: &Session, pool: &Name) -> Result<Vec<DisarmedView>, SlotsError> {
     let term = session.term();
     let dir = slots::disarmed_dir(pool);

@@ -1,4 +1,4 @@
-//! Entering: the one transaction that gives a slot, and what becomes of it when its reply is lost.
+//! Entering: the one transaction that gives a slot, and what happens when its reply is lost.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -8,32 +8,30 @@ use menagerie_znodes::slots::{self, Event, Holder, Pool, What};
 use menagerie_znodes::{Name, Text};
 
 use crate::acquire::Request;
-use crate::admin::lasting;
-use crate::core::Place;
+use crate::admin::with_lifetime;
+use crate::core::QueuePlace;
 use crate::core::admission::place_stays;
 use crate::error::{Commit, SlotsError, committed};
 use crate::history;
-use crate::hold::Held;
+use crate::hold::HeldSlot;
 use crate::snapshot::Snapshot;
 
-/// One attempt to get in, within one term.
+/// One contender's attempts within one term.
 pub(crate) struct Contest<'a> {
     pub session: &'a Session,
     pub term: Term,
     pub name: &'a Name,
     pub request: &'a Request,
-    pub tried: &'a Tried,
+    pub tried: &'a UnresolvedTickets,
 }
 
-/// What came of an attempt to get in.
+/// The result of an admission.
 pub(crate) enum Entered {
-    /// We are in.
-    In(Box<Held>),
-    /// We are not: something is not as it was thought to be.
+    In(Box<HeldSlot>),
+    /// The facts were stale.
     Refused(CallError),
 }
 
-/// An admission that is to be made.
 struct Admission {
     what: What,
     number: u32,
@@ -42,12 +40,12 @@ struct Admission {
     pool: Pool,
 }
 
-/// The tickets of admissions that nobody knows the outcome of, because their session ended first. Should one have
-/// happened after all, it is ours.
+/// Tickets of admissions whose outcome is unknown because their session ended first. If one of them happened after
+/// all, the slot is ours.
 #[derive(Debug, Default)]
-pub(crate) struct Tried(Mutex<Vec<String>>);
+pub(crate) struct UnresolvedTickets(Mutex<Vec<String>>);
 
-impl Tried {
+impl UnresolvedTickets {
     pub fn contains(&self, ticket: &str) -> bool {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).iter().any(|other| other == ticket)
     }
@@ -82,15 +80,15 @@ impl Contest<'_> {
         &self,
         snapshot: &Snapshot,
         number: u32,
-        place: Option<&Place>,
+        place: Option<&QueuePlace>,
     ) -> Result<Entered, SlotsError> {
         let count = u32::try_from(snapshot.slots.len() + 1).unwrap_or(u32::MAX);
         let pool = Pool { count, ..snapshot.pool.clone() };
         let ephemeral = self.request.ephemeral;
-        let slot = lasting(slots::slot(self.name, number), ephemeral);
-        // Who has no process here has no session that would take the place away when it ends.
+        let slot = with_lifetime(slots::slot(self.name, number), ephemeral);
+        // Without a process there is no session whose end would delete the place.
         let stays = place_stays(&pool) && self.request.process.is_some();
-        let kept = place.filter(|place| stays && !place.polls());
+        let kept = place.filter(|place| stays && !place.is_polling());
         let unique = kept.map_or_else(unique::hex, |place| place.unique().to_owned());
         let ticket = slots::ticket_name(number, &unique);
         let admission = Admission { what: What::Acquired, number, ticket, ephemeral, pool };
@@ -106,11 +104,10 @@ impl Contest<'_> {
         .await
     }
 
-    /// Takes the slot of an earlier run over. It stays what it is: a znode that outlives its session does not learn to end with
-    /// one.
+    /// Takes over the slot of an earlier run. It keeps its kind: a persistent znode does not become ephemeral.
     pub async fn take_over(&self, snapshot: &Snapshot, number: u32) -> Result<Entered, SlotsError> {
-        // The ticket of the earlier run goes like any other that is left; if somebody has tidied up by hand there is none,
-        // and the version of the slot has to do.
+        // The earlier run's ticket is deleted like any left-over one; if somebody deleted it by hand, check the
+        // slot's version instead.
         let slot = slots::slot(self.name, number);
         let Some(version) = snapshot.stats.get(&number).map(|stat| stat.version) else {
             return Ok(Entered::Refused(CallError::NoZnode { path: slot.path().to_owned() }));
@@ -122,8 +119,8 @@ impl Contest<'_> {
             .await
     }
 
-    /// One transaction: a new ticket, the only one for this slot, the slot, the sign of life, the record, and the pool at the
-    /// version it was read.
+    /// One transaction: a new ticket, the only one for this slot, the slot, the sign of life, the event, and the pool
+    /// at the version read.
     async fn admit(
         &self,
         admission: Admission,
@@ -132,7 +129,7 @@ impl Contest<'_> {
     ) -> Result<Entered, SlotsError> {
         let Admission { what, number, ticket: id, ephemeral, pool } = admission;
         let holder = self.holder(&id, ephemeral);
-        let ticket = lasting(slots::ticket(self.name, &id), ephemeral);
+        let ticket = with_lifetime(slots::ticket(self.name, &id), ephemeral);
         let event = Event {
             what,
             slot: Some(number),
@@ -142,11 +139,11 @@ impl Contest<'_> {
         };
         let mut transaction = Transaction::new(&self.term);
         if let Some(born) = &snapshot.born {
-            // A pool that was made anew may have the same version, and another maximum.
+            // A pool deleted and created again may have the same version and another maximum.
             transaction = transaction.check(&slots::born(self.name, born), None);
         }
-        // Whose slot was deleted by hand has lost it: were its ticket left, its release would take ours. Nobody can have made
-        // another one since the look, because every admission gives the pool a new version.
+        // A holder whose slot was deleted by hand has lost it: with its ticket left, its release would delete our
+        // slot. Nobody can have added a ticket since the read, because every admission gives the pool a new version.
         for left in snapshot.tickets.iter().filter(|left| slots::ticket_slot(left) == Some(number)) {
             transaction = transaction.delete(&slots::ticket(self.name, left), None);
             if let Some(place) = snapshot.kept.iter().find(|place| place.stays_with(left)) {
@@ -164,36 +161,36 @@ impl Contest<'_> {
         );
         let entering = Entering::new(self.session, self.name, number, &id, &holder);
         let outcome = transaction.commit_numbered().await;
-        // It has written to the pool, so its number is known: the one by which it has created the ticket.
+        // The transaction wrote the pool, whose zxid is also the ticket's czxid.
         let zxid = outcome.as_ref().ok().and_then(|done| done.zxid);
         let outcome = outcome.map(|done| done.created);
         history::trim_if_due(&self.term, self.name, &outcome);
         match (committed(outcome)?, zxid) {
             (Commit::Done, Some(zxid)) => {
-                Ok(Entered::In(Box::new(entering.done(&self.term, &self.term, zxid, snapshot).await?)))
+                Ok(Entered::In(Box::new(entering.confirm(&self.term, &self.term, zxid, snapshot).await?)))
             }
             (Commit::Stale(why), _) => {
-                entering.never();
+                entering.dismiss();
                 Ok(Entered::Refused(why))
             }
             (Commit::Unknown | Commit::Done, _) => {
                 let found = ticket_stat(self.session, ticket.path()).await?;
                 match found {
-                    // It is about to end with the session that it was made in.
+                    // It belongs to an earlier session and is about to end with it.
                     Some((_, stat)) if ephemeral && stat.ephemeral_owner != self.term.session_id() => {
-                        entering.never();
+                        entering.dismiss();
                         Err(CallError::Expired.into())
                     }
                     Some((term, _)) if ephemeral && term.number() != self.term.number() => {
-                        entering.never();
+                        entering.dismiss();
                         Err(CallError::Expired.into())
                     }
                     Some((term, stat)) => Ok(Entered::In(Box::new(
-                        entering.done(&self.term, &term, stat.czxid, snapshot).await?,
+                        entering.confirm(&self.term, &term, stat.czxid, snapshot).await?,
                     ))),
                     None => {
                         self.tried.add(&id);
-                        entering.never();
+                        entering.dismiss();
                         Ok(Entered::Refused(CallError::Unknown { path: ticket.path().to_owned() }))
                     }
                 }
@@ -202,52 +199,53 @@ impl Contest<'_> {
     }
 }
 
-/// Whether a ticket exists, asked until somebody answers, in this session or the next: a persistent slot may have been
-/// given although the session that asked for it is over.
+/// Reads a ticket's stat, retrying across sessions until a server answers: a persistent slot may have been given
+/// although the session that asked for it is over.
 async fn ticket_stat(session: &Session, path: &str) -> Result<Option<(Term, Stat)>, CallError> {
-    let look = |term: Term| async move {
+    let read = |term: Term| async move {
         let term = term.patient();
         term.sync("/").await?;
         Ok(term.stat(path).await?.map(|stat| (term, stat)))
     };
-    session.across_terms(look).await
+    session.across_terms(read).await
 }
 
-/// An admission whose outcome is not known yet, or that nobody can rely upon yet. Dropped then, what was admitted after all is
-/// given back if it was for a process: nobody but that process can have been told that it holds the slot.
+/// An admission whose outcome is unknown, or whose lease does not count yet. Dropping it then releases the slot in
+/// the background if it was for a process: nobody but that process can know that it holds the slot.
 ///
-/// Without a process, whoever asks in the same name finds the ticket and is told that it holds the slot: a FleetLock client that
-/// tries again, a script that is run again. A release in the background would take it from under them, so the admission stays, as
-/// if its answer had been heard. Asking again takes it up; only an explicit release ends it.
+/// Without a process, a later request in the same name finds the ticket and is told that it holds the slot: a
+/// FleetLock client that retries, a script that runs again. A release in the background would take the slot from
+/// them, so the admission stays, as if its reply had arrived. Asking again picks it up; only an explicit release
+/// frees it.
 struct Entering {
-    held: Option<Held>,
+    held: Option<HeldSlot>,
     undone_by_drop: bool,
 }
 
 impl Entering {
     fn new(session: &Session, name: &Name, number: u32, ticket: &str, holder: &Holder) -> Self {
         let (session, name, ticket) = (session.clone(), name.clone(), ticket.to_owned());
-        let held = Held::unsure(session, name, number, ticket, holder.clone());
+        let held = HeldSlot::unconfirmed(session, name, number, ticket, holder.clone());
         Self { held: Some(held), undone_by_drop: holder.process.is_some() }
     }
 
-    /// It was given in the term `made_in`, as `term` has seen. It is ours when the lease clock stands behind it.
-    async fn done(
+    /// The slot was given in the term `made_in`, as `term` has seen. It counts once the lease clock covers it.
+    async fn confirm(
         mut self,
         made_in: &Term,
         term: &Term,
         zxid: i64,
         snapshot: &Snapshot,
-    ) -> Result<Held, CallError> {
+    ) -> Result<HeldSlot, CallError> {
         let held = self.held.take().expect("it is taken once").confirmed(made_in, term, zxid, snapshot);
         self.held = Some(held.clone());
-        held.trusted().await?;
-        self.never();
+        held.wait_until_leased().await?;
+        self.dismiss();
         Ok(held)
     }
 
-    /// There is nothing to give back.
-    fn never(mut self) {
+    /// There is nothing to release.
+    fn dismiss(mut self) {
         self.held = None;
     }
 }
@@ -257,7 +255,8 @@ impl Drop for Entering {
         let Some(held) = self.held.take().filter(|_| self.undone_by_drop) else { return };
         let session = held.session().clone();
         session.term().in_background(async move {
-            // Nobody is there to tell; what cannot be released now is released by the holder's next run, or by force.
+            // Nobody waits for an error here; what cannot be released now is released by the holder's next run, or by
+            // force.
             let _ = held.release_if_held().await;
         });
     }

@@ -1,126 +1,74 @@
-//! Why a slot was not given, or not given back.
-
+//! Errors of pools.
 use menagerie_kernel::{CallError, Remedy, TermError, TransactionError};
 use menagerie_znodes::{Name, slots};
 use thiserror::Error;
 
-/// What can go wrong with a pool.
+/// Errors of a pool.
+#[expect(missing_docs, reason = "fields of errors name themselves")]
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum SlotsError {
-    /// There is no such pool.
     #[error("there is no pool {pool}")]
-    NoPool {
-        /// Which one.
-        pool: String,
-    },
-    /// There is one already, and it is different.
+    NoPool { pool: String },
+    /// The pool exists with another maximum.
     #[error("pool {pool} exists with a maximum of {stored}, not {wanted}")]
-    OtherMaximum {
-        /// Which one.
-        pool: String,
-        /// What it has.
-        stored: u32,
-        /// What was asked for.
-        wanted: u32,
-    },
-    /// A pool for nobody makes no sense.
+    OtherMaximum { pool: String, stored: u32, wanted: u32 },
+    /// A pool must admit at least one.
     #[error("a pool needs a maximum of at least 1")]
     NoRoomAtAll,
-    /// Somebody else changed the pool at the same time.
+    /// Another operator changed the pool at the same time.
     #[error("pool {pool} was changed by somebody else at the same time")]
-    Conflict {
-        /// Which one.
-        pool: String,
-    },
-    /// It is in use.
+    Conflict { pool: String },
     #[error("pool {pool} is in use: {users} hold a slot or wait for one")]
-    InUse {
-        /// Which one.
-        pool: String,
-        /// How many.
-        users: usize,
-    },
-    /// Nobody of that name has a slot.
+    InUse { pool: String, users: usize },
+    /// No holder of that name has a slot.
     #[error("{holder} holds no slot of pool {pool}")]
-    NotHeld {
-        /// The pool.
-        pool: String,
-        /// Who.
-        holder: String,
-    },
-    /// A command runs under the slot, or may: it is not for others to give back.
+    NotHeld { pool: String, holder: String },
+    /// A command runs under the slot, or may: others must not release it.
     #[error("{holder} holds slot {slot} of pool {pool} by a command that it runs")]
-    Running {
-        /// The pool.
-        pool: String,
-        /// The slot.
-        slot: u32,
-        /// Who.
-        holder: String,
-    },
-    /// The maximum is not what the operator thought.
+    Running { pool: String, slot: u32, holder: String },
+    /// The maximum is not the one that the operator expected.
     #[error("pool {pool} has a maximum of {stored}, not {expected}: somebody else has changed it")]
-    NotAsExpected {
-        /// Which one.
-        pool: String,
-        /// What it has.
-        stored: u32,
-        /// What the operator thought.
-        expected: u32,
-    },
-    /// The slot is not ours any more: somebody released it by force, or its session has ended.
+    NotAsExpected { pool: String, stored: u32, expected: u32 },
+    /// The slot is no longer ours: released by force, or its session has ended.
     #[error("slot {slot} of pool {pool} is not held by this ticket any more")]
-    Lost {
-        /// The pool.
-        pool: String,
-        /// The slot.
-        slot: u32,
-    },
-    /// The pool's own data is damaged: nobody gets in.
+    Lost { pool: String, slot: u32 },
+    /// The pool's own data is damaged: nobody is admitted.
     #[error("pool {pool} is damaged: {path} cannot be read: {why}")]
     Damaged {
-        /// The pool.
         pool: String,
-        /// Which znode, below the namespace.
+        /// Below the namespace.
         path: String,
-        /// What is wrong.
         why: String,
     },
-    /// A part of the pool is missing that cannot be made again without a person.
+    /// A part of the pool is missing that only an operator can restore.
     #[error("pool {pool} is damaged: {path} is missing")]
     Missing {
-        /// The pool.
         pool: String,
-        /// Which znode, below the namespace.
+        /// Below the namespace.
         path: String,
     },
-    /// Somebody has deleted the ticket, and left the slot.
+    /// Somebody deleted the ticket and left the slot.
     #[error("{holder} has slot {slot} of pool {pool}, but its ticket is gone: somebody has deleted {path}")]
     TicketGone {
-        /// The pool.
         pool: String,
-        /// The slot.
         slot: u32,
-        /// Who.
         holder: String,
         /// Where the ticket was, below the namespace.
         path: String,
     },
-    /// Every attempt was refused, and nobody else seems to be the reason.
+    /// Every attempt was refused, and not because of another contender.
     #[error("pool {pool} does not let itself be changed: each attempt was refused")]
     Stuck {
-        /// The pool.
         pool: String,
         /// The last refusal.
         source: CallError,
     },
-    /// The server did not do it.
     #[error("ZooKeeper did not answer as hoped")]
     Call(#[from] CallError),
 }
 
 impl SlotsError {
-    /// What the caller may do.
+    /// What the caller may do about it.
     pub fn remedy(&self) -> Remedy {
         match self {
             Self::NoPool { .. }
@@ -141,7 +89,7 @@ impl SlotsError {
 }
 
 impl SlotsError {
-    /// Whether the list is missing of watchdogs that are out of service.
+    /// Whether the folder of watchdogs out of service is missing.
     pub fn is_of_watchdogs(&self) -> bool {
         matches!(self, Self::Missing { pool, path }
             if Name::new(pool.as_str()).is_ok_and(|pool| slots::disarmed_dir(&pool).path() == path))
@@ -169,19 +117,17 @@ impl TermError for SlotsError {
     }
 }
 
-/// What became of a transaction on a pool.
+/// The outcome of a transaction on a pool.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Commit {
-    /// It happened.
     Done,
-    /// Something is not as it was thought to be: read again, decide again. It tells what; if it is so again and again, nobody
-    /// has changed it meanwhile.
+    /// The facts were stale: read again, decide again. Carries the refusal, which explains it if it persists.
     Stale(CallError),
-    /// Nobody knows: look for the ticket.
+    /// The reply was lost: look for the ticket.
     Unknown,
 }
 
-/// Sorts out what a transaction said. A part that was refused mostly means that the facts were old.
+/// Classifies a transaction's result. A refused part mostly means stale facts.
 pub(crate) fn committed(result: Result<Vec<String>, TransactionError>) -> Result<Commit, CallError> {
     match result {
         Ok(_) => Ok(Commit::Done),
@@ -195,7 +141,7 @@ pub(crate) fn committed(result: Result<Vec<String>, TransactionError>) -> Result
             other => Err(other),
         },
         Err(TransactionError::Call(CallError::Unknown { .. })) => Ok(Commit::Unknown),
-        // A patient call waits for the connection; this one went by an old one, and was refused.
+        // A patient call waits for the connection; this one used an old connection and was refused.
         Err(TransactionError::Call(error @ CallError::Suspended)) => Ok(Commit::Stale(error)),
         Err(TransactionError::Call(error)) => Err(error),
     }

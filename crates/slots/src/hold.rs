@@ -1,4 +1,4 @@
-//! Having a slot, and giving it back.
+//! Holding a slot, and releasing it.
 
 use menagerie_kernel::session::Watch;
 use menagerie_kernel::{CallError, Fence, Session, Term, Transaction, retry};
@@ -6,15 +6,15 @@ use menagerie_znodes::slots::{self, Event, Holder, Process, What};
 use menagerie_znodes::{Name, Payload, Text, Znode};
 use tracing::warn;
 
-use crate::core::{Attempts, Place};
+use crate::core::{Attempts, QueuePlace};
 use crate::error::{Commit, SlotsError, committed};
 use crate::history;
 use crate::mend;
 use crate::snapshot::Snapshot;
 
-/// A slot that is ours. Dropping it keeps it: a slot outlives the process that has it unless it was asked to be ephemeral.
+/// A slot that is ours. Dropping this does not release it: a slot outlives its process unless it is ephemeral.
 #[derive(Debug, Clone)]
-pub struct Held {
+pub struct HeldSlot {
     session: Session,
     pool: Name,
     number: u32,
@@ -23,36 +23,41 @@ pub struct Held {
     fence: Option<Fence>,
     /// The term of an ephemeral slot.
     term: Option<Term>,
-    /// An earlier run has had it: what it has begun may be half done.
-    resumed: bool,
-    sign: Sign,
-    /// The place in the queue, if it stays until the release; it is in the same term as the sign of life.
-    place: Option<Place>,
-    /// The version of the slot, as far as we know how often we have written it: another one is somebody else's, made by hand.
+    /// An earlier run held it: its work may be half done.
+    is_resumed: bool,
+    sign: LifeSign,
+    /// The place in the queue, if it stays until the release; it lives in the same term as the sign of life.
+    place: Option<QueuePlace>,
+    /// The slot's version, if we know how often we wrote it: any other version was written by hand.
     version: Option<i32>,
 }
 
-/// What is known of the sign of life.
+/// What we know of the sign of life.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Sign {
-    /// It may be there or not.
+enum LifeSign {
     Unknown,
     /// No process stands for the holder.
     None,
-    /// It was made in the term of this number, and goes with it.
+    /// Created in the term of this number, and ends with it.
     In(u64),
 }
 
-/// A release that goes on until it is known.
+/// State of a release that is retried until its outcome is known.
 struct Releasing {
     may_have_happened: bool,
-    sign: Sign,
+    sign: LifeSign,
     attempts: Attempts,
 }
 
-impl Held {
-    /// One that may be ours: whoever gives it back must look first.
-    pub(crate) fn unsure(session: Session, pool: Name, number: u32, ticket: String, holder: Holder) -> Self {
+impl HeldSlot {
+    /// A slot that may be ours: a release must read first.
+    pub(crate) fn unconfirmed(
+        session: Session,
+        pool: Name,
+        number: u32,
+        ticket: String,
+        holder: Holder,
+    ) -> Self {
         Self {
             session,
             pool,
@@ -61,39 +66,39 @@ impl Held {
             holder,
             fence: None,
             term: None,
-            resumed: false,
-            sign: Sign::Unknown,
+            is_resumed: false,
+            sign: LifeSign::Unknown,
             place: None,
             version: None,
         }
     }
 
-    /// It was given in the term `made_in`, by the transaction `zxid`, as `term` has seen.
+    /// The slot was given in the term `made_in`, by the transaction `zxid`, as `term` has seen.
     pub(crate) fn confirmed(mut self, made_in: &Term, term: &Term, zxid: i64, snapshot: &Snapshot) -> Self {
         self.fence = Some(term.fence(zxid));
         self.term = self.holder.ephemeral.then(|| term.clone());
-        self.resumed = snapshot.slots.contains_key(&self.number);
+        self.is_resumed = snapshot.slots.contains_key(&self.number);
         self.version = Some(snapshot.stats.get(&self.number).map_or(0, |earlier| earlier.version + 1));
-        self.sign = self.holder.process.map_or(Sign::None, |_| Sign::In(made_in.number()));
+        self.sign = self.holder.process.map_or(LifeSign::None, |_| LifeSign::In(made_in.number()));
         self.place = snapshot.place_of(&self.ticket).cloned();
         self
     }
 
-    /// Finds a slot again that an earlier process of this holder has taken: for scripts that acquire and release in
-    /// separate commands.
+    /// Finds a slot that an earlier process of this holder took: for scripts that acquire and release in separate
+    /// commands.
     pub async fn find(session: &Session, pool: &Name, holder: &str) -> Result<Self, SlotsError> {
         let term = session.term();
-        // What was taken or given back a moment ago, by another server, counts.
+        // Another server may have served an acquire or release a moment ago.
         term.sync("/").await?;
         let snapshot = Snapshot::read_damaged(&term, pool).await?;
         let not_held = || SlotsError::NotHeld { pool: pool.to_string(), holder: holder.to_owned() };
         let (number, found) =
             snapshot.slots.iter().find(|(_, other)| other.holder == holder).ok_or_else(not_held)?;
         let ticket = found.ticket.clone().ok_or_else(not_held)?;
-        let mut held = Self::unsure(session.clone(), pool.clone(), *number, ticket, found.clone());
+        let mut held = Self::unconfirmed(session.clone(), pool.clone(), *number, ticket, found.clone());
         let ticket = slots::ticket(pool, &held.ticket);
         let Some(stat) = term.stat(ticket.path()).await? else {
-            // Released since the look, or deleted by hand.
+            // Released since the read, or the ticket was deleted by hand.
             let slot = term.stat(slots::slot(pool, *number).path()).await?;
             let is_left = slot.is_some_and(|slot| Some(&slot) == snapshot.stats.get(number));
             return Err(match is_left {
@@ -108,7 +113,7 @@ impl Held {
         };
         held.fence = Some(term.fence(stat.czxid));
         held.version = snapshot.stats.get(number).map(|stat| stat.version);
-        held.sign = if found.process.is_some() { Sign::Unknown } else { Sign::None };
+        held.sign = if found.process.is_some() { LifeSign::Unknown } else { LifeSign::None };
         Ok(held)
     }
 
@@ -116,37 +121,37 @@ impl Held {
         &self.session
     }
 
-    /// The number of the slot.
+    /// Number of the slot in its pool.
     pub fn number(&self) -> u32 {
         self.number
     }
 
-    /// The number that rises with every holder of this slot.
+    /// Rises with every holder of this slot.
     pub fn fence(&self) -> Option<Fence> {
         self.fence
     }
 
-    /// Whether an earlier run has had it.
+    /// Whether an earlier run held it.
     pub fn is_resumed(&self) -> bool {
-        self.resumed
+        self.is_resumed
     }
 
-    /// What it is held by.
+    /// The ticket that proves possession.
     pub fn ticket(&self) -> &str {
         &self.ticket
     }
 
-    /// Who we said that we are.
+    /// What the slot stores of its holder.
     pub fn holder(&self) -> &Holder {
         &self.holder
     }
 
-    /// The session that an ephemeral slot ends with.
+    /// The term of an ephemeral slot.
     pub fn term(&self) -> Option<&Term> {
         self.term.as_ref()
     }
 
-    /// Writes down which guard runs the command, before the command runs.
+    /// Records in the slot which guard runs the command, before the command runs.
     pub(crate) async fn set_guard(&mut self, guard: Process) -> Result<(), SlotsError> {
         self.holder.guard = Some(guard);
         let mut version = self.version.take();
@@ -181,7 +186,7 @@ impl Held {
         }
     }
 
-    /// Gives it back. An error leaves it held, unless it says that it was lost.
+    /// Releases the slot. After an error it is still held, except after [`SlotsError::Lost`].
     pub async fn release(&self) -> Result<(), SlotsError> {
         match self.release_if_held().await? {
             true => Ok(()),
@@ -189,7 +194,7 @@ impl Held {
         }
     }
 
-    /// Gives it back if the ticket is still there; tells whether it was.
+    /// Releases the slot if the ticket still exists; returns whether it did.
     pub(crate) async fn release_if_held(&self) -> Result<bool, SlotsError> {
         let mut tried =
             Releasing { may_have_happened: false, sign: self.sign, attempts: Attempts::default() };
@@ -204,13 +209,13 @@ impl Held {
 
     async fn release_in(&self, term: &Term, tried: &mut Releasing) -> Result<bool, SlotsError> {
         loop {
-            // If it is tried again, something is not as we thought.
-            let sign = std::mem::replace(&mut tried.sign, Sign::Unknown);
+            // On a retry our knowledge is stale: read again.
+            let sign = std::mem::replace(&mut tried.sign, LifeSign::Unknown);
             match self.release_once(term, sign).await {
                 Ok(Commit::Done) => return Ok(true),
                 Ok(Commit::Stale(why)) => {
                     match mend::refused(term, &self.pool, &mut tried.attempts, why).await {
-                        // Then the slot is gone, too, and another look says so.
+                        // Then the slot is gone, too, and the next read says so.
                         Ok(()) | Err(SlotsError::NoPool { .. }) => {}
                         Err(error) => return Err(error),
                     }
@@ -222,20 +227,20 @@ impl Held {
         }
     }
 
-    async fn release_once(&self, term: &Term, sign: Sign) -> Result<Commit, SlotsError> {
+    async fn release_once(&self, term: &Term, sign: LifeSign) -> Result<Commit, SlotsError> {
         match sign {
-            Sign::None => self.leave(term, None, None, self.version).await,
-            Sign::In(number) if number == term.number() => {
+            LifeSign::None => self.release_under_ticket(term, None, None, self.version).await,
+            LifeSign::In(number) if number == term.number() => {
                 let alive = slots::alive(&self.pool, &self.ticket);
-                self.leave(term, Some(alive), self.place.as_ref(), self.version).await
+                self.release_under_ticket(term, Some(alive), self.place.as_ref(), self.version).await
             }
-            Sign::In(_) | Sign::Unknown => self.look_and_leave(term).await,
+            LifeSign::In(_) | LifeSign::Unknown => self.read_and_release(term).await,
         }
     }
 
-    async fn look_and_leave(&self, term: &Term) -> Result<Commit, SlotsError> {
+    async fn read_and_release(&self, term: &Term) -> Result<Commit, SlotsError> {
         let lost = || SlotsError::Lost { pool: self.pool.to_string(), slot: self.number };
-        // A lost reply may have been that of our own release; the newest state tells.
+        // Our own earlier release may have succeeded with its reply lost: read the newest state.
         term.sync("/").await?;
         let snapshot = match Snapshot::read_damaged(term, &self.pool).await {
             Err(SlotsError::NoPool { .. }) => return Err(lost()),
@@ -249,9 +254,9 @@ impl Held {
         if holder.is_some_and(|holder| holder.ticket.as_ref() == Some(&self.ticket)) {
             let version = snapshot.stats.get(&self.number).map(|stat| stat.version);
             let sign = snapshot.alive.contains(&self.ticket).then_some(alive);
-            return self.leave(term, sign, place, version).await;
+            return self.release_under_ticket(term, sign, place, version).await;
         }
-        // Somebody has deleted the slot by hand, as the seed's scripts do; whoever is there now is a successor.
+        // Somebody deleted the slot by hand, as the seed's scripts do; its current holder is a successor.
         let ticket = slots::ticket(&self.pool, &self.ticket);
         let transaction = Transaction::fenced(term, ticket.path()).delete(&ticket, None);
         let transaction = self.without_place(transaction, place);
@@ -262,14 +267,14 @@ impl Held {
         }
     }
 
-    /// One transaction under the ticket. As long as that is there, the slot of its number is ours, or was deleted by hand and
-    /// is nobody's: who is admitted to a slot takes away whatever ticket is left for it. So nothing but the ticket is checked,
-    /// and whoever enters or leaves at the same time is not in the way.
-    async fn leave(
+    /// Releases in one transaction that checks the ticket and nothing else, so that concurrent admissions and
+    /// releases are no conflict. While the ticket exists, the slot of its number is ours, or was deleted by hand and
+    /// is free: an admission deletes any ticket left for its slot.
+    async fn release_under_ticket(
         &self,
         term: &Term,
         sign: Option<Znode<Text>>,
-        place: Option<&Place>,
+        place: Option<&QueuePlace>,
         version: Option<i32>,
     ) -> Result<Commit, SlotsError> {
         let event = Event {
@@ -292,15 +297,15 @@ impl Held {
         Ok(committed(outcome)?)
     }
 
-    fn without_place(&self, transaction: Transaction, place: Option<&Place>) -> Transaction {
+    fn without_place(&self, transaction: Transaction, place: Option<&QueuePlace>) -> Transaction {
         match place {
             Some(place) => transaction.delete(&slots::waiter(&self.pool, place.name()), None),
             None => transaction,
         }
     }
 
-    /// Waits until the slot is not ours any more: an operator released it by force, or its session has ended. Meanwhile it
-    /// keeps the sign of life up in every session.
+    /// Waits until the slot is no longer ours: released by force, or its session has ended. Meanwhile it renews the
+    /// sign of life in every session.
     pub async fn lost(&self) {
         let watch = |term: Term| async move {
             let term = term.patient();
@@ -311,29 +316,29 @@ impl Held {
             false => self.session.across_terms(watch).await,
         };
         match lost {
-            Ok(term) => self.lost_in(&term),
-            // It went with its session, or there is none any more to watch it in.
+            Ok(term) => self.delete_place_in(&term),
+            // It ended with its session, or the session is closed and nothing can be watched.
             Err(error) if error.ends_term() => {}
             Err(error) => warn!(%error, pool = %self.pool, slot = self.number, "cannot watch the slot"),
         }
     }
 
-    /// Whoever deleted the slot by hand has left the place: the next in the queue waits for its end.
-    fn lost_in(&self, term: &Term) {
+    /// Deletes our place after the slot was deleted by hand: the next waiter watches that place.
+    fn delete_place_in(&self, term: &Term) {
         let Some(place) = &self.place else { return };
         let (term, path) = (term.clone(), slots::waiter(&self.pool, place.name()).path().to_owned());
         term.clone().in_background(async move {
-            // It fails only when the session is over, and then the place is gone too.
+            // This fails only when the session is over, and then the place is gone, too.
             let _ = retry::delete(&term, &path).await;
         });
     }
 
-    /// Until the ticket is gone.
+    /// Waits until the ticket is gone.
     async fn watch_once(&self, term: &Term) -> Result<(), CallError> {
         let ticket = slots::ticket(&self.pool, &self.ticket);
         loop {
             let (found, gone) = term.stat_watched(ticket.path()).await?;
-            // A slot that was deleted by hand may be another's at any moment.
+            // A slot deleted by hand may have another holder at any moment.
             let (is_there, deleted) = self.watch_slot(term).await?;
             if found.is_none() || !is_there {
                 return Ok(());
@@ -350,7 +355,7 @@ impl Held {
             if sign.is_none() {
                 match retry::create(term, alive.path(), &Text(self.holder.holder.clone()).encode()).await {
                     Ok(_) | Err(CallError::Exists { .. }) => continue,
-                    // The ticket is there: nobody shall end what runs only because somebody has deleted the folder.
+                    // The ticket exists: a folder deleted by hand is no reason to end the command.
                     Err(CallError::NoZnode { .. }) => match mend::mend(term, &self.pool).await {
                         Ok(()) => continue,
                         Err(SlotsError::Call(error)) => return Err(error),
@@ -359,7 +364,8 @@ impl Held {
                     Err(error) => return Err(error),
                 }
             }
-            // The sign may be that of the session before, which the server has not ended yet: it goes, and is made anew.
+            // The sign may belong to the previous session, which the server has not expired yet: wait for its end and
+            // create it again.
             tokio::select! {
                 _ = gone.changed() => {}
                 _ = deleted.changed() => {}
@@ -368,7 +374,7 @@ impl Held {
         }
     }
 
-    /// Whether the slot is there and ours, and what tells when that changes.
+    /// Whether the slot exists and is ours, and a watch for the end of that.
     async fn watch_slot(&self, term: &Term) -> Result<(bool, Watch), CallError> {
         let slot = slots::slot(&self.pool, self.number);
         loop {
@@ -382,8 +388,8 @@ impl Held {
         }
     }
 
-    /// Waits until the lease clock stands behind it, if it ends with its session.
-    pub(crate) async fn trusted(&self) -> Result<(), CallError> {
+    /// Waits until the lease clock covers an ephemeral slot.
+    pub(crate) async fn wait_until_leased(&self) -> Result<(), CallError> {
         match &self.term {
             Some(term) => term.trusted().await,
             None => Ok(()),

@@ -1,4 +1,4 @@
-//! Who we are: this host, this boot, this process.
+//! What identifies us: this host, this boot, this process.
 
 use std::fs;
 
@@ -8,10 +8,10 @@ use rustix::process::{Pid, test_kill_process};
 
 use crate::core::{Local, machine_id};
 
-/// Where this host keeps its machine id.
+/// File with the machine id.
 pub const MACHINE_ID: &str = "/etc/machine-id";
 
-/// What this host knows of itself. What it cannot tell is left out, and then nothing is proven by it.
+/// What identifies this host and boot. Unreadable parts are left out and prove nothing.
 pub fn local() -> Local {
     Local {
         host: host(),
@@ -21,22 +21,22 @@ pub fn local() -> Local {
     }
 }
 
-/// The name of this host.
+/// This host's name.
 pub fn host() -> String {
     rustix::system::uname().nodename().to_string_lossy().into_owned()
 }
 
-/// This process.
+/// Pid and start time of this process.
 pub fn this_process() -> Process {
     let pid = std::process::id();
     Process { pid, started: start_time(pid).unwrap_or(0) }
 }
 
-/// Whether exactly this process runs: another one with its number does not count, unless nobody lets us see which it is.
-pub fn runs(process: Process) -> bool {
+/// Whether exactly this process runs. Another one with its pid does not count, unless /proc hides which one it is.
+pub fn is_running(process: Process) -> bool {
     match fs::read_to_string(format!("/proc/{}/stat", process.pid)) {
         Ok(stat) => start_time_in(&stat) == Some(process.started),
-        // Another user's processes may be hidden from /proc, but not from signals.
+        // /proc may hide other users' processes, but signals reach them.
         Err(_) => exists(process.pid),
     }
 }
@@ -46,7 +46,7 @@ fn exists(pid: u32) -> bool {
     test_kill_process(pid) != Err(Errno::SRCH)
 }
 
-/// When a process started, in clock ticks since boot; `None` if there is no such process, or it is only a zombie.
+/// Start time in clock ticks since boot; `None` if there is no such process or it is a zombie.
 fn start_time(pid: u32) -> Option<u64> {
     start_time_in(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
 }
@@ -78,10 +78,13 @@ mod tests {
     #[test]
     fn this_process_runs_and_its_number_with_another_start_does_not() {
         let me = this_process();
-        assert!(me.started > 0 && runs(me));
-        assert!(!runs(Process { started: me.started + 1, ..me }));
+        assert!(me.started > 0 && is_running(me));
+        assert!(!is_running(Process { started: me.started + 1, ..me }));
         assert!(exists(me.pid) && !exists(0) && !exists(i32::MAX.unsigned_abs()));
-        assert!(!runs(Process { pid: i32::MAX.unsigned_abs(), started: 0 }), "there is no such process");
+        assert!(
+            !is_running(Process { pid: i32::MAX.unsigned_abs(), started: 0 }),
+            "there is no such process"
+        );
     }
 
     #[test]

@@ -2,15 +2,15 @@
 //!
 //! # Layout
 //! - [`core`] decides: who may enter, in what order, and whether an earlier run is provably gone.
-//! - `mend.rs` makes again what is missing of a pool, and ends attempts that come to nothing.
+//! - `mend.rs` recreates missing parts of a pool, and ends attempts that cannot succeed.
 //! - [`run`](mod@run) runs a command while a slot is held.
-//! - [`snapshot`] reads a pool, [`acquire`](mod@acquire) waits, `enter.rs` enters, [`hold`] has and gives back, [`poll`] is
-//!   for who has no process of ours, [`disarm`] for watchdogs, [`admin`] for operators; [`view`] and [`history`] show,
-//!   [`identity`] says who this host and process are.
+//! - [`snapshot`] reads a pool, [`acquire`](mod@acquire) waits, `enter.rs` enters, [`hold`] holds and releases,
+//!   [`poll`] serves clients without a process of ours, [`disarm`] watchdogs, [`admin`] operators; [`view`] and
+//!   [`history`] show, [`identity`] identifies this host and process.
 //!
 //! # Invariants
-//! - Every admission, and every change of the maximum, is bound to the version of the pool that it was decided by.
-//! - Whatever is done to a slot checks the ticket that it is held by, in the same transaction.
+//! - Every admission, and every change of the maximum, is bound to the version of the pool that it was decided on.
+//! - Every write to a slot checks its ticket in the same transaction.
 //! - A persistent slot is never freed because time has passed.
 
 pub mod acquire;
@@ -31,5 +31,5 @@ pub mod view;
 
 pub use acquire::{Request, Standing, acquire, try_acquire};
 pub use error::SlotsError;
-pub use hold::Held;
+pub use hold::HeldSlot;
 pub use snapshot::Snapshot;

@@ -1,4 +1,4 @@
-//! Pools that somebody has damaged: what is missing is made again, and what cannot be mended is told.
+//! Damaged pools: recreates what is missing, and reports what it cannot mend.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use tracing::warn;
 use crate::core::Attempts;
 use crate::error::SlotsError;
 
-/// A change of a pool that is tried again when it was refused, but not for ever.
+/// A change of a pool with a bounded number of attempts.
 pub(crate) struct Retries<'a> {
     term: &'a Term,
     name: &'a Name,
@@ -23,19 +23,19 @@ impl<'a> Retries<'a> {
         Self { term, name, attempts: Attempts::default() }
     }
 
-    /// An attempt was refused for this reason. Returns when it may be made again, by what is there then; what was missing is
-    /// made before.
+    /// Call after a refused attempt. Recreates what is missing, waits, and returns when the caller should read and
+    /// try again; an error once there is no point.
     pub async fn refused(&mut self, why: CallError) -> Result<(), SlotsError> {
         refused(self.term, self.name, &mut self.attempts, why).await
     }
 
-    /// Something has succeeded: what is refused from now on is refused for the first time.
+    /// An attempt has succeeded: start counting anew.
     pub fn reset(&mut self) {
         self.attempts = Attempts::default();
     }
 }
 
-/// The same for whoever goes on through several sessions.
+/// The same for callers that retry across sessions.
 pub(crate) async fn refused(
     term: &Term,
     name: &Name,
@@ -53,14 +53,14 @@ pub(crate) async fn refused(
     Ok(())
 }
 
-/// The folders that every change of a pool needs. Not that of watchdogs which are out of service: whether one was, nobody knows
-/// once it is gone, and an empty one would say that none was.
+/// Folders that every change of a pool needs. Not that of watchdogs out of service: once it is gone nobody knows its
+/// content, and an empty one would say that all are in service.
 fn folders(name: &Name) -> impl Iterator<Item = Znode<()>> {
     let disarmed = slots::disarmed_dir(name);
     slots::folders(name).into_iter().filter(move |folder| folder.path() != disarmed.path())
 }
 
-/// Makes the folders of a pool again that are missing.
+/// Recreates missing folders of a pool.
 pub(crate) async fn mend(term: &Term, name: &Name) -> Result<(), SlotsError> {
     let folders: Vec<Znode<()>> = folders(name).collect();
     let pool = Read::Data(slots::pool(name).path().to_owned());

@@ -1,5 +1,5 @@
-//! Slots for who asks again and again over a protocol of its own (FleetLock), and for scripts: no process of ours stands
-//! for the holder, so nothing but the holder's word ends it.
+//! Slots for clients that poll over a protocol of their own (FleetLock), and for scripts: no process of ours stands
+//! for the holder, so only an explicit release frees the slot.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -11,50 +11,51 @@ use menagerie_znodes::{Kind, Name, Payload};
 use crate::acquire::Request;
 use crate::admin;
 use crate::core::admission::slot_of;
-use crate::core::{Crowded, Decision, Limits, Me, Place, Source, WaitFor, crowded, decide};
-use crate::enter::{Contest, Entered, Tried};
+use crate::core::{Contender, Crowded, Decision, Limits, QueuePlace, Source, WaitFor, crowded, decide};
+use crate::enter::{Contest, Entered, UnresolvedTickets};
 use crate::error::SlotsError;
-use crate::hold::Held;
+use crate::hold::HeldSlot;
 use crate::mend::Retries;
 use crate::snapshot::Snapshot;
 
-/// How long one may be silent before its place in the queue lapses.
+/// A client that is silent for this long loses its place in the queue.
 pub const LAPSE: Duration = Duration::from_secs(600);
 
-/// What asking came to.
+/// The answer to a poll.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Asked {
-    /// It has this slot, now or since it asked before.
+pub enum PollOutcome {
+    /// It has this slot, now or since an earlier poll.
     Holds(u32),
-    /// It has to ask again; so many are before it.
+    /// It has to poll again.
     Waits {
-        /// How many.
+        /// Waiters ahead in the queue.
         ahead: usize,
-        /// Who is in.
+        /// Names of the current holders.
         holders: Vec<String>,
-        /// The emergency stop is pulled.
+        /// The pool is frozen.
         frozen: bool,
     },
-    /// Somebody of that name holds a slot in another way: a command that runs under it.
+    /// A command running under the same name holds this slot.
     Taken(u32),
-    /// It has no place in the queue: too many wait. It may ask again later.
+    /// It has no place in the queue because too many wait; it may poll again later.
     Crowded(Crowded),
 }
 
-/// Asks for a slot, for a client that comes from `source`. One that does not get a slot has a place in the queue, as long as it
-/// asks again in time and the queue is within its `limits`. Asking is idempotent by the holder's name: dropped before its end, it
-/// may have been admitted, and stays so for whoever asks again in that name.
+/// Asks for a slot for a client from `source`. A client that does not get one has a place in the queue, as long as it
+/// polls in time and the queue is within its `limits`. Idempotent by the holder's name: if the future is dropped, the
+/// client may have been admitted, and a later poll in that name finds the slot.
 pub async fn ask(
     session: &Session,
     name: &Name,
     request: &Request,
     source: &Source,
     limits: Limits,
-) -> Result<Asked, SlotsError> {
-    let tried = Tried::default();
+) -> Result<PollOutcome, SlotsError> {
+    let tried = UnresolvedTickets::default();
     let term = session.term().patient();
     let contest = Contest { session, term: term.clone(), name, request, tried: &tried };
-    // Another server may have taken back what this one still shows: nobody shall go by a slot that is gone.
+    // Another server may have served a release that ours does not show yet: a client must not rely on a slot that is
+    // gone.
     term.sync("/").await?;
     let mut retries = Retries::new(&term, name);
     let no_queue = || CallError::NoZnode { path: slots::queue(name).path().to_owned() };
@@ -63,25 +64,26 @@ pub async fn ask(
         let snapshot = Snapshot::read(&term, name).await?;
         let places = places_of(&snapshot, &request.holder);
         let place = places.first();
-        match decide(snapshot.facts(), &request.holder, place.map_or(Me::Newcomer, Me::Waiter)) {
+        match decide(snapshot.facts(), &request.holder, place.map_or(Contender::Newcomer, Contender::Waiter))
+        {
             Decision::Wait(WaitFor::Own(number)) => {
                 give_up(&term, name, &places).await?;
                 let holder = snapshot.slots.get(&number);
-                let own = holder.is_some_and(is_of_nobody_here);
-                return Ok(if own { Asked::Holds(number) } else { Asked::Taken(number) });
+                let own = holder.is_some_and(has_no_process);
+                return Ok(if own { PollOutcome::Holds(number) } else { PollOutcome::Taken(number) });
             }
             Decision::Enter(number) => match contest.enter(&snapshot, number, place).await? {
                 Entered::In(_) => {
                     give_up(&term, name, places.get(1..).unwrap_or_default()).await?;
-                    return Ok(Asked::Holds(number));
+                    return Ok(PollOutcome::Holds(number));
                 }
                 Entered::Refused(why) => retries.refused(why).await?,
             },
             Decision::Queue => match crowded(&snapshot.queue, source, limits) {
-                Some(crowded) => return Ok(Asked::Crowded(crowded)),
+                Some(crowded) => return Ok(PollOutcome::Crowded(crowded)),
                 None => {
                     if std::mem::replace(&mut queued, true) {
-                        // The place that we have made is not to be seen.
+                        // The place that we created is missing in the snapshot.
                         retries.refused(no_queue()).await?;
                     }
                     match queue_up(&term, name, request, source).await {
@@ -93,14 +95,14 @@ pub async fn ask(
                 }
             },
             Decision::Again => retries.refused(no_queue()).await?,
-            Decision::Wait(WaitFor::Room | WaitFor::Place(_)) => {
+            Decision::Wait(WaitFor::Room | WaitFor::Predecessor(_)) => {
                 let Some(place) = place else { continue };
                 let ahead = snapshot.queue.iter().position(|other| other == place).unwrap_or(0);
                 if let Some(crowded) = crowded(&snapshot.queue[..ahead], source, limits) {
                     give_up(&term, name, &places).await?;
-                    return Ok(Asked::Crowded(crowded));
+                    return Ok(PollOutcome::Crowded(crowded));
                 }
-                // Shows that it still asks. The version rises, and that is all that anybody looks at.
+                // Record that the client still polls: the version rises, and that is all that sweepers compare.
                 let path = slots::waiter(name, place.name());
                 match retry::touch(&term, path.path(), &waiter(request).encode()).await {
                     Ok(_) => {}
@@ -111,34 +113,34 @@ pub async fn ask(
                     Err(error) => return Err(error.into()),
                 }
                 let holders = snapshot.slots.values().map(|holder| holder.holder.clone()).collect();
-                return Ok(Asked::Waits { ahead, holders, frozen: snapshot.pool.frozen.is_some() });
+                return Ok(PollOutcome::Waits { ahead, holders, frozen: snapshot.pool.frozen.is_some() });
             }
         }
     }
 }
 
-/// Gives back what this holder has, or its place in the queue; if a ticket is given, only the slot that was taken with
-/// it. Tells whether it had a slot.
-pub async fn give_back(
+/// Releases this holder's slot, or gives up its place in the queue; with a ticket, only the slot taken with it.
+/// Returns whether it had a slot.
+pub async fn release(
     session: &Session,
     name: &Name,
     holder: &str,
     ticket: Option<&str>,
 ) -> Result<bool, SlotsError> {
     let term = session.term().patient();
-    // What was taken a moment ago, by another server, is to be found.
+    // Another server may have served the acquire a moment ago.
     term.sync("/").await?;
     let snapshot = Snapshot::read_damaged(&term, name).await?;
     if ticket.is_none() {
         give_up(&term, name, &places_of(&snapshot, holder)).await?;
     }
     let running = |slot| SlotsError::Running { pool: name.to_string(), slot, holder: holder.to_owned() };
-    // All is decided by what is found here: the next moment a command may run in the same name.
-    match Held::find(session, name, holder).await {
+    // Decide on what this read finds: a moment later a command may run under the same name.
+    match HeldSlot::find(session, name, holder).await {
         Ok(held) if ticket.is_some_and(|ticket| ticket != held.ticket()) => {
             Err(SlotsError::Lost { pool: name.to_string(), slot: held.number() })
         }
-        Ok(held) if !is_of_nobody_here(held.holder()) => Err(running(held.number())),
+        Ok(held) if !has_no_process(held.holder()) => Err(running(held.number())),
         Ok(held) => match held.release().await {
             Ok(()) | Err(SlotsError::Lost { .. }) => Ok(true),
             Err(error) => Err(error),
@@ -147,9 +149,9 @@ pub async fn give_back(
             Some(slot) if snapshot.slots[&slot].ticket.is_none() => Err(running(slot)),
             Some(_) | None => Ok(false),
         },
-        // Nobody but the holder's word ends it, and here it is; the slot would be held for ever otherwise.
+        // Only the holder's word frees such a slot, and here it is; otherwise the slot would be held for ever.
         Err(SlotsError::TicketGone { slot, .. })
-            if ticket.is_none() && snapshot.slots.get(&slot).is_some_and(is_of_nobody_here) =>
+            if ticket.is_none() && snapshot.slots.get(&slot).is_some_and(has_no_process) =>
         {
             admin::force_release(session, name, holder, holder).await.map(|_| true)
         }
@@ -157,8 +159,8 @@ pub async fn give_back(
     }
 }
 
-/// Whether no process stands for it: what a seed's script wrote is none of ours and stays.
-fn is_of_nobody_here(holder: &Holder) -> bool {
+/// Whether no process stands for it. Slots written by the seed's scripts are not ours and stay.
+fn has_no_process(holder: &Holder) -> bool {
     holder.process.is_none() && holder.ticket.is_some()
 }
 
@@ -173,44 +175,44 @@ fn waiter(request: &Request) -> Waiter {
     }
 }
 
-fn places_of(snapshot: &Snapshot, holder: &str) -> Vec<Place> {
-    let prefix = Place::polling_holder(holder);
+fn places_of(snapshot: &Snapshot, holder: &str) -> Vec<QueuePlace> {
+    let prefix = QueuePlace::polling_holder_prefix(holder);
     snapshot.queue.iter().filter(|place| place.name().starts_with(&prefix)).cloned().collect()
 }
 
 async fn queue_up(term: &Term, name: &Name, request: &Request, source: &Source) -> Result<(), SlotsError> {
     let dir = slots::queue(name);
-    let prefix = format!("{}/{}", dir.path(), Place::polling_prefix(&request.holder, source));
+    let prefix = format!("{}/{}", dir.path(), QueuePlace::polling_prefix(&request.holder, source));
     let data = waiter(request).encode();
     match term
         .create(&prefix, &data, Kind::PersistentSequence, menagerie_kernel::session::IfLate::Report)
         .await
     {
-        // Twice is no harm: the first counts, and the other goes with it or lapses.
+        // Two places do no harm: the first counts, and the other is deleted with it or lapses.
         Ok(_) | Err(CallError::Unknown { .. }) => Ok(()),
         Err(error) => Err(error.into()),
     }
 }
 
-async fn give_up(term: &Term, name: &Name, places: &[Place]) -> Result<(), SlotsError> {
+async fn give_up(term: &Term, name: &Name, places: &[QueuePlace]) -> Result<(), SlotsError> {
     for place in places {
         retry::delete(term, slots::waiter(name, place.name()).path()).await?;
     }
     Ok(())
 }
 
-/// Remembers who has asked when, and ends the places of those who have not for too long. It counts from when it has first
-/// seen them, by its own clock: other clocks may be wrong.
+/// Sweeps the places of clients that stopped polling. It measures with its own monotonic clock, from when it first
+/// saw a place: other clocks may be wrong.
 #[derive(Debug, Default)]
 pub struct Sweeper {
     seen: HashMap<Name, Seen>,
 }
 
-/// By the name of each place, the version of its znode, and since when it has that.
+/// By place name: the version of its znode, and since when it has that.
 type Seen = HashMap<String, (i32, Instant)>;
 
 impl Sweeper {
-    /// Looks at all pools once. One that cannot be read does not keep it from the others.
+    /// Sweeps all pools once. A pool that cannot be read does not keep it from the others.
     pub async fn sweep(
         &mut self,
         session: &Session,
@@ -234,17 +236,17 @@ impl Sweeper {
         first_error
     }
 
-    /// Looks at the places of one pool.
+    /// Sweeps one pool.
     pub(crate) async fn sweep_pool(
         &mut self,
         term: &Term,
         name: &Name,
-        queue: &[Place],
+        queue: &[QueuePlace],
         lapse: Duration,
         now: Instant,
     ) -> Result<(), SlotsError> {
-        let polling: Vec<&Place> = queue.iter().filter(|place| place.polls()).collect();
-        let path = |place: &Place| slots::waiter(name, place.name()).path().to_owned();
+        let polling: Vec<&QueuePlace> = queue.iter().filter(|place| place.is_polling()).collect();
+        let path = |place: &QueuePlace| slots::waiter(name, place.name()).path().to_owned();
         let paths: Vec<String> = polling.iter().map(|place| path(place)).collect();
         let found = term.get_many(&paths).await?;
         let before = self.seen.remove(name).unwrap_or_default();
@@ -263,11 +265,11 @@ impl Sweeper {
             }
         }
         self.seen.insert(name.clone(), seen);
-        // Beside each other: the server makes them durable together.
+        // Concurrently: the server syncs them together.
         let deletions = lapsed.iter().map(|(path, version)| term.delete(path, Some(*version)));
         for deleted in futures_util::future::join_all(deletions).await {
             match deleted {
-                // Whatever is left is found the next time.
+                // The next sweep finds what is left.
                 Ok(())
                 | Err(CallError::NoZnode { .. } | CallError::BadVersion { .. } | CallError::Unknown { .. }) =>
                     {}

@@ -1,6 +1,6 @@
-//! Running a command while a slot is held, and giving the slot back as it ended.
+//! Runs a command under a slot and releases the slot according to its outcome.
 //!
-//! The order is what makes it safe: the slot is taken, the guard is started and written into the slot, and only then the
+//! The order makes it safe: take the slot, start the guard and record it in the slot, and only then start the
 //! command. So whoever finds the slot after a crash knows which processes must be gone before it may be taken over.
 
 use std::ffi::OsString;
@@ -17,120 +17,119 @@ use tracing::warn;
 
 use crate::disarm;
 use crate::error::SlotsError;
-use crate::hold::Held;
+use crate::hold::HeldSlot;
 
-/// How long a release is tried before the slot is left held.
+/// How long to retry a release before the slot is left held.
 pub const RELEASE_PATIENCE: Duration = Duration::from_secs(60);
 
-/// The exit code of what should have run and could not be started.
+/// Exit code for a program that could not be started.
 const NOT_STARTED: i32 = 126;
 
-/// What becomes of the slot when the command fails.
+/// What happens to the slot when the command fails.
+#[expect(missing_docs, reason = "variants name themselves")]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OnFailure {
-    /// It is kept: a host that was taken apart half is still out of service.
+    /// Keep it: a host taken apart half-way is still out of service.
     Hold,
-    /// It is given back.
     Release,
 }
 
 /// What to run, and how.
+#[expect(missing_docs, reason = "fields name themselves")]
 #[derive(Debug, Clone)]
 pub struct Plan {
-    /// The program and its arguments.
+    /// Program and arguments.
     pub command: Vec<OsString>,
-    /// Run by the shell before the command; if it fails, the command does not run.
+    /// Shell command to run first; if it fails, the command does not run.
     pub on_acquire: Option<OsString>,
-    /// Run by the shell after the command has succeeded, while the slot is still held; if it fails, so has the command.
+    /// Shell command to run after success, while the slot is still held; if it fails, so has the command.
     pub on_release: Option<OsString>,
-    /// After success, this watchdog is out of service until somebody puts it back.
+    /// After success, take this watchdog out of service until somebody rearms it.
     pub disarm: Option<Name>,
-    /// Between SIGTERM and SIGKILL.
+    /// Time between SIGTERM and SIGKILL.
     pub grace: Duration,
-    /// What becomes of the slot when it fails.
     pub on_failure: OnFailure,
-    /// How long the slot is kept after success.
+    /// How long to keep the slot after success.
     pub release_delay: Duration,
-    /// It may read the terminal.
+    /// Whether the command may read the terminal.
     pub take_terminal: bool,
 }
 
-/// How it ended.
+/// How the run ended, and what became of the slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ended {
-    /// The command ended, and the slot was given back.
+    /// The command ended, and the slot was released.
     Released(Outcome),
     /// The command failed, and the slot is kept.
     Kept(Outcome),
-    /// The command succeeded, but what was to run before the release failed, and the slot is kept.
+    /// The command succeeded, but `on_release` failed, and the slot is kept.
     NotReleased(Outcome),
-    /// What was to run before the command failed, so the command did not run; the slot was given back, unless an earlier
-    /// run had begun under it.
+    /// `on_acquire` failed, so the command did not run; the slot was released, unless an earlier run had begun under
+    /// it.
     NotWanted(Outcome),
-    /// The watchdog was out of service by the time it had the slot: another run has done the work. The slot was given back.
+    /// The watchdog was out of service by the time it had the slot: another run did the work. The slot was released.
     OutOfService,
-    /// The slot was lost while the command ran; nothing of it is left.
+    /// The slot was lost while the command ran; the command and its processes are gone.
     Lost,
 }
 
-/// Why it did not run, or what is left to do.
+/// Why the command did not run, or what is left to do after it.
+#[expect(missing_docs, reason = "fields of errors name themselves")]
 #[derive(Debug, Error)]
 pub enum RunError {
-    /// The command could not be started; the slot was given back, unless an earlier run had begun under it.
+    /// The command could not be started; the slot was released, unless an earlier run had begun under it.
     #[error("the command was not started")]
     NotStarted(#[from] GuardError),
-    /// The command ended, but the slot could not be given back.
+    /// The command ended, but the slot could not be released.
     #[error("slot {slot} is still held: it could not be given back within {} s", RELEASE_PATIENCE.as_secs())]
     StillHeld {
-        /// The slot.
         slot: u32,
         /// How the command ended.
         outcome: Option<Outcome>,
     },
-    /// The pool.
     #[error(transparent)]
     Slots(#[from] SlotsError),
 }
 
-/// How one program under the slot ended.
+/// The outcome of one program under the slot.
 enum Phase {
     Ended(Outcome),
     Lost,
 }
 
-/// Runs the plan under a slot that is held. `signals` are passed on to the command's process group.
+/// Runs the plan under a held slot. Forwards `signals` to the command's process group.
 pub async fn run(
     session: &Session,
     pool: &Name,
-    mut held: Held,
+    mut held: HeldSlot,
     plan: &Plan,
     signals: &mut mpsc::Receiver<Signal>,
 ) -> Result<Ended, RunError> {
     if let Some(holder) = &plan.disarm
         && disarm::is_disarmed(session, pool, holder).await?
     {
-        give_back(&held, None).await?;
+        release_patiently(&held, None).await?;
         return Ok(Ended::OutOfService);
     }
-    let mut work = Work { session, pool, held: &mut held, plan, signals, begun: false };
+    let mut work = Work { session, pool, held: &mut held, plan, signals, has_begun: false };
     if let Some(hook) = &plan.on_acquire {
         match work.phase(&shell(hook)).await? {
             Phase::Lost => return Ok(Ended::Lost),
             Phase::Ended(Outcome::Exited(0)) => {}
             Phase::Ended(outcome) => {
-                unbegun(&held).await?;
+                release_unused(&held).await?;
                 return Ok(Ended::NotWanted(outcome));
             }
         }
     }
     let Phase::Ended(mut outcome) = work.phase(&plan.command).await? else { return Ok(Ended::Lost) };
-    work.begun = true;
+    work.has_begun = true;
     let succeeded = outcome == Outcome::Exited(0);
     if let (true, Some(hook)) = (succeeded, &plan.on_release) {
         outcome = match work.phase(&shell(hook)).await {
             Ok(Phase::Ended(after)) => after,
             Ok(Phase::Lost) => return Ok(Ended::Lost),
-            // As if it had failed: what should be done before the release is not done.
+            // Treat it as failed: the step before the release was not done.
             Err(RunError::NotStarted(error)) => {
                 warn!(%error, "what is to be run before the release was not started");
                 Outcome::Exited(NOT_STARTED)
@@ -145,7 +144,7 @@ pub async fn run(
         }
         (_, OnFailure::Hold | OnFailure::Release) => {}
     }
-    give_back(&held, Some(outcome)).await?;
+    release_patiently(&held, Some(outcome)).await?;
     Ok(Ended::Released(outcome))
 }
 
@@ -153,27 +152,27 @@ fn shell(hook: &OsString) -> Vec<OsString> {
     vec!["/bin/sh".into(), "-c".into(), hook.clone()]
 }
 
-/// What is done under one slot.
+/// Work under one slot.
 struct Work<'a> {
     session: &'a Session,
     pool: &'a Name,
-    held: &'a mut Held,
+    held: &'a mut HeldSlot,
     plan: &'a Plan,
     signals: &'a mut mpsc::Receiver<Signal>,
     /// The command has run.
-    begun: bool,
+    has_begun: bool,
 }
 
 impl Work<'_> {
-    /// Runs one program to its end, or until the slot is lost. What could not be started leaves no slot behind.
+    /// Runs one program to its end, or until the slot is lost. If it cannot be started, releases the slot.
     async fn phase(&mut self, command: &[OsString]) -> Result<Phase, RunError> {
         let mut guarded = match self.start(command).await {
             Ok(guarded) => guarded,
             // The end of the lease is the only deadline.
             Err(RunError::NotStarted(GuardError::TooLate { .. })) => return Ok(Phase::Lost),
             Err(error) => {
-                if !self.begun {
-                    unbegun(self.held).await?;
+                if !self.has_begun {
+                    release_unused(self.held).await?;
                 }
                 return Err(error);
             }
@@ -195,7 +194,7 @@ impl Work<'_> {
             Some(Outcome::Expired) => Ok(Phase::Lost),
             Some(outcome) => Ok(Phase::Ended(outcome)),
             None => {
-                // Somebody else may be in already, or soon: no time to lose.
+                // Another holder may be admitted at any moment: stop now.
                 control.stop(self.grace());
                 guarded.wait().await;
                 Ok(Phase::Lost)
@@ -238,8 +237,8 @@ impl Work<'_> {
         Ok(prepared.start().await?)
     }
 
-    /// Between SIGTERM and SIGKILL. Under a lease it must not be longer than what is left of it when all is well: SIGTERM
-    /// would come at once.
+    /// Time between SIGTERM and SIGKILL. Under a lease it is at most a quarter of the session's time-out: a longer
+    /// one could exceed what is left of a healthy lease, and SIGTERM would come at once.
     fn grace(&self) -> Duration {
         match self.held.term() {
             Some(term) => self.plan.grace.min(term.timeout() / 4),
@@ -247,7 +246,7 @@ impl Work<'_> {
         }
     }
 
-    /// The command has done what it should: say so before the slot is free, and keep it a while if that was asked for.
+    /// After success: disarms the watchdog while the slot is still held, and keeps the slot for `release_delay`.
     async fn succeeded(&mut self) -> Result<(), RunError> {
         if let Some(holder) = &self.plan.disarm {
             let reason = self.held.holder().reason.clone().unwrap_or_default();
@@ -265,21 +264,21 @@ impl Work<'_> {
             }
         }
         if self.plan.release_delay.is_zero() {
-            // Also the shortest sleep ends with the timer's next millisecond.
+            // Even the shortest sleep lasts until the timer's next millisecond.
             return Ok(());
         }
         tokio::select! {
             () = tokio::time::sleep(self.plan.release_delay) => {}
             () = self.held.lost() => {}
-            // Whoever asks us to end does not want to wait.
-            () = asked_to_end(self.signals) => {}
+            // A signal that ends us cuts the delay short.
+            () = wait_for_end_signal(self.signals) => {}
         }
         Ok(())
     }
 }
 
-/// Until a signal asks us to end; the others, such as for a window that has another size, are for commands.
-async fn asked_to_end(signals: &mut mpsc::Receiver<Signal>) {
+/// Waits for a signal that ends us; others, such as SIGWINCH, are meant for the command.
+async fn wait_for_end_signal(signals: &mut mpsc::Receiver<Signal>) {
     while let Some(signal) = signals.recv().await {
         if matches!(signal, Signal::HUP | Signal::INT | Signal::QUIT | Signal::TERM) {
             return;
@@ -288,8 +287,8 @@ async fn asked_to_end(signals: &mut mpsc::Receiver<Signal>) {
     std::future::pending().await
 }
 
-/// Until the slot is lost: keeps the guard's deadline at the end of the lease, and passes an emergency stop on.
-async fn watch(session: &Session, pool: &Name, held: &Held, control: &Control) {
+/// Runs until the slot is lost: keeps the guard's deadline at the end of the lease, and forwards an emergency stop.
+async fn watch(session: &Session, pool: &Name, held: &HeldSlot, control: &Control) {
     let prolong = async {
         let Some(term) = held.term() else { return std::future::pending().await };
         let mut valid_until = term.valid_until();
@@ -299,27 +298,27 @@ async fn watch(session: &Session, pool: &Name, held: &Held, control: &Control) {
         // The session is gone, and the guard has its last deadline.
         std::future::pending().await
     };
-    let told = async {
-        tell(session, pool, control).await;
+    let forwarded = async {
+        forward_emergency_stop(session, pool, control).await;
         std::future::pending().await
     };
     tokio::select! {
         () = held.lost() => {}
         () = prolong => {}
-        () = told => {}
+        () = forwarded => {}
     }
 }
 
-/// Waits for an emergency stop that is to be told to what runs, and tells it.
-async fn tell(session: &Session, pool: &Name, control: &Control) {
-    match session.across_terms(|term| async move { frozen_and_told(&term.patient(), pool).await }).await {
+/// Waits for an emergency stop with `tell`, and sends SIGTERM to the command.
+async fn forward_emergency_stop(session: &Session, pool: &Name, control: &Control) {
+    match session.across_terms(|term| async move { wait_for_stop_order(&term.patient(), pool).await }).await {
         Ok(()) => control.signal(Signal::TERM),
         Err(CallError::Closed) => {}
         Err(error) => warn!(%error, %pool, "cannot watch the pool for an emergency stop"),
     }
 }
 
-async fn frozen_and_told(term: &Term, pool: &Name) -> Result<(), CallError> {
+async fn wait_for_stop_order(term: &Term, pool: &Name) -> Result<(), CallError> {
     let znode = slots::pool(pool);
     loop {
         // A damaged pool may be mended.
@@ -336,18 +335,18 @@ async fn frozen_and_told(term: &Term, pool: &Name) -> Result<(), CallError> {
     }
 }
 
-/// Nothing was done under the slot, so it is given back; but a host that an earlier run has taken apart half is still out.
-async fn unbegun(held: &Held) -> Result<(), RunError> {
+/// Nothing ran under the slot, so release it; but keep it if an earlier run took the host apart half-way.
+async fn release_unused(held: &HeldSlot) -> Result<(), RunError> {
     if held.is_resumed() {
         return Ok(());
     }
-    give_back(held, None).await
+    release_patiently(held, None).await
 }
 
-/// Gives the slot back, however long the server is away, but not for ever.
-async fn give_back(held: &Held, outcome: Option<Outcome>) -> Result<(), RunError> {
+/// Releases the slot, retrying for up to [`RELEASE_PATIENCE`].
+async fn release_patiently(held: &HeldSlot, outcome: Option<Outcome>) -> Result<(), RunError> {
     match tokio::time::timeout(RELEASE_PATIENCE, held.release()).await {
-        // Released by somebody else is released.
+        // Released by somebody else is fine, too.
         Ok(Ok(()) | Err(SlotsError::Lost { .. })) => Ok(()),
         Ok(Err(SlotsError::Call(error))) => {
             warn!(%error, "cannot give the slot back");

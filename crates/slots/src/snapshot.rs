@@ -1,4 +1,4 @@
-//! What a pool is at one moment, as far as one reader can tell.
+//! A pool at one moment, as far as one reader can tell.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
@@ -7,42 +7,41 @@ use menagerie_kernel::{Term, Versioned};
 use menagerie_znodes::slots::{self, Holder, Pool};
 use menagerie_znodes::{MaybeDamaged, Name};
 
-use crate::core::{Facts, Place};
+use crate::core::{Facts, QueuePlace};
 use crate::error::SlotsError;
 
-/// Slots that are read along with the pool, whether they are taken or not: most pools have no more.
+/// Slots read together with the pool, taken or not: most pools have no more.
 const AT_ONCE: u32 = 8;
 
-/// The facts of a pool. The pool itself is read first: whatever enters later gives it a new version.
+/// The facts of a pool. The pool itself is read first: any later admission gives it a new version.
+#[expect(missing_docs, reason = "fields name themselves")]
 #[derive(Debug, Clone)]
 pub struct Snapshot {
-    /// The pool.
     pub pool: Pool,
     /// The version that decisions are bound to.
     pub version: i32,
-    /// What tells it from earlier pools of its name; one that was made by an older version has none.
+    /// Distinguishes it from earlier pools of its name; `None` for a pool of an older version.
     pub born: Option<String>,
-    /// How many slots there were, also those that nobody lets us read.
+    /// Number of slots, including unreadable ones.
     pub taken: usize,
-    /// Who is in.
+    /// Holders by slot.
     pub slots: BTreeMap<u32, Holder>,
-    /// What the server knows of those slots.
+    /// Stats of those slots.
     pub stats: BTreeMap<u32, Stat>,
-    /// Who waits, in order.
-    pub queue: Vec<Place>,
-    /// Places of those who are in.
-    pub kept: Vec<Place>,
-    /// What slots are held by; one whose slot was deleted by hand is left over.
+    /// Waiters in order.
+    pub queue: Vec<QueuePlace>,
+    /// Places that stay with a held slot.
+    pub kept: Vec<QueuePlace>,
+    /// Tickets of slots; one whose slot was deleted by hand is left over.
     pub tickets: Vec<String>,
-    /// The tickets whose process lives.
+    /// Tickets whose process lives.
     pub alive: BTreeSet<String>,
-    /// Folders that should be there and are not, or that nobody lets us read. They count as empty: the pool and its slots alone
-    /// say whether somebody may enter.
+    /// Folders that are missing or unreadable. They count as empty: pool and slots alone decide who may enter.
     pub missing: Vec<String>,
 }
 
 impl Snapshot {
-    /// Reads it: one round trip for a small pool, two otherwise.
+    /// Reads a pool: one round trip if it is small, two otherwise.
     pub async fn read(term: &Term, name: &Name) -> Result<Self, SlotsError> {
         let sound = |pool| match pool {
             MaybeDamaged::Sound(pool) => Ok(pool),
@@ -54,7 +53,7 @@ impl Snapshot {
         Self::read_with(term, name, sound).await
     }
 
-    /// The same for those who want to leave, or to take the pool away: what the pool itself says does not matter to them.
+    /// The same for a release or a deletion, which do not depend on the pool's own data.
     pub async fn read_damaged(term: &Term, name: &Name) -> Result<Self, SlotsError> {
         let closed = Pool { max: 0, count: 0, frozen: None };
         Self::read_with(term, name, |pool| Ok(pool.sound().unwrap_or(closed))).await
@@ -95,8 +94,9 @@ impl Snapshot {
         let pool = sound(value)?;
         let (slots, stats) = read_slots(term, name, children, first).await?;
         let held: HashSet<&str> = tickets.iter().filter_map(|ticket| slots::ticket_unique(ticket)).collect();
-        let stays = |place: &Place| held.contains(place.unique());
-        let (kept, queue) = Place::in_order(queue.iter().map(String::as_str)).into_iter().partition(stays);
+        let stays = |place: &QueuePlace| held.contains(place.unique());
+        let (kept, queue) =
+            QueuePlace::in_order(queue.iter().map(String::as_str)).into_iter().partition(stays);
         Ok(Self {
             pool,
             version: stat.version,
@@ -112,23 +112,23 @@ impl Snapshot {
         })
     }
 
-    /// For the one who decides.
+    /// The facts for [`decide`](crate::core::admission::decide).
     pub fn facts(&self) -> Facts<'_> {
         Facts { pool: &self.pool, slots: &self.slots, queue: &self.queue }
     }
 
-    /// The place that stays with this ticket, if it was there.
-    pub fn place_of(&self, ticket: &str) -> Option<&Place> {
+    /// The place that stays with this ticket, if there is one.
+    pub fn place_of(&self, ticket: &str) -> Option<&QueuePlace> {
         self.kept.iter().chain(&self.queue).find(|place| place.stays_with(ticket))
     }
 
-    /// Whether the process that holds this slot shows signs of life.
+    /// Whether the holder's sign of life exists.
     pub fn is_alive(&self, holder: &Holder) -> bool {
         holder.ticket.as_ref().is_some_and(|ticket| self.alive.contains(ticket))
     }
 }
 
-/// How many of a pool's children are slots.
+/// Number of slots among a pool's children.
 pub(crate) fn taken(children: &[String]) -> usize {
     children.iter().filter(|child| slots::slot_number(child).is_some()).count()
 }
@@ -139,7 +139,7 @@ fn slot(name: &Name, number: u32) -> Read {
 
 type Slots = (BTreeMap<u32, Holder>, BTreeMap<u32, Stat>);
 
-/// Who is in, by the slots that there are; the `first` ones were read already.
+/// Holders by slot; the `first` slots were read already.
 async fn read_slots(
     term: &Term,
     name: &Name,
@@ -155,10 +155,10 @@ async fn read_slots(
         let slot = slots::slot(name, number);
         let (holder, stat) = match read.read(&slot.maybe_damaged())? {
             Some(found) => (holder(found.value), found.stat),
-            // One that we may not read is taken all the same.
+            // A slot that we may not read is taken all the same.
             None if listed.contains(&number) => match term.stat(slot.path()).await? {
                 Some(stat) => (Holder::default(), stat),
-                // Gone by now, so it was released; the version of the pool will tell if that matters.
+                // Released meanwhile; the pool's version will tell if that matters.
                 None => continue,
             },
             None => continue,
@@ -169,7 +169,7 @@ async fn read_slots(
     Ok(found)
 }
 
-/// Whatever somebody wrote there, the slot is taken.
+/// Even a slot with unreadable data is taken.
 fn holder(stored: MaybeDamaged<Holder>) -> Holder {
     match stored {
         MaybeDamaged::Sound(holder) => holder,

@@ -1,4 +1,4 @@
-//! A pool as people and programs look at it: one type for tables, JSON and checks.
+//! A pool for people and programs: one type for tables, JSON and checks.
 
 use menagerie_kernel::{Session, Term, Versioned};
 use menagerie_znodes::slots::{self, Event, Frozen, Holder, Waiter, What};
@@ -10,84 +10,76 @@ use crate::error::SlotsError;
 use crate::history;
 use crate::snapshot::Snapshot;
 
-/// A pool.
+/// A pool with its holders and waiters.
+#[expect(missing_docs, reason = "fields name themselves")]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct PoolView {
-    /// Its name.
     pub pool: String,
-    /// How many may be in.
     pub max: u32,
-    /// How many are in.
     pub used: usize,
-    /// The emergency stop, if it was pulled.
+    /// Set while the pool is frozen.
     pub frozen: Option<Frozen>,
-    /// Who is in, by slot.
+    /// By slot.
     pub holders: Vec<HolderView>,
-    /// Who waits, first to be admitted first.
+    /// Next to be admitted first.
     pub waiters: Vec<WaiterView>,
-    /// Parts of the pool that are missing, below the namespace: what they held is not shown.
+    /// Missing parts of the pool, below the namespace; their content is not shown.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub missing: Vec<String>,
 }
 
-/// Who has a slot.
+/// The holder of a slot.
+#[expect(missing_docs, reason = "fields name themselves")]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct HolderView {
-    /// The slot.
     pub slot: u32,
-    /// When it was taken, by the server's clock, in ms.
+    /// Acquired at, by the server's clock.
     pub since_ms: i64,
-    /// For how long, in seconds.
     pub age_s: u64,
-    /// The process that holds it shows signs of life; `None` when no process does: a script, or a FleetLock client.
+    /// Whether the holder's process shows signs of life; `None` if it has none: a script, or a FleetLock client.
     pub alive: Option<bool>,
-    /// Who.
     #[serde(flatten)]
     pub holder: Holder,
 }
 
-/// Who waits.
+/// A waiter in the queue.
+#[expect(missing_docs, reason = "fields name themselves")]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct WaiterView {
-    /// The place, from 1.
+    /// From 1.
     pub position: usize,
-    /// Who is more important waits less.
+    /// Higher priorities are admitted first.
     pub priority: u16,
-    /// For how long, in seconds.
     pub age_s: u64,
-    /// Who.
     #[serde(flatten)]
     pub waiter: Waiter,
 }
 
-/// One thing that happened.
+/// An event in the history.
+#[expect(missing_docs, reason = "fields name themselves")]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct EventView {
-    /// When, by the server's clock, in ms.
+    /// By the server's clock.
     pub at_ms: i64,
-    /// The transaction that did it: the order of everything.
+    /// The transaction that recorded it; gives the order of all events.
     pub zxid: i64,
-    /// What.
     #[serde(flatten)]
     pub event: Event,
 }
 
 /// How full a pool is.
+#[expect(missing_docs, reason = "fields name themselves")]
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Usage {
-    /// How many may be in.
     pub max: u32,
-    /// How many are in.
     pub used: usize,
-    /// How many wait.
     pub waiting: usize,
-    /// For how long the oldest of its slots is held, in seconds.
+    /// Age of the slot held longest.
     pub oldest_s: u64,
-    /// Whether the emergency stop was pulled.
     pub frozen: bool,
 }
 
-/// Looks how full a pool is, without a look at each of those who wait.
+/// Reads how full a pool is, without reading each waiter.
 pub async fn usage(session: &Session, name: &Name, now_ms: u64) -> Result<Usage, SlotsError> {
     let snapshot = Snapshot::read(&session.term(), name).await?;
     let oldest = snapshot.stats.values().map(|stat| age_s(stat.ctime_ms, now_ms)).max();
@@ -100,7 +92,7 @@ pub async fn usage(session: &Session, name: &Name, now_ms: u64) -> Result<Usage,
     })
 }
 
-/// Looks at a pool. Ages are the difference between the server's clock, then, and ours, now.
+/// Reads a pool. Ages are our clock's time now minus the server's time then.
 pub async fn show(session: &Session, name: &Name, now_ms: u64) -> Result<PoolView, SlotsError> {
     let term = session.term();
     let snapshot = Snapshot::read(&term, name).await?;
@@ -115,7 +107,7 @@ pub async fn show(session: &Session, name: &Name, now_ms: u64) -> Result<PoolVie
                 since_ms,
                 age_s: age_s(since_ms, now_ms),
                 alive,
-                // Its own clock's word would stand beside the server's under the same name.
+                // The holder's own clock would appear beside the server's under the same name.
                 holder: Holder { since_ms: None, ..holder.clone() },
             })
         })
@@ -131,7 +123,7 @@ pub async fn show(session: &Session, name: &Name, now_ms: u64) -> Result<PoolVie
     })
 }
 
-/// All pools, by name, with how each of them is or why that is not known.
+/// All pools by name, each with its view or the reason why it cannot be read.
 pub async fn all(
     session: &Session,
     now_ms: u64,
@@ -170,7 +162,7 @@ async fn waiters(
         .collect())
 }
 
-/// What is remembered of a pool, oldest first.
+/// The history of a pool, oldest first.
 pub async fn history(session: &Session, name: &Name) -> Result<Vec<EventView>, SlotsError> {
     let term = session.term();
     let paths = match history::paths(&term, name).await {
@@ -183,8 +175,8 @@ pub async fn history(session: &Session, name: &Name) -> Result<Vec<EventView>, S
         }
         found => found?,
     };
-    // There are a few more until somebody tidies up.
-    let newest = paths.into_iter().rev().take(history::KEPT).rev();
+    // There are a few more until the next trim.
+    let newest = paths.into_iter().rev().take(history::EVENTS_MAX).rev();
     let events = newest.map(|path| Znode::<MaybeDamaged<Event>>::foreign(path, Kind::PersistentSequence));
     let found = term.read_many(&Vec::from_iter(events)).await?;
     let shown = found.into_iter().flatten().filter_map(|Versioned { value, stat }| {
@@ -193,8 +185,8 @@ pub async fn history(session: &Session, name: &Name) -> Result<Vec<EventView>, S
     Ok(shown.collect())
 }
 
-/// What a kind of event is called.
-pub fn what(what: What) -> &'static str {
+/// The name of a kind of event.
+pub fn event_name(what: What) -> &'static str {
     match what {
         What::Created => "created",
         What::Acquired => "acquired",

@@ -1,26 +1,25 @@
-//! How often a change that was refused is tried again. A refusal mostly means that somebody else was faster, and the next
-//! attempt succeeds. One that is refused again and again is refused for another reason, which a person has to be told.
+//! Back-off for refused transactions. A refusal mostly means that another contender was faster, and the next attempt
+//! succeeds. A change that is refused again and again is refused for another reason, which an operator must learn.
 
 use std::time::Duration;
 
-/// Attempts that follow each other at once: whoever loses a race wants to be in the next one.
+/// Attempts without a pause: whoever loses a race should be in the next one.
 const AT_ONCE: u32 = 4;
 
-/// The first pause; each is twice as long as the one before.
+/// First pause; each further one is twice as long.
 const PAUSE: Duration = Duration::from_millis(1);
 
-/// The longest pause.
 const PAUSE_MAX: Duration = Duration::from_millis(256);
 
 /// Attempts in total: some 5 s of pauses.
 const ATTEMPTS_MAX: u32 = 32;
 
-/// The attempts at one change that were refused so far.
+/// Refused attempts at one change so far.
 #[derive(Debug, Default)]
 pub struct Attempts(u32);
 
 impl Attempts {
-    /// One more was refused: how long to wait before the next one. `None`: it is enough.
+    /// Counts a refusal and returns the pause before the next attempt; `None`: give up.
     pub fn refused(&mut self) -> Option<Duration> {
         self.0 += 1;
         if self.0 >= ATTEMPTS_MAX {

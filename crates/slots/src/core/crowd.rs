@@ -1,25 +1,25 @@
-//! How many clients that poll may wait. Their places outlive them, and nobody vouches for the ids they come up with: without a
-//! bound, whoever may ask at all could fill the queue with names, and everybody who looks at it would read them all.
+//! Bounds on waiting clients that poll. Their places outlive their sessions, and nobody verifies the ids they send:
+//! without a bound, any client could fill the queue with names that every reader of the queue must then read.
 
 use std::net::IpAddr;
 
-use super::order::Place;
+use super::order::QueuePlace;
 
-/// Bounds on places of clients that poll.
+/// Largest numbers of waiting clients that poll.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// Waiting clients in a pool.
     pub waiters: usize,
-    /// Those of them that came from one source.
+    /// Waiting clients from one source.
     pub per_source: usize,
 }
 
-/// Where a client comes from, as the name of its place tells: an IPv4 address, or the network that one IPv6 host has for itself.
+/// A client's origin, as the name of its place records it: an IPv4 address, or the /64 network of an IPv6 host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Source(String);
 
 impl Source {
-    /// Of this address.
+    /// The source of this address.
     pub fn of(address: IpAddr) -> Self {
         Self(match address.to_canonical() {
             IpAddr::V4(address) => format!("{:08x}", address.to_bits()),
@@ -34,19 +34,19 @@ impl Source {
     }
 }
 
-/// Why there is no place for a client.
+/// Which bound is reached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Crowded {
-    /// So many clients wait in the pool.
+    /// This many clients wait in the pool.
     Pool(usize),
-    /// So many clients of this source do.
+    /// This many clients of this source wait.
     Source(usize),
 }
 
-/// Whether those who have a place `before` leave none for a client of this source. Two clients that came at once may both find
-/// room for the last place; the later of them finds out when it looks who is before it.
-pub fn crowded(before: &[Place], source: &Source, limits: Limits) -> Option<Crowded> {
-    let polling = before.iter().filter(|place| place.polls());
+/// Whether the places ahead reach a bound for this source. Two clients that arrive at once may both take the last
+/// place; the later one notices when it reads which places are ahead of it.
+pub fn crowded(before: &[QueuePlace], source: &Source, limits: Limits) -> Option<Crowded> {
+    let polling = before.iter().filter(|place| place.is_polling());
     let (mut all, mut own) = (0, 0);
     for place in polling {
         all += 1;
@@ -78,7 +78,7 @@ mod unit {
     fn only_clients_that_poll_count_and_each_source_has_a_share() {
         let [a, b, c] = ["10.0.0.1", "10.0.0.2", "10.0.0.3"].map(source);
         let polls = |holder: &str, source: &Source, number: usize| {
-            format!("{}{number:010}", Place::polling_prefix(holder, source))
+            format!("{}{number:010}", QueuePlace::polling_prefix(holder, source))
         };
         let names = [
             "p000-0f-1a-0000000000".to_owned(),
@@ -87,7 +87,7 @@ mod unit {
             polls("y", &b, 3),
             "p009-1b-0000000004".to_owned(),
         ];
-        let queue = Place::in_order(names.iter().map(String::as_str));
+        let queue = QueuePlace::in_order(names.iter().map(String::as_str));
         let limits = |waiters, per_source| Limits { waiters, per_source };
         assert_eq!(crowded(&queue, &a, limits(4, 3)), None);
         assert_eq!(crowded(&queue, &a, limits(4, 2)), Some(Crowded::Source(2)));
@@ -98,7 +98,7 @@ mod unit {
 
     #[test]
     fn places_that_were_made_without_a_source_count_for_the_pool() {
-        let queue = Place::in_order(["p000-poll-61-0000000001"]);
+        let queue = QueuePlace::in_order(["p000-poll-61-0000000001"]);
         let (limits, one) = (Limits { waiters: 1, per_source: 1 }, source("10.0.0.1"));
         assert_eq!(crowded(&queue, &one, limits), Some(Crowded::Pool(1)));
     }

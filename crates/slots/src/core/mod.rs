@@ -1,4 +1,4 @@
-//! What is decided. No IO, no clock.
+//! Decisions. No IO, no clock.
 
 pub mod admission;
 pub mod attempts;
@@ -8,8 +8,8 @@ pub mod resume;
 #[cfg(test)]
 mod tests;
 
-pub use admission::{Decision, Facts, Me, WaitFor, decide};
+pub use admission::{Contender, Decision, Facts, WaitFor, decide};
 pub use attempts::Attempts;
 pub use crowd::{Crowded, Limits, Source, crowded};
-pub use order::{PRIORITY_MAX, Place};
+pub use order::{PRIORITY_MAX, QueuePlace};
 pub use resume::{Local, Resume, is_of_this_host, machine_id, resume};

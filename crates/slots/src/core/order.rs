@@ -1,4 +1,4 @@
-//! The order of who waits: by priority, then by who came first.
+//! The order of waiters: by priority, then by arrival.
 
 use std::cmp::Reverse;
 use std::fmt;
@@ -7,44 +7,44 @@ use menagerie_znodes::slots;
 
 use super::crowd::Source;
 
-/// The greatest priority: three digits in a name.
+/// Largest priority: three digits in a name.
 pub const PRIORITY_MAX: u16 = 999;
 
-/// How the names begin of those who poll. They have no priority: their protocol knows none.
+/// Name prefix of clients that poll. They have no priority: their protocol has none.
 const POLLING: &str = "p000-poll-";
 
-/// A place in the queue, as the name of its znode tells: `p<priority>-<unique>-<number>`.
+/// A place in the queue, encoded in the name of its znode: `p<priority>-<unique>-<number>`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Place {
+pub struct QueuePlace {
     priority: u16,
     number: u32,
     name: String,
 }
 
-impl Place {
-    /// The beginning of the name of a new place; the server appends the number. `unique` is never used again.
+impl QueuePlace {
+    /// Name prefix of a new place; the server appends the number. `unique` is never used again.
     pub fn prefix(priority: u16, unique: &str) -> String {
         format!("p{:03}-{unique}-", priority.min(PRIORITY_MAX))
     }
 
-    /// The same for a client that polls: its znode outlives the session that made it, and its name tells whose it is, and where
-    /// it came from.
+    /// The same for a client that polls: its znode outlives the session that created it, and its name says whose it
+    /// is and where it came from.
     pub fn polling_prefix(holder: &str, source: &Source) -> String {
-        format!("{}{}-", Self::polling_holder(holder), source.as_str())
+        format!("{}{}-", Self::polling_holder_prefix(holder), source.as_str())
     }
 
-    /// How the names of all places of this client begin, wherever it came from: it may have another address by now.
-    pub fn polling_holder(holder: &str) -> String {
+    /// Name prefix of all places of this client, from whatever address: its address may have changed.
+    pub fn polling_holder_prefix(holder: &str) -> String {
         let digits: String = holder.bytes().map(|byte| format!("{byte:02x}")).collect();
         format!("{POLLING}{digits}-")
     }
 
-    /// Whether it belongs to one who asks again and again, and lapses when that ends.
-    pub fn polls(&self) -> bool {
+    /// Whether it belongs to a client that polls; such a place lapses when the polls stop.
+    pub fn is_polling(&self) -> bool {
         self.name.starts_with(POLLING)
     }
 
-    /// Where the client came from that polls here.
+    /// The source of a client that polls.
     pub fn source(&self) -> Option<&str> {
         // The holder's digits, the source's, the number.
         let mut parts = self.name.strip_prefix(POLLING)?.split('-');
@@ -52,21 +52,22 @@ impl Place {
         number.map(|_| source)
     }
 
-    /// Reads a name; `None` for what is not ours.
+    /// Parses a name; `None` if it is not ours.
     pub fn parse(name: &str) -> Option<Self> {
         let (priority, rest) = name.strip_prefix('p')?.split_once('-')?;
         let (_, number) = rest.rsplit_once('-')?;
         Some(Self { priority: priority.parse().ok()?, number: number.parse().ok()?, name: name.to_owned() })
     }
 
-    /// All places among these names, first to be admitted first.
+    /// All places among these names, next to be admitted first.
     pub fn in_order<'a>(names: impl IntoIterator<Item = &'a str>) -> Vec<Self> {
         let mut places: Vec<Self> = names.into_iter().filter_map(Self::parse).collect();
         places.sort_by_key(|place| (Reverse(place.priority), place.number));
         places
     }
 
-    /// Whether it is that of who holds this ticket: it stays as long as the slot, and nobody waits there any more.
+    /// Whether this place belongs to the holder of this ticket: then it stays as long as the slot, and nobody waits
+    /// there any more.
     pub fn stays_with(&self, ticket: &str) -> bool {
         slots::ticket_unique(ticket) == Some(self.unique())
     }
@@ -83,13 +84,13 @@ impl Place {
         &self.name
     }
 
-    /// Who is more important waits less.
+    /// Higher priorities are admitted first.
     pub fn priority(&self) -> u16 {
         self.priority
     }
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for QueuePlace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.name)
     }
@@ -103,7 +104,7 @@ mod unit {
     fn importance_comes_before_age_and_strangers_are_ignored() {
         let names =
             ["p000-b-0000000001", "p010-c-0000000009", "p000-a-0000000000", "p010-d-0000000007", "stray"];
-        let order: Vec<String> = Place::in_order(names).iter().map(Place::to_string).collect();
+        let order: Vec<String> = QueuePlace::in_order(names).iter().map(QueuePlace::to_string).collect();
         assert_eq!(
             order,
             ["p010-d-0000000007", "p010-c-0000000009", "p000-a-0000000000", "p000-b-0000000001"]
@@ -112,7 +113,7 @@ mod unit {
 
     #[test]
     fn unique_part_may_contain_dashes() {
-        let place = Place::parse("p000-0f-1a-0000000042").unwrap();
+        let place = QueuePlace::parse("p000-0f-1a-0000000042").unwrap();
         assert_eq!((place.priority, place.number), (0, 42));
     }
 }

@@ -1,24 +1,24 @@
-//! Whether a slot that the same holder has may be taken over: only when its earlier run is provably gone.
+//! Whether a slot of the same holder may be taken over: only if its earlier run is provably gone.
 
 use std::fmt;
 
 use menagerie_znodes::slots::{Holder, Process};
 
-/// What this host knows of itself.
+/// What identifies this host and boot.
+#[expect(missing_docs, reason = "fields name themselves")]
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Local {
-    /// Its name.
     pub host: String,
-    /// Its machine id, if it has a valid one: two hosts may have one name.
+    /// `None` without a valid one. It tells apart hosts with the same name.
     pub machine_id: Option<String>,
-    /// This boot.
     pub boot_id: String,
     /// The pid namespace that we see.
     pub pid_namespace: u64,
 }
 
-/// A machine id, as machine-id(5) has it: 32 hexadecimal digits, not all of them 0. Anything else identifies no host: images are
-/// made with an empty file or `uninitialized` in it, and every host that boots from one has that until its own is drawn.
+/// Validates a machine id, as machine-id(5) has it: 32 hexadecimal digits, not all 0. Anything else identifies no
+/// host: images have an empty file or `uninitialized`, and every host booted from one has that until its own id is
+/// drawn.
 pub fn machine_id(text: &str) -> Option<String> {
     let text = text.trim();
     let is_id = text.len() == 32
@@ -27,17 +27,17 @@ pub fn machine_id(text: &str) -> Option<String> {
     is_id.then(|| text.to_ascii_lowercase())
 }
 
-/// What proves that a holder was on this host.
+/// What proves that a holder ran on this host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum SameHost {
-    /// It has the same machine id, in this boot or an earlier one.
+    /// The same machine id, in this boot or an earlier one.
     MachineId,
-    /// There are no machine ids to compare, but it is the same boot, and one boot is one machine. It may have been in a
-    /// container with a life of its own.
+    /// No machine ids to compare, but the same boot, and one boot is one machine. It may have been a container with a
+    /// life of its own.
     Boot,
 }
 
-/// A name alone proves nothing: two hosts may have one.
+/// A name alone proves nothing: two hosts may share it.
 fn same_host(holder: &Holder, local: &Local) -> Option<SameHost> {
     if holder.host.as_ref() != Some(&local.host) {
         return None;
@@ -49,7 +49,7 @@ fn same_host(holder: &Holder, local: &Local) -> Option<SameHost> {
     }
 }
 
-/// What nobody could read is no proof.
+/// An unreadable boot id proves nothing.
 fn is_this_boot(holder: &Holder, local: &Local) -> bool {
     !local.boot_id.is_empty() && holder.boot_id.as_ref() == Some(&local.boot_id)
 }
@@ -58,11 +58,11 @@ fn is_in_sight(holder: &Holder, local: &Local) -> bool {
     local.pid_namespace != 0 && holder.pid_namespace == Some(local.pid_namespace)
 }
 
-/// Whether a slot without a process was taken by a script of this very host, so that another one may go on with it.
+/// Whether a script on this very host took this slot without a process, so that another script may continue with it.
 pub fn is_of_this_host(holder: &Holder, local: &Local) -> bool {
     match same_host(holder, local) {
         Some(SameHost::MachineId) => true,
-        // Containers of one machine may have one name, too.
+        // Containers of one machine may share a name, too.
         Some(SameHost::Boot) => is_in_sight(holder, local),
         None => false,
     }
@@ -71,26 +71,26 @@ pub fn is_of_this_host(holder: &Holder, local: &Local) -> bool {
 /// What may be done with a slot of the same holder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Resume {
-    /// Nothing of the earlier run is left: take it.
+    /// The earlier run is gone: take it over.
     Take,
-    /// It may still run, here or elsewhere: wait for it.
+    /// The earlier run may still be active, here or elsewhere: wait for it.
     Wait(Doubt),
 }
 
-/// Why nobody can be sure.
+/// Why the earlier run may still be active.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Doubt {
-    /// Its sign of life is there.
+    /// Its sign of life exists.
     Alive,
-    /// It ran on another host, or nobody knows where.
+    /// It ran on another host, or on an unknown one.
     Elsewhere,
     /// It ran in a container of this host whose processes we cannot see.
     OutOfSight,
     /// Its process, or the guard of its command, still runs.
     Running(Process),
-    /// It ends with the session that it was taken in, and until then it is that session's.
+    /// It ends with the session that took it, and belongs to that session until then.
     Ephemeral,
-    /// The emergency stop is pulled.
+    /// The pool is frozen.
     Frozen,
 }
 
@@ -107,13 +107,13 @@ impl fmt::Display for Doubt {
     }
 }
 
-/// Whether a slot was given to this very process by an admission that it had not heard of. One that ends with a session
-/// ends with the one before: taken over, it would vanish from under us.
+/// Whether an earlier admission of this very process, whose outcome was unknown, gave the slot. Not for an ephemeral
+/// slot: it ends with the earlier session and would vanish after a take-over.
 pub fn is_ours(holder: &Holder, tried: impl Fn(&str) -> bool) -> bool {
     !holder.ephemeral && holder.ticket.as_deref().is_some_and(tried)
 }
 
-/// Decides. `alive`: its sign of life exists. `runs` tells whether a process of this host runs.
+/// Decides. `alive`: its sign of life exists. `runs` says whether a process of this host runs.
 pub fn resume(holder: &Holder, alive: bool, local: &Local, runs: impl Fn(Process) -> bool) -> Resume {
     if alive {
         return Resume::Wait(Doubt::Alive);
@@ -231,7 +231,7 @@ mod unit {
         let rebooted = Local { boot_id: "boot-2".to_owned(), ..ours.clone() };
         assert_eq!(resume(&theirs, false, &rebooted, |_| false), Resume::Wait(Doubt::Elsewhere));
         assert_eq!(resume(&theirs, false, &ours, |_| false), Resume::Take, "one boot is one machine");
-        // It was drawn after the slot was taken.
+        // The machine id was drawn after the slot was taken.
         assert_eq!(resume(&theirs, false, &local(), |_| false), Resume::Take);
     }
 

@@ -1,7 +1,7 @@
-//! The admission core under every interleaving that a seed brings up: processes read piece by piece, decide, commit, lose the
-//! reply to that, and crash between any two steps; their slots outlive them, and are taken over, or end with them; operators
-//! change the maximum, freeze, release by force, and delete slots by hand. The server is a small model of versions and
-//! transactions.
+//! The admission core under every interleaving that a seed produces: processes read piece by piece, decide, commit,
+//! lose replies, and crash between any two steps; their slots outlive them and are taken over, or end with them;
+//! operators change the maximum, freeze, release by force, and delete slots by hand. The server is a small model of
+//! versions and transactions.
 
 mod server;
 
@@ -10,36 +10,56 @@ use std::collections::BTreeMap;
 use menagerie_znodes::slots::{Frozen, Holder, Pool, Process, ticket_name};
 use proptest::prelude::*;
 
-use super::admission::{Decision, Facts, Me, WaitFor, decide, place_stays, room};
-use super::order::Place;
+use super::admission::{Contender, Decision, Facts, WaitFor, decide, free_slot, place_stays};
+use super::order::QueuePlace;
 use super::resume::{Resume, is_ours, resume};
 use server::{Admission, Tree, holder_name, host, is_ephemeral};
 
-/// What is in a pool: its slots, and what they are held by.
+/// The slots of a pool, and their tickets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Seen {
     slots: BTreeMap<u32, Holder>,
     tickets: BTreeMap<String, u32>,
 }
 
-/// Where a process is.
+/// The state of a process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Step {
-    /// It is about to read the pool.
-    Asks { place: Option<String> },
-    /// It has read the pool, at this version.
-    HasPool { place: Option<String>, pool: Pool, version: u32 },
-    /// It has read the slots, too.
-    HasSlots { place: Option<String>, pool: Pool, version: u32, seen: Seen },
-    /// It has asked to be admitted under this ticket, and does not know what became of that.
-    Wonders { place: Option<String>, slot: u32, ticket: String },
-    /// It waits, in the queue or for its own slot.
-    Waits { place: Option<String>, on: WaitFor },
-    /// It is in.
-    Holds { slot: u32, ticket: String },
-    /// It has released.
+    /// Is about to read the pool.
+    Asks {
+        place: Option<String>,
+    },
+    /// Has read the pool, at this version.
+    HasPool {
+        place: Option<String>,
+        pool: Pool,
+        version: u32,
+    },
+    /// Has read the slots, too.
+    HasSlots {
+        place: Option<String>,
+        pool: Pool,
+        version: u32,
+        seen: Seen,
+    },
+    /// Has sent an admission under this ticket and does not know its outcome.
+    Wonders {
+        place: Option<String>,
+        slot: u32,
+        ticket: String,
+    },
+    /// Waits, in the queue or for its own slot.
+    Waits {
+        place: Option<String>,
+        on: WaitFor,
+    },
+    Holds {
+        slot: u32,
+        ticket: String,
+    },
+    /// Has released.
     Done,
-    /// It has crashed.
+    /// Has crashed.
     Dead,
 }
 
@@ -49,21 +69,21 @@ enum Fate {
     Told,
     /// The reply is lost.
     Lost,
-    /// The process gives it up as lost, and then it comes after all.
+    /// The process gives it up as lost, and then it arrives after all.
     Late,
 }
 
 #[derive(Debug, Clone)]
 enum Action {
-    /// A process makes its next step.
+    /// A process takes its next step.
     Go(usize, Fate),
-    /// Something that was late arrives.
+    /// A late admission arrives.
     Arrive,
-    /// A process crashes: what is ephemeral of it goes, what is persistent stays.
+    /// A process crashes: its ephemeral znodes go, its persistent ones stay.
     Crash(usize),
     SetMax(u32),
     Freeze(bool),
-    /// An operator releases whatever is in this slot.
+    /// An operator releases the holder of this slot by force.
     Force(u32),
     /// Somebody deletes this slot by hand, and nothing else.
     ByHand(u32),
@@ -90,9 +110,9 @@ fn action() -> impl Strategy<Value = Action> {
 struct World {
     tree: Tree,
     steps: Vec<Step>,
-    /// What is still on its way.
+    /// Admissions still on their way.
     late: Vec<Admission>,
-    /// Tickets that each process believes to be lost.
+    /// Tickets that each process believes lost.
     tried: Vec<Vec<String>>,
     last_ticket: u32,
 }
@@ -184,8 +204,8 @@ impl World {
     ) -> Step {
         let (queue, kept) = self.tree.places(&seen.tickets);
         let holder = holder_name(process);
-        let mine = place.as_deref().and_then(Place::parse);
-        let me = mine.as_ref().map_or(Me::Newcomer, Me::Waiter);
+        let mine = place.as_deref().and_then(QueuePlace::parse);
+        let me = mine.as_ref().map_or(Contender::Newcomer, Contender::Waiter);
         match decide(Facts { pool, slots: &seen.slots, queue: &queue }, &holder, me) {
             Decision::Enter(slot) => {
                 let keeps = place.is_some() && place_stays(pool);
@@ -202,13 +222,13 @@ impl World {
             }
             Decision::Queue => {
                 let unique = format!("u{}", self.tree.sequence);
-                let name = format!("{}{:010}", Place::prefix(0, &unique), self.tree.sequence);
+                let name = format!("{}{:010}", QueuePlace::prefix(0, &unique), self.tree.sequence);
                 self.tree.sequence += 1;
                 self.tree.queue.insert(name.clone(), process);
                 Step::Asks { place: Some(name) }
             }
             Decision::Wait(on) => {
-                // Whoever waits for its own slot leaves the queue, not to stand in the way of others.
+                // A process that waits for its own slot leaves the queue, so as not to block others.
                 let leaves = matches!(on, WaitFor::Own(_));
                 let place = place.filter(|name| !leaves || self.tree.queue.remove(name).is_none());
                 Step::Waits { place, on }
@@ -233,7 +253,7 @@ impl World {
         version: u32,
         slot: u32,
         seen: &Seen,
-        kept: &[Place],
+        kept: &[QueuePlace],
     ) -> Admission {
         self.last_ticket += 1;
         let left = seen.tickets.iter().filter(|(_, other)| **other == slot);
@@ -266,7 +286,7 @@ impl World {
             Fate::Told if self.admit(&admission) => return Step::Holds { slot, ticket },
             Fate::Told => return Step::Asks { place },
             Fate::Lost => drop(self.admit(&admission)),
-            // What would end with the session does not come after it.
+            // An ephemeral znode cannot be created after its session.
             Fate::Late if is_ephemeral(admission.process) => {}
             Fate::Late => self.late.push(admission),
         }
@@ -276,12 +296,12 @@ impl World {
     fn is_over(&self, on: &WaitFor) -> bool {
         match on {
             WaitFor::Room => false,
-            WaitFor::Place(place) => !self.tree.queue.contains_key(place.name()),
+            WaitFor::Predecessor(place) => !self.tree.queue.contains_key(place.name()),
             WaitFor::Own(slot) => !self.tree.slots.contains_key(slot),
         }
     }
 
-    /// Whoever watches the pool is told of anything, and whoever waits for its own slot looks now and then; asking once too
+    /// A watch on the pool fires at any change, and a process that waits for its own slot polls; asking once too
     /// often does no harm.
     fn looks_again(&self, on: &WaitFor) -> bool {
         matches!(on, WaitFor::Room | WaitFor::Own(_))
@@ -307,13 +327,14 @@ impl World {
         self.check_that_no_wake_up_is_lost();
     }
 
-    /// Where there is room, the first in the queue does not sleep on: what it waits for is over, or it looks at the pool itself.
-    /// Only of what was deleted by hand it is told later, by whoever had it.
+    /// While there is room, the first in the queue must not sleep on: what it waits for is over, or it watches the
+    /// pool itself. Only after a deletion by hand it learns later, from the former holder.
     fn check_that_no_wake_up_is_lost(&self) {
         let tree = &self.tree;
         let (queue, _) = tree.places(&tree.tickets);
-        let (Some(first), Some(_)) = (queue.first(), room(&tree.pool, &tree.slots)) else { return };
-        let Step::Waits { on: WaitFor::Place(before), .. } = &self.steps[tree.queue[first.name()]] else {
+        let (Some(first), Some(_)) = (queue.first(), free_slot(&tree.pool, &tree.slots)) else { return };
+        let Step::Waits { on: WaitFor::Predecessor(before), .. } = &self.steps[tree.queue[first.name()]]
+        else {
             return;
         };
         let mut stays_with = tree.tickets.iter().filter(|(ticket, _)| before.stays_with(ticket));
@@ -324,7 +345,7 @@ impl World {
         );
     }
 
-    /// Everybody alive gets through once nobody interferes and what the dead left is released by hand.
+    /// Every living process gets through once nobody interferes and the slots of the dead are released by force.
     fn drain(&mut self) {
         self.act(Action::Freeze(false));
         for _ in 0..PROCESSES * 40 {
@@ -379,7 +400,7 @@ fn lowered_maximum_evicts_nobody_and_admits_nobody_until_the_count_is_below() {
         (1..=3).map(|slot| (slot, Holder { holder: format!("host-{slot}"), ..Holder::default() })).collect();
     let decide_with = |max, slots: &BTreeMap<u32, Holder>| {
         let pool = Pool { max, count: 3, frozen: None };
-        decide(Facts { pool: &pool, slots, queue: &[] }, "new", Me::Newcomer)
+        decide(Facts { pool: &pool, slots, queue: &[] }, "new", Contender::Newcomer)
     };
     assert_eq!(decide_with(2, &slots), Decision::Queue);
     let mut fewer = slots.clone();

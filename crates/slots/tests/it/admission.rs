@@ -1,7 +1,5 @@
-//! Who gets in, and when.
-
 use menagerie_kernel::session::Change;
-use menagerie_slots::{Held, Request, SlotsError, acquire, admin, try_acquire};
+use menagerie_slots::{HeldSlot, Request, SlotsError, acquire, admin, try_acquire};
 use menagerie_znodes::slots::{self, Frozen, Process};
 
 use crate::world::{LONG, World, request};
@@ -27,7 +25,7 @@ async fn at_most_the_maximum_is_in_and_waiters_enter_in_order() {
 }
 
 #[tokio::test]
-async fn who_is_more_important_waits_less() {
+async fn higher_priority_is_admitted_first() {
     let world = World::new("priority", 1).await;
     let session = world.session().await;
     let held = world.acquire(&session, "a").await;
@@ -41,7 +39,7 @@ async fn who_is_more_important_waits_less() {
 }
 
 #[tokio::test]
-async fn who_gives_up_leaves_nothing_behind() {
+async fn waiter_that_gives_up_leaves_nothing_behind() {
     let world = World::new("gives-up", 1).await;
     let session = world.session().await;
     let held = world.acquire(&session, "a").await;
@@ -59,7 +57,7 @@ async fn who_gives_up_leaves_nothing_behind() {
 async fn lowered_maximum_evicts_nobody_and_admits_nobody_until_the_count_is_below() {
     let world = World::new("lowered", 3).await;
     let session = world.session().await;
-    let mut held: Vec<Held> = Vec::new();
+    let mut held: Vec<HeldSlot> = Vec::new();
     for holder in ["a", "b", "c"] {
         held.push(world.acquire(&session, holder).await);
     }
@@ -131,7 +129,7 @@ async fn crashed_holder_keeps_its_slot_and_its_next_run_resumes_it() {
     let world = World::new("resume", 1).await;
     let session = world.session().await;
     let crashed = world.session().await;
-    // A process that is gone: no process has started at that moment.
+    // A process that is gone: none has started at that time.
     let gone = Process { pid: std::process::id(), started: 1 };
     let dead = Request { process: Some(gone), ..request("a") };
     let earlier = acquire(&crashed, &world.pool, &dead, |_| {}).await.unwrap();

@@ -1,8 +1,8 @@
-//! Pools that somebody has damaged by hand.
+//! Pools damaged by hand.
 
 use menagerie_kernel::{CallError, Session, subtree};
 use menagerie_slots::core::{Limits, Source};
-use menagerie_slots::poll::{self, Asked};
+use menagerie_slots::poll::{self, PollOutcome};
 use menagerie_slots::{Request, SlotsError, admin, disarm, try_acquire, view};
 use menagerie_testkit::eventually_async;
 use menagerie_znodes::Name;
@@ -10,7 +10,7 @@ use menagerie_znodes::slots::{self, Frozen};
 
 use crate::world::{World, request};
 
-/// Deletes it with all that is below it, as often as it takes: whoever lives there may put something into it.
+/// Deletes a subtree, retrying while its owners add znodes to it.
 async fn delete(session: &Session, path: &str) {
     let term = session.term();
     eventually_async("it is deleted", async || {
@@ -23,7 +23,7 @@ async fn delete(session: &Session, path: &str) {
     .await;
 }
 
-async fn ask(session: &Session, pool: &Name, holder: &str) -> Result<Asked, SlotsError> {
+async fn ask(session: &Session, pool: &Name, holder: &str) -> Result<PollOutcome, SlotsError> {
     let request = Request { process: None, ..request(holder) };
     let limits = Limits { waiters: 10, per_source: 10 };
     poll::ask(session, pool, &request, &Source::of([10, 0, 0, 1].into()), limits).await
@@ -52,25 +52,21 @@ async fn every_change_makes_what_is_missing_and_goes_on() {
         lose().await;
         let held = try_acquire(&session, pool, &request("a")).await.unwrap().expect("there is room");
         lose().await;
-        assert_eq!(ask(&session, pool, "b").await, Ok(Asked::Holds(2)), "{folder}");
+        assert_eq!(ask(&session, pool, "b").await, Ok(PollOutcome::Holds(2)), "{folder}");
         lose().await;
-        assert!(matches!(ask(&session, pool, "c").await, Ok(Asked::Waits { .. })), "{folder}");
+        assert!(matches!(ask(&session, pool, "c").await, Ok(PollOutcome::Waits { .. })), "{folder}");
         lose().await;
-        assert_eq!(
-            poll::give_back(&session, pool, "b", None).await,
-            Ok(true),
-            "{folder}: whatever is missing"
-        );
+        assert_eq!(poll::release(&session, pool, "b", None).await, Ok(true), "{folder}: whatever is missing");
         lose().await;
         match held.release().await {
             Ok(()) => {}
-            // It went with the folder.
+            // The slot went with the folder.
             Err(SlotsError::Lost { .. }) => {
                 assert_eq!(admin::force_release(&session, pool, "a", "test").await, Ok(1));
             }
             Err(error) => panic!("{folder}: {error}"),
         }
-        poll::give_back(&session, pool, "c", None).await.unwrap();
+        poll::release(&session, pool, "c", None).await.unwrap();
         assert_eq!(world.holders(&session).await, [""; 0], "{folder}");
     }
     delete(&session, slots::history(pool).path()).await;
@@ -122,13 +118,13 @@ async fn pool_that_says_nonsense_lets_nobody_in_and_everybody_out() {
 async fn slot_whose_ticket_is_gone_is_told_of_and_freed_by_the_word_of_its_holder() {
     let world = World::new("ticketless", 1).await;
     let (session, pool) = (world.session().await, &world.pool);
-    assert_eq!(ask(&session, pool, "a").await, Ok(Asked::Holds(1)));
+    assert_eq!(ask(&session, pool, "a").await, Ok(PollOutcome::Holds(1)));
     let ticket = world.snapshot(&session).await.tickets[0].clone();
     delete(&session, slots::ticket(pool, &ticket).path()).await;
-    assert_eq!(ask(&session, pool, "a").await, Ok(Asked::Holds(1)), "nobody has freed it");
-    let found = menagerie_slots::Held::find(&session, pool, "a").await.map(drop);
+    assert_eq!(ask(&session, pool, "a").await, Ok(PollOutcome::Holds(1)), "nobody has freed it");
+    let found = menagerie_slots::HeldSlot::find(&session, pool, "a").await.map(drop);
     assert!(matches!(found, Err(SlotsError::TicketGone { slot: 1, .. })), "{found:?}");
-    assert_eq!(poll::give_back(&session, pool, "a", None).await, Ok(true));
+    assert_eq!(poll::release(&session, pool, "a", None).await, Ok(true));
     assert_eq!(world.holders(&session).await, [""; 0]);
 }
 
@@ -141,12 +137,16 @@ async fn without_the_list_of_watchdogs_that_are_out_of_service_none_goes_on() {
     delete(&session, slots::disarmed_dir(pool).path()).await;
     let path = slots::disarmed_dir(pool).path().to_owned();
     let missing = Err(SlotsError::Missing { pool: "pool".to_owned(), path });
-    assert_eq!(disarm::armed(&session, pool, &fresh, |_| {}).await, missing, "nobody knows whether it may");
-    // Other changes leave that to a person.
+    assert_eq!(
+        disarm::wait_until_armed(&session, pool, &fresh, |_| {}).await,
+        missing,
+        "nobody knows whether it may"
+    );
+    // Other changes leave that to an operator.
     admin::set_max(&session, pool, 2, None, "test").await.unwrap();
-    assert_eq!(disarm::armed(&session, pool, &fresh, |_| {}).await, missing);
+    assert_eq!(disarm::wait_until_armed(&session, pool, &fresh, |_| {}).await, missing);
     assert_eq!(disarm::rearm(&session, pool, &fresh).await, Ok(false));
-    assert_eq!(disarm::armed(&session, pool, &fresh, |_| {}).await, Ok(()));
+    assert_eq!(disarm::wait_until_armed(&session, pool, &fresh, |_| {}).await, Ok(()));
     delete(&session, slots::disarmed_dir(pool).path()).await;
     disarm::disarm(&session, pool, &tired, "disk").await.unwrap();
     assert_eq!(disarm::list(&session, pool).await.unwrap().len(), 1, "whoever has done its work is on it");

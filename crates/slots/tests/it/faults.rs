@@ -1,4 +1,4 @@
-//! Lost replies and lost connections: nothing is held twice, nothing is held by nobody.
+//! Lost replies and lost connections: no slot is held twice, none by nobody.
 
 use menagerie_kernel::session::{Rights, State};
 use menagerie_slots::{Request, SlotsError, acquire, admin};
@@ -7,7 +7,7 @@ use menagerie_znodes::slots::Frozen;
 
 use crate::world::{LONG, World, request};
 
-/// Waits until somebody has looked, decided, and the proxy holds what is to be done about it.
+/// Waits until a contender has read and decided, and the proxy holds its transaction.
 async fn has_decided(proxy: &Proxy) {
     eventually_async("it has decided", async || proxy.holds_requests().then_some(())).await;
 }
@@ -49,10 +49,10 @@ async fn release_of_what_was_just_taken_needs_no_look() {
 }
 
 #[tokio::test]
-async fn who_gives_up_before_its_lease_can_be_relied_upon_leaves_nothing() {
+async fn contender_that_gives_up_before_its_lease_counts_leaves_nothing() {
     let world = World::new("untrusted", 1).await;
     let other = world.session().await;
-    // The lease clock of a session that only looks does not go on: what it holds can never be relied upon.
+    // The lease clock of an observer's session does not run: its slot never counts as held.
     let session = world.session_with(|config| config.rights = Rights::Observer).await;
     let term = session.term();
     term.lapsed().await;
@@ -135,7 +135,7 @@ async fn emergency_stop_is_made_whatever_other_operators_do() {
 }
 
 #[tokio::test]
-async fn who_looked_at_an_earlier_pool_of_that_name_is_not_admitted_by_it() {
+async fn contender_that_read_an_earlier_pool_of_that_name_is_not_admitted() {
     let world = World::new("anew", 2).await;
     let operator = world.session().await;
     let (session, proxy) = world.session_through_proxy(LONG).await;

@@ -1,10 +1,10 @@
-//! Holders for whom no process of ours stands, watchdogs that are out of service, and the history.
+//! Holders without a process of ours, watchdogs out of service, and the history.
 
 use std::time::{Duration, Instant};
 
 use menagerie_kernel::Session;
 use menagerie_slots::core::{Limits, Source};
-use menagerie_slots::poll::{self, Asked, Sweeper};
+use menagerie_slots::poll::{self, PollOutcome, Sweeper};
 use menagerie_slots::{Request, SlotsError, acquire, admin, disarm, history, try_acquire, view};
 use menagerie_testkit::{OpCode, eventually_async};
 use menagerie_znodes::Name;
@@ -22,7 +22,7 @@ fn source() -> Source {
     Source::of([10, 0, 0, 1].into())
 }
 
-async fn ask(session: &Session, world: &World, holder: &str) -> Result<Asked, SlotsError> {
+async fn ask(session: &Session, world: &World, holder: &str) -> Result<PollOutcome, SlotsError> {
     poll::ask(session, &world.pool, &polled(holder), &source(), LIMITS).await
 }
 
@@ -33,22 +33,22 @@ async fn who_polls_keeps_its_place_as_long_as_it_asks() {
     let world = World::new("poll", 1).await;
     let session = world.session().await;
     let ask = async |holder: &str| ask(&session, &world, holder).await.unwrap();
-    assert_eq!((ask("a").await, ask("a").await), (Asked::Holds(1), Asked::Holds(1)));
-    assert!(matches!(ask("b").await, Asked::Waits { ahead: 0, .. }));
-    assert!(matches!(ask("c").await, Asked::Waits { ahead: 1, .. }));
+    assert_eq!((ask("a").await, ask("a").await), (PollOutcome::Holds(1), PollOutcome::Holds(1)));
+    assert!(matches!(ask("b").await, PollOutcome::Waits { ahead: 0, .. }));
+    assert!(matches!(ask("c").await, PollOutcome::Waits { ahead: 1, .. }));
     let mut sweeper = Sweeper::default();
     let began = Instant::now();
     sweeper.sweep(&session, LAPSE, began).await.unwrap();
-    // One of them goes on asking.
+    // One of them keeps polling.
     ask("c").await;
     sweeper.sweep(&session, LAPSE, began + LAPSE / 2).await.unwrap();
     assert_eq!(world.snapshot(&session).await.queue.len(), 2);
     sweeper.sweep(&session, LAPSE, began + LAPSE).await.unwrap();
     assert_eq!(world.snapshot(&session).await.queue.len(), 1);
-    assert!(matches!(ask("c").await, Asked::Waits { ahead: 0, .. }));
-    assert_eq!(poll::give_back(&session, &world.pool, "a", None).await, Ok(true));
-    assert_eq!(poll::give_back(&session, &world.pool, "a", None).await, Ok(false));
-    assert_eq!(ask("c").await, Asked::Holds(1));
+    assert!(matches!(ask("c").await, PollOutcome::Waits { ahead: 0, .. }));
+    assert_eq!(poll::release(&session, &world.pool, "a", None).await, Ok(true));
+    assert_eq!(poll::release(&session, &world.pool, "a", None).await, Ok(false));
+    assert_eq!(ask("c").await, PollOutcome::Holds(1));
     assert_eq!(world.snapshot(&session).await.queue.len(), 0);
 }
 
@@ -78,8 +78,8 @@ async fn admission_without_a_process_stays_when_whoever_asked_gives_up() {
             assert_eq!(left, [""; 0], "nobody but the process that gave up can have relied on it");
         } else {
             assert_eq!(left, [holder]);
-            assert_eq!(ask(&other, &world, holder).await, Ok(Asked::Holds(1)));
-            assert_eq!(poll::give_back(&other, &world.pool, holder, None).await, Ok(true));
+            assert_eq!(ask(&other, &world, holder).await, Ok(PollOutcome::Holds(1)));
+            assert_eq!(poll::release(&other, &world.pool, holder, None).await, Ok(true));
         }
     }
 }
@@ -88,7 +88,7 @@ async fn admission_without_a_process_stays_when_whoever_asked_gives_up() {
 async fn queue_of_clients_that_poll_is_bounded_also_when_all_come_at_once() {
     let world = World::new("poll-crowd", 1).await;
     let session = world.session().await;
-    assert_eq!(ask(&session, &world, "first").await, Ok(Asked::Holds(1)));
+    assert_eq!(ask(&session, &world, "first").await, Ok(PollOutcome::Holds(1)));
     let limits = Limits { waiters: 30, per_source: 12 };
     let sources = [1, 2, 3, 4].map(|last| Source::of([10, 0, 0, last].into()));
     let clients: Vec<(Request, &Source)> =
@@ -96,29 +96,29 @@ async fn queue_of_clients_that_poll_is_bounded_also_when_all_come_at_once() {
     let asking =
         clients.iter().map(|(request, source)| poll::ask(&session, &world.pool, request, source, limits));
     let answers = futures_util::future::join_all(asking).await;
-    let waiting = answers.iter().filter(|answer| matches!(answer, Ok(Asked::Waits { .. }))).count();
+    let waiting = answers.iter().filter(|answer| matches!(answer, Ok(PollOutcome::Waits { .. }))).count();
     let queue = world.snapshot(&session).await.queue;
     assert_eq!(queue.len(), waiting, "all who were told that they wait do, and no others");
-    // Of those who came at once, some made room for others that then had to leave, too.
+    // Of the clients that came at once, some made room for others that then had to leave, too.
     assert!((12..=30).contains(&waiting), "{waiting} wait");
     for source in &sources {
         let own = queue.iter().filter(|place| place.source() == Some(source.as_str())).count();
         assert!(own <= 12, "{source:?} has {own} places");
     }
-    // Who has a place keeps it, and who has none can have one as soon as there is room.
-    let waits = |number: usize| matches!(answers[number], Ok(Asked::Waits { .. }));
+    // A client with a place keeps it, and one without gets one as soon as there is room.
+    let waits = |number: usize| matches!(answers[number], Ok(PollOutcome::Waits { .. }));
     let (has, has_none) = ((0..80).find(|id| waits(*id)).unwrap(), (0..80).rfind(|id| !waits(*id)).unwrap());
     let again = async |number: usize| {
         let (request, source) = &clients[number];
         poll::ask(&session, &world.pool, request, source, limits).await
     };
-    assert!(matches!(again(has).await, Ok(Asked::Waits { .. })));
-    assert!(matches!(again(has_none).await, Ok(Asked::Crowded(_))));
+    assert!(matches!(again(has).await, Ok(PollOutcome::Waits { .. })));
+    assert!(matches!(again(has_none).await, Ok(PollOutcome::Crowded(_))));
     for number in (0..80).filter(|number| waits(*number)).take(20) {
         let holder = &clients[number].0.holder;
-        assert_eq!(poll::give_back(&session, &world.pool, holder, None).await, Ok(false));
+        assert_eq!(poll::release(&session, &world.pool, holder, None).await, Ok(false));
     }
-    assert!(matches!(again(has_none).await, Ok(Asked::Waits { .. })));
+    assert!(matches!(again(has_none).await, Ok(PollOutcome::Waits { .. })));
 }
 
 #[tokio::test]
@@ -126,8 +126,8 @@ async fn who_polls_does_not_get_what_a_command_holds() {
     let world = World::new("poll-taken", 2).await;
     let session = world.session().await;
     let held = world.acquire(&session, "a").await;
-    assert_eq!(ask(&session, &world, "a").await, Ok(Asked::Taken(1)));
-    let refused = poll::give_back(&session, &world.pool, "a", None).await;
+    assert_eq!(ask(&session, &world, "a").await, Ok(PollOutcome::Taken(1)));
+    let refused = poll::release(&session, &world.pool, "a", None).await;
     assert!(matches!(refused, Err(SlotsError::Running { slot: 1, .. })), "{refused:?}");
     held.release().await.unwrap();
 }
@@ -136,10 +136,10 @@ async fn who_polls_does_not_get_what_a_command_holds() {
 async fn ticket_gives_back_nothing_but_what_was_taken_with_it() {
     let world = World::new("by-ticket", 1).await;
     let session = world.session().await;
-    let give_back = async |ticket| poll::give_back(&session, &world.pool, "a", Some(ticket)).await;
+    let give_back = async |ticket| poll::release(&session, &world.pool, "a", Some(ticket)).await;
     let earlier = try_acquire(&session, &world.pool, &polled("a")).await.unwrap().unwrap();
     assert_eq!(give_back(earlier.ticket()).await, Ok(true));
-    // Its reply was lost, it is tried again, and by now there is a successor of the same name.
+    // The reply was lost, the client retries, and meanwhile there is a successor of the same name.
     let later = try_acquire(&session, &world.pool, &polled("a")).await.unwrap().unwrap();
     let lost = Err(SlotsError::Lost { pool: "pool".to_owned(), slot: 1 });
     assert_eq!(give_back(earlier.ticket()).await, lost);
@@ -150,14 +150,14 @@ async fn ticket_gives_back_nothing_but_what_was_taken_with_it() {
 }
 
 #[tokio::test]
-async fn two_places_of_one_who_polls_go_together() {
+async fn two_places_of_one_polling_client_go_together() {
     let world = World::new("poll-twice", 1).await;
     let session = world.session().await;
     let held = world.acquire(&session, "a").await;
     let asked = tokio::join!(ask(&session, &world, "b"), ask(&session, &world, "b"));
-    assert!(matches!(asked, (Ok(Asked::Waits { .. }), Ok(Asked::Waits { .. }))), "{asked:?}");
+    assert!(matches!(asked, (Ok(PollOutcome::Waits { .. }), Ok(PollOutcome::Waits { .. }))), "{asked:?}");
     held.release().await.unwrap();
-    assert_eq!(ask(&session, &world, "b").await, Ok(Asked::Holds(1)));
+    assert_eq!(ask(&session, &world, "b").await, Ok(PollOutcome::Holds(1)));
     assert_eq!(world.snapshot(&session).await.queue.len(), 0);
 }
 
@@ -166,7 +166,7 @@ async fn watchdog_that_is_out_of_service_stays_out_until_it_is_put_back() {
     let world = World::new("disarmed", 1).await;
     let session = world.session().await;
     let holder = Name::new("host").unwrap();
-    disarm::armed(&session, &world.pool, &holder, |_| panic!("nobody took it out")).await.unwrap();
+    disarm::wait_until_armed(&session, &world.pool, &holder, |_| panic!("nobody took it out")).await.unwrap();
     disarm::disarm(&session, &world.pool, &holder, "disk").await.unwrap();
     disarm::disarm(&session, &world.pool, &holder, "again").await.unwrap();
     let out = disarm::list(&session, &world.pool).await.unwrap();
@@ -174,7 +174,10 @@ async fn watchdog_that_is_out_of_service_stays_out_until_it_is_put_back() {
     let (told, mut tells) = tokio::sync::mpsc::unbounded_channel();
     let waits = tokio::spawn({
         let (session, pool, holder) = (session.clone(), world.pool.clone(), holder.clone());
-        async move { disarm::armed(&session, &pool, &holder, |reason| drop(told.send(reason.to_owned()))).await }
+        async move {
+            disarm::wait_until_armed(&session, &pool, &holder, |reason| drop(told.send(reason.to_owned())))
+                .await
+        }
     });
     assert_eq!(tells.recv().await.as_deref(), Some("disk"));
     assert_eq!(disarm::rearm(&session, &world.pool, &holder).await, Ok(true));
@@ -196,14 +199,14 @@ async fn history_keeps_the_newest_thousand() {
         held.release().await.unwrap();
     }
     let events = view::history(&session, &world.pool).await.unwrap();
-    assert_eq!(events.len(), history::KEPT);
+    assert_eq!(events.len(), history::EVENTS_MAX);
     assert!(events.windows(2).all(|pair| pair[0].zxid < pair[1].zxid), "in order");
     assert_eq!(events.last().map(|event| event.event.what), Some(What::Released));
     assert!(events.iter().all(|event| event.event.holder.as_deref() == Some("a")), "the oldest are gone");
     eventually_async("somebody tidies up", async || {
         let dir = menagerie_znodes::slots::history(&world.pool);
         let kept = session.term().children(dir.path()).await.unwrap().len();
-        (kept < history::KEPT + 200).then_some(())
+        (kept < history::EVENTS_MAX + 200).then_some(())
     })
     .await;
 }

@@ -1,21 +1,21 @@
-//! Where one may be in, a waiter's place stays until it has given the slot back: the next in the queue wakes up once, whatever
+//! In a pool of one, a waiter's place stays until it has released the slot: the next waiter wakes up once, whatever
 //! ends the slot.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use menagerie_kernel::Session;
-use menagerie_slots::{Held, Request, SlotsError, acquire, admin, view};
+use menagerie_slots::{HeldSlot, Request, SlotsError, acquire, admin, view};
 use menagerie_testkit::{OpCode, eventually_async};
 use menagerie_znodes::slots;
 use tokio::task::JoinHandle;
 
 use crate::world::{LONG, World, request};
 
-type Waiter = JoinHandle<Result<Held, SlotsError>>;
+type Waiter = JoinHandle<Result<HeldSlot, SlotsError>>;
 
-/// `b` is in, and its place has stayed; `c` has waited behind it since before that.
-async fn handed_over(world: &World, ours: &Session, theirs: &Session, b: Request) -> (Held, Waiter) {
+/// `b` holds the slot, and its place has stayed; `c` has waited behind it since before that.
+async fn handed_over(world: &World, ours: &Session, theirs: &Session, b: Request) -> (HeldSlot, Waiter) {
     let first = world.acquire(theirs, "a").await;
     let second = world.queue_up(ours, b).await;
     let third = world.queue_up(theirs, request("c")).await;
@@ -26,7 +26,7 @@ async fn handed_over(world: &World, ours: &Session, theirs: &Session, b: Request
     (held, third)
 }
 
-/// Whoever waited is in, and nothing is left of who was before it.
+/// The waiter enters, and nothing is left of the previous holder.
 async fn enters(world: &World, session: &Session, waiter: Waiter) {
     let held = waiter.await.unwrap().unwrap();
     assert_eq!(world.snapshot(session).await.kept.len(), 1, "its own");
@@ -76,7 +76,7 @@ async fn fence_is_the_number_of_the_transaction_that_made_the_ticket() {
 }
 
 #[tokio::test]
-async fn who_is_in_does_not_wait() {
+async fn holder_does_not_wait() {
     let world = World::new("in", 1).await;
     let session = world.session().await;
     let (held, third) = handed_over(&world, &session, &session, request("b")).await;
@@ -189,7 +189,7 @@ async fn another_command_that_finds_the_slot_gives_it_back_with_its_place() {
     let session = world.session().await;
     let (held, third) = handed_over(&world, &session, &session, request("b")).await;
     drop(held);
-    Held::find(&session, &world.pool, "b").await.unwrap().release().await.unwrap();
+    HeldSlot::find(&session, &world.pool, "b").await.unwrap().release().await.unwrap();
     enters(&world, &session, third).await;
 }
 
@@ -212,7 +212,7 @@ async fn woken_waiter_that_dies_wakes_the_one_behind_it() {
     let (ours, proxy) = world.session_through_proxy(LONG).await;
     let (held, third) = handed_over(&world, &theirs, &ours, request("b")).await;
     let fourth = world.queue_up(&theirs, request("d")).await;
-    // It wakes up, and never gets to ask for its admission.
+    // It wakes up and never gets to send its admission.
     proxy.hold_requests_after(0, OpCode::Multi);
     held.release().await.unwrap();
     eventually_async("it has decided", async || proxy.holds_requests().then_some(())).await;

@@ -1,10 +1,10 @@
-//! What every test needs: a pool of its own, and hosts that want in.
+//! What every test needs: a pool of its own, and hosts that want a slot.
 
 use std::ops::Deref;
 
 use menagerie_kernel::Session;
 use menagerie_slots::core::Local;
-use menagerie_slots::{Held, Request, SlotsError, Snapshot, acquire, admin, identity};
+use menagerie_slots::{HeldSlot, Request, SlotsError, Snapshot, acquire, admin, identity};
 pub use menagerie_testkit::LONG;
 use menagerie_znodes::Name;
 use tokio::task::JoinHandle;
@@ -24,7 +24,7 @@ impl Deref for World {
 }
 
 impl World {
-    /// A pool for so many.
+    /// Creates a pool with this maximum.
     pub async fn new(name: &str, max: u32) -> Self {
         let world = Self { world: menagerie_testkit::World::new(name), pool: Name::new("pool").unwrap() };
         let session = world.session().await;
@@ -32,28 +32,27 @@ impl World {
         world
     }
 
-    /// Who is in, who waits.
     pub async fn snapshot(&self, session: &Session) -> Snapshot {
         let term = session.term();
         term.sync("/").await.unwrap();
         Snapshot::read(&term, &self.pool).await.unwrap()
     }
 
-    /// The names of who is in, by slot.
+    /// Names of the holders, by slot.
     pub async fn holders(&self, session: &Session) -> Vec<String> {
         self.snapshot(session).await.slots.values().map(|holder| holder.holder.clone()).collect()
     }
 
-    pub async fn acquire(&self, session: &Session, holder: &str) -> Held {
+    pub async fn acquire(&self, session: &Session, holder: &str) -> HeldSlot {
         acquire(session, &self.pool, &request(holder), |_| {}).await.unwrap()
     }
 
-    /// Acquires in the background, and returns when it waits in the queue.
+    /// Acquires in the background, and returns once it waits in the queue.
     pub async fn queue_up(
         &self,
         session: &Session,
         request: Request,
-    ) -> JoinHandle<Result<Held, SlotsError>> {
+    ) -> JoinHandle<Result<HeldSlot, SlotsError>> {
         let (told, mut waits) = tokio::sync::mpsc::unbounded_channel();
         let (session, pool) = (session.clone(), self.pool.clone());
         let task = tokio::spawn(async move {
@@ -67,7 +66,7 @@ impl World {
     }
 }
 
-/// Somebody of this process.
+/// A request of this process.
 pub fn request(holder: &str) -> Request {
     Request {
         holder: holder.to_owned(),

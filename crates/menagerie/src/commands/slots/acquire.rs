@@ -6,7 +6,7 @@ use clap::Args;
 use menagerie_kernel::Session;
 use menagerie_kernel::session::Rights;
 use menagerie_slots::core::is_of_this_host;
-use menagerie_slots::{Held, Request, SlotsError, acquire, try_acquire};
+use menagerie_slots::{HeldSlot, Request, SlotsError, acquire, try_acquire};
 use menagerie_znodes::Name;
 use menagerie_znodes::slots::Holder;
 use serde::Serialize;
@@ -80,7 +80,7 @@ impl Acquire {
         })
     }
 
-    async fn obtain(&self, session: &Session, request: &Request) -> Result<Held, CliError> {
+    async fn obtain(&self, session: &Session, request: &Request) -> Result<HeldSlot, CliError> {
         let doing = || cannot(format!("take a slot of pool {}", self.pool));
         if let Some(held) = self.find(session, request).await.map_err(doing())? {
             return Ok(held);
@@ -106,8 +106,8 @@ impl Acquire {
     }
 
     /// The slot that a script on this host holds under this name.
-    async fn find(&self, session: &Session, request: &Request) -> Result<Option<Held>, SlotsError> {
-        match Held::find(session, &self.pool, &request.holder).await {
+    async fn find(&self, session: &Session, request: &Request) -> Result<Option<HeldSlot>, SlotsError> {
+        match HeldSlot::find(session, &self.pool, &request.holder).await {
             Ok(held) => Ok(is_own(held.holder(), request).then_some(held)),
             Err(SlotsError::NotHeld { .. }) => Ok(None),
             Err(error) => Err(error),

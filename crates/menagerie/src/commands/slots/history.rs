@@ -36,7 +36,7 @@ impl Row for EventView {
         let Self { at_ms, event, .. } = self;
         vec![
             clock::utc(*at_ms),
-            view::what(event.what).to_owned(),
+            view::event_name(event.what).to_owned(),
             event.slot.map_or("-".to_owned(), |slot| slot.to_string()),
             escape_for_terminal(event.holder.as_deref()),
             escape_for_terminal(Some(&event.by)),

@@ -39,7 +39,7 @@ impl Release {
                 eprintln!("slot {slot} of pool {} is free", self.pool);
                 return Ok(());
             }
-            let had = poll::give_back(session, &self.pool, &holder, self.ticket.as_deref()).await;
+            let had = poll::release(session, &self.pool, &holder, self.ticket.as_deref()).await;
             if had.map_err(cannot(doing.clone()))? {
                 return Ok(());
             }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use jiff::Zoned;
 use menagerie_kernel::Session;
 use menagerie_slots::view::{self, PoolView};
-use menagerie_slots::{Held, Request, Standing, acquire, try_acquire};
+use menagerie_slots::{HeldSlot, Request, Standing, acquire, try_acquire};
 use menagerie_types::exit_code;
 use menagerie_znodes::Name;
 use menagerie_znodes::slots::Frozen;
@@ -162,7 +162,7 @@ pub async fn obtain(
     request: &Request,
     limits: WaitLimits,
     notice: &mut Notice,
-) -> Result<Held, CliError> {
+) -> Result<HeldSlot, CliError> {
     let doing = || cannot(format!("take a slot of pool {pool}"));
     let waited = limits.wait.unwrap_or_default();
     let holder = &request.holder;

@@ -106,7 +106,7 @@ impl Watch {
 
     async fn wait_until_armed(&self, session: &Session, holder: &Name) -> Result<(), CliError> {
         let pool = &self.work.pool;
-        let armed: Result<(), SlotsError> = disarm::armed(session, pool, holder, |_| {
+        let armed: Result<(), SlotsError> = disarm::wait_until_armed(session, pool, holder, |_| {
             eprintln!("{holder} is out of service until `menagerie slots rearm {pool} {holder}`");
         })
         .await;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use menagerie_kernel::Session;
 use menagerie_slots::run::{self as engine, Ended, OnFailure, Plan, RunError};
-use menagerie_slots::{Held, Request, identity};
+use menagerie_slots::{HeldSlot, Request, identity};
 use menagerie_types::exit_code;
 use menagerie_znodes::Name;
 use rustix::process::Signal;
@@ -138,7 +138,7 @@ pub async fn next_end_signal(signals: &mut mpsc::Receiver<Signal>) -> Signal {
 async fn run_under(
     session: &Session,
     pool: &Name,
-    held: Held,
+    held: HeldSlot,
     plan: &Plan,
     signals: &mut mpsc::Receiver<Signal>,
 ) -> Result<u8, CliError> {

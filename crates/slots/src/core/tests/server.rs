@@ -1,14 +1,14 @@
-//! The server: versions and transactions.
+//! A model of the server: versions and transactions.
 
 use std::collections::BTreeMap;
 
 use menagerie_znodes::slots::{Holder, Pool, Process};
 
 use super::super::admission::place_stays;
-use super::super::order::Place;
+use super::super::order::QueuePlace;
 use super::super::resume::Local;
 
-/// What the server has.
+/// The server's znodes.
 #[derive(Debug, Clone)]
 pub struct Tree {
     pub pool: Pool,
@@ -19,30 +19,30 @@ pub struct Tree {
     pub sequence: u32,
 }
 
-/// An admission: one transaction, all of it or nothing.
+/// An admission: one transaction, atomic.
 #[derive(Debug, Clone)]
 pub struct Admission {
     pub process: usize,
     pub place: Option<String>,
     /// The place stays until the release.
     pub keeps: bool,
-    /// The pool's.
+    /// The pool's version.
     pub version: u32,
     pub slot: u32,
-    /// Whose slot is taken over, as it was read.
+    /// The holder whose slot is taken over, as read.
     pub earlier: Option<Holder>,
-    /// Tickets of that slot that are left, and places that have stayed with them.
+    /// Left-over tickets of that slot, and the places that stayed with them.
     pub left: Vec<String>,
     pub left_places: Vec<String>,
     pub ticket: String,
 }
 
-/// Two processes share each name: nobody may hold twice.
+/// Two processes share each name: they must not hold at the same time.
 pub fn holder_name(process: usize) -> String {
     format!("host-{}", process / 2)
 }
 
-/// One in four: also beside a namesake whose slot outlives it.
+/// One process in four, also beside a namesake whose slot outlives it.
 pub fn is_ephemeral(process: usize) -> bool {
     process % 4 == 1
 }
@@ -81,7 +81,7 @@ impl Tree {
         }
     }
 
-    /// All of it or nothing; tells which.
+    /// Commits all of it or nothing; returns whether it did.
     pub fn admit(&mut self, admission: &Admission) -> bool {
         let Admission { process, place, keeps, version, slot, earlier, left, left_places, ticket } =
             admission;
@@ -100,7 +100,7 @@ impl Tree {
             assert!(self.pool.frozen.is_none(), "admitted into a frozen pool");
         }
         let mut holder = holder(*process, ticket);
-        // What outlives its session does not learn to end with one.
+        // A take-over does not make a persistent slot ephemeral.
         holder.ephemeral &= earlier.is_none();
         self.slots.insert(*slot, holder);
         self.tickets.insert(ticket.clone(), *slot);
@@ -108,23 +108,23 @@ impl Tree {
         true
     }
 
-    /// One transaction that checks the ticket, and nothing else.
+    /// One transaction that checks the ticket and nothing else.
     pub fn release(&mut self, slot: u32, ticket: &str) {
         if self.tickets.remove(ticket).is_none() {
             return;
         }
-        self.queue.retain(|name, _| !Place::parse(name).is_some_and(|place| place.stays_with(ticket)));
+        self.queue.retain(|name, _| !QueuePlace::parse(name).is_some_and(|place| place.stays_with(ticket)));
         let Some(holder) = self.slots.remove(&slot) else { return };
         assert_eq!(holder.ticket.as_deref(), Some(ticket), "nobody frees what is not theirs");
     }
 
-    /// Who waits, in order; and the places of those who are in by these tickets.
-    pub fn places(&self, tickets: &BTreeMap<String, u32>) -> (Vec<Place>, Vec<Place>) {
-        let places = Place::in_order(self.queue.keys().map(String::as_str)).into_iter();
+    /// Waiters in order; and the places of holders with these tickets.
+    pub fn places(&self, tickets: &BTreeMap<String, u32>) -> (Vec<QueuePlace>, Vec<QueuePlace>) {
+        let places = QueuePlace::in_order(self.queue.keys().map(String::as_str)).into_iter();
         places.partition(|place| !tickets.keys().any(|ticket| place.stays_with(ticket)))
     }
 
-    /// An operator changes the maximum, and takes away the places that do not stay then.
+    /// An operator changes the maximum and deletes the places that no longer stay.
     pub fn set_max(&mut self, max: u32) {
         self.pool.max = max;
         self.version += 1;
@@ -134,7 +134,7 @@ impl Tree {
         }
     }
 
-    /// The end of a session: what is ephemeral of this process goes.
+    /// Ends a session: deletes the ephemeral znodes of this process.
     pub fn end(&mut self, process: usize) {
         self.queue.retain(|_, owner| *owner != process);
         let gone = |holder: &Holder| holder.ephemeral && holder.process == Some(pid(process));

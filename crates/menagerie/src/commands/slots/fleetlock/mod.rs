@@ -19,7 +19,7 @@ use axum::routing::post;
 use axum::serve::IncomingStream;
 use menagerie_kernel::Session;
 use menagerie_slots::core::{Crowded, Local, Source};
-use menagerie_slots::poll::{self, Asked};
+use menagerie_slots::poll::{self, PollOutcome};
 use menagerie_slots::{Request, SlotsError};
 use menagerie_znodes::Name;
 use serde::Deserialize;
@@ -162,7 +162,7 @@ async fn steady_state(
     body: Result<Bytes, axum::extract::rejection::BytesRejection>,
 ) -> Response {
     let work = async |pool: Name, id: String| {
-        if poll::give_back(&service.session, &pool, &id, None).await? {
+        if poll::release(&service.session, &pool, &id, None).await? {
             info!(%pool, %id, peer = %peer.0, "slot given back");
         }
         Ok(())
@@ -190,24 +190,24 @@ async fn lock(service: &Service, pool: &Name, id: String, peer: Peer) -> Result<
     };
     let source = Source::of(peer.0.ip());
     match poll::ask(&service.session, pool, &request, &source, service.waiting.limits).await? {
-        Asked::Holds(slot) => {
+        PollOutcome::Holds(slot) => {
             info!(%pool, %id, slot, peer = %peer.0, "slot held");
             Ok(())
         }
-        Asked::Waits { frozen: true, .. } => {
+        PollOutcome::Waits { frozen: true, .. } => {
             Err(Refusal::new(StatusCode::CONFLICT, "failed_lock_frozen", format!("pool {pool} is frozen")))
         }
-        Asked::Waits { ahead, holders, .. } => Err(Refusal::new(
+        PollOutcome::Waits { ahead, holders, .. } => Err(Refusal::new(
             StatusCode::CONFLICT,
             "failed_lock_semaphore_full",
             format!("pool {pool} is full, held by {}; {ahead} ahead", holders.join(", ")),
         )),
-        Asked::Taken(slot) => Err(Refusal::new(
+        PollOutcome::Taken(slot) => Err(Refusal::new(
             StatusCode::CONFLICT,
             "failed_lock_in_use",
             format!("a command runs under slot {slot} of pool {pool} in the name of {id}"),
         )),
-        Asked::Crowded(Crowded::Pool(waiting)) => Err(Refusal::new(
+        PollOutcome::Crowded(Crowded::Pool(waiting)) => Err(Refusal::new(
             StatusCode::CONFLICT,
             "failed_lock_queue_full",
             format!(
@@ -215,7 +215,7 @@ async fn lock(service: &Service, pool: &Name, id: String, peer: Peer) -> Result<
                  yours, raise --waiters-max, and if not, look at `menagerie slots show {pool}`, and limit --allow"
             ),
         )),
-        Asked::Crowded(Crowded::Source(waiting)) => Err(Refusal::new(
+        PollOutcome::Crowded(Crowded::Source(waiting)) => Err(Refusal::new(
             StatusCode::CONFLICT,
             "failed_lock_too_many_ids",
             format!(
