@@ -16,10 +16,11 @@ use crate::server::{Recipe, Server};
 use crate::wait::DEADLINE;
 use crate::words;
 
-/// Its manifest names all that it needs but a logger.
+/// Its manifest names every dependency except a logger.
 const JARS: [&str; 2] = ["/usr/share/java/zookeeper.jar", "/usr/share/java/slf4j-simple.jar"];
 
-/// For tests that share few cores with several of it: collectors and compilers with many threads cost more than they save.
+/// For tests that run several servers on few cores: garbage collectors and compilers with many threads cost more than
+/// they save.
 const LEAN: [&str; 3] = ["-Xmx96m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"];
 
 const HELP: &str = "tests against Apache ZooKeeper need Debian's packages: \
@@ -36,17 +37,17 @@ pub struct Apache {
     member: Option<Member>,
 }
 
-/// What a server knows that is not alone.
+/// Configuration of a server in an ensemble of several.
 #[derive(Debug)]
 pub(crate) struct Member {
-    /// Its number, from 1.
+    /// From 1.
     pub(crate) id: usize,
-    /// The lines of its configuration that name all members, itself included, and the limits of their patience.
+    /// Configuration lines that name all members, this one included, and their time limits.
     pub(crate) lines: Vec<String>,
 }
 
 impl Apache {
-    /// One with the settings that its users get, but a small heap.
+    /// A server with default settings except for a small heap.
     ///
     /// # Panics
     /// If Java or a jar is missing.
@@ -66,7 +67,7 @@ impl Apache {
         self
     }
 
-    /// Takes as little memory and as few threads as it can.
+    /// Uses as little memory and as few threads as possible.
     pub fn lean(mut self) -> Self {
         self.jvm = &LEAN;
         self
@@ -77,7 +78,7 @@ impl Apache {
         self
     }
 
-    /// Answers before the log is on disk: for tests of what it says, where durability is not the question.
+    /// Answers before the log is on disk: for tests where durability does not matter.
     pub fn unsynced(mut self) -> Self {
         self.synced = false;
         self
@@ -134,8 +135,8 @@ impl Recipe for Apache {
         }
         command
             .args(["-Dzookeeper.extendedTypesEnabled=true", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"])
-            // A vote that is lost with the connection to the leader that was killed is said again after this time, by default
-            // up to a minute.
+            // A vote lost together with the killed leader's connection is repeated after this time; the default is up
+            // to a minute.
             .arg("-Dzookeeper.fastleader.maxNotificationInterval=1000")
             .args(&self.properties)
             .args(["-cp", &JARS.join(":"), "org.apache.zookeeper.server.quorum.QuorumPeerMain"])
@@ -144,7 +145,7 @@ impl Recipe for Apache {
     }
 
     fn wait_until_ready(&self, process: &mut Process, address: SocketAddr) -> SocketAddr {
-        // It says `imok` before it grants sessions; it has a mode only when it does.
+        // It answers `imok` before it grants sessions; only then does it have a mode.
         process.wait_until("Apache ZooKeeper", DEADLINE, || words::mode(address).is_some());
         address
     }
@@ -158,7 +159,7 @@ impl Recipe for Apache {
     }
 }
 
-/// Once for all: asking takes a whole JVM.
+/// Checks once per process: each check takes a whole JVM.
 fn assert_java() {
     static JAVA: OnceLock<()> = OnceLock::new();
     JAVA.get_or_init(|| {

@@ -1,12 +1,12 @@
-//! Where the program under test is.
+//! Finds the program under test.
 
 use std::env;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
-/// The `menagerie` executable: the one that `MENAGERIE_BIN` names, else one built now. Building here is what makes
-/// `cargo test` work from a fresh clone: cargo builds executables only for tests of their own package.
+/// The `menagerie` executable: the one that `MENAGERIE_BIN` names, else one built now. Building here makes `cargo
+/// test` work from a fresh clone: cargo builds executables only for tests of their own package.
 ///
 /// # Panics
 /// If `MENAGERIE_BIN` names no file, or the build fails.
@@ -22,10 +22,10 @@ pub fn binary() -> &'static Path {
     })
 }
 
-/// How the names begin under which cargo describes the package whose test runs.
+/// Prefixes of the variables with which cargo describes the package whose test runs.
 const OURS: [&str; 4] = ["CARGO_PKG_", "CARGO_MANIFEST_", "CARGO_CRATE_", "CARGO_PRIMARY_"];
 
-/// Builds beside the test that runs now (same target directory, same profile), so that next to nothing is compiled twice.
+/// Builds into the same target directory and profile as the running test, so that next to nothing is compiled twice.
 fn build() -> PathBuf {
     let profile_dir = profile_dir();
     let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
@@ -35,8 +35,8 @@ fn build() -> PathBuf {
         .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../Cargo.toml"))
         .arg("--target-dir")
         .arg(target_dir());
-    // Cargo tells a test about its package by the environment. Build scripts look at that, and would have dependencies
-    // compiled anew here, and anew again by the next build outside.
+    // Cargo describes the tested package in the environment. Build scripts depend on these variables, so with them
+    // dependencies would be compiled again here, and once more by the next build outside.
     for (name, _) in env::vars_os() {
         if name.to_str().is_some_and(|name| OURS.iter().any(|ours| name.starts_with(ours))) {
             command.env_remove(name);
@@ -50,7 +50,7 @@ fn build() -> PathBuf {
     profile_dir.join("menagerie")
 }
 
-/// `target`, wherever cargo was told to have it.
+/// `target`, wherever cargo is configured to put it.
 pub(crate) fn target_dir() -> PathBuf {
     profile_dir().parent().expect("the profile's directory lies in the target directory").to_owned()
 }

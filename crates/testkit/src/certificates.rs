@@ -1,4 +1,4 @@
-//! Certificates, made for one test.
+//! Certificates for one test.
 
 use std::fs;
 use std::path::PathBuf;
@@ -7,7 +7,7 @@ use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tempfile::TempDir;
 
-/// An authority, and a folder for the files of a server.
+/// A certificate authority, and a folder with a server's files.
 #[derive(Debug)]
 pub struct Authority {
     certificate: rcgen::Certificate,
@@ -15,19 +15,18 @@ pub struct Authority {
     folder: TempDir,
 }
 
-/// What somebody shows to prove who they are.
+/// A certificate and its key.
+#[expect(missing_docs, reason = "fields name themselves")]
 #[derive(Debug)]
 pub struct Identity {
-    /// The certificate.
     pub certificate: CertificateDer<'static>,
-    /// Its key.
     pub key: PrivateKeyDer<'static>,
-    /// Both, as files have them.
+    /// Both as PEM.
     pub pem: (String, String),
 }
 
 impl Authority {
-    /// A fresh one, with `ca.pem`, and `cert.pem` and `key.pem` for a server on 127.0.0.1.
+    /// A new authority, with `ca.pem`, and `cert.pem` and `key.pem` for a server on 127.0.0.1.
     #[expect(clippy::new_without_default, reason = "it makes a directory, which nobody expects of a default")]
     pub fn new() -> Self {
         let mut params = CertificateParams::new(Vec::new()).expect("no names are valid names");
@@ -42,12 +41,12 @@ impl Authority {
         authority
     }
 
-    /// Where a file of that name is.
+    /// Path of the file of that name.
     pub fn file(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
 
-    /// Its own certificate.
+    /// The authority's own certificate.
     pub fn certificate(&self) -> CertificateDer<'static> {
         self.certificate.der().clone()
     }
@@ -60,7 +59,7 @@ impl Authority {
         certificate.der().clone()
     }
 
-    /// Somebody of the organisation "Menagerie".
+    /// A client of the organisation "Menagerie".
     pub fn identity(&self, name: &str) -> Identity {
         let (certificate, key) = self.sign(name);
         let pem = (certificate.pem(), key.serialize_pem());
@@ -70,7 +69,7 @@ impl Authority {
 
     fn sign(&self, name: &str) -> (rcgen::Certificate, KeyPair) {
         let mut params = CertificateParams::new(vec!["127.0.0.1".to_owned()]).expect("an address is a name");
-        // Not to have rcgen's own default in it.
+        // Without rcgen's default entries.
         params.distinguished_name = rcgen::DistinguishedName::new();
         params.distinguished_name.push(DnType::OrganizationName, "Menagerie");
         params.distinguished_name.push(DnType::CommonName, name);

@@ -1,4 +1,4 @@
-//! A root of its own for every test, so that all can share one ensemble.
+//! A chroot for every test, so that all can share one ensemble.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -8,16 +8,16 @@ use menagerie_wire::{Acl, ErrorCode, OpCode, Request};
 
 use crate::client::RawClient;
 
-/// The addresses, as clients take them.
+/// The connect string of these addresses.
 pub(crate) fn join(addresses: &[SocketAddr]) -> String {
     addresses.iter().map(SocketAddr::to_string).collect::<Vec<_>>().join(",")
 }
 
-/// Makes a znode that no other test has, and returns its path. Clients that connect from now on see it on every server:
-/// their session is opened by a transaction after the one that made it.
+/// Creates a znode of its own for the test and returns its path. Clients that connect from now on see it on every
+/// server, because a later transaction opens their session.
 ///
 /// # Panics
-/// If the server does not make it.
+/// If the server does not create it.
 #[track_caller]
 pub(crate) fn create(address: SocketAddr, name: &str) -> String {
     static LAST: AtomicU32 = AtomicU32::new(0);

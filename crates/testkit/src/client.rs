@@ -16,7 +16,7 @@ use crate::wait::{DEADLINE, eventually};
 /// Larger than any frame a server sends: children of a well-filled znode can exceed what servers accept.
 const FRAME_BYTES_MAX: usize = 64 * 1024 * 1024;
 
-/// How to open a connection.
+/// Parameters of a connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Connect {
     /// The time-out to ask for.
@@ -25,7 +25,7 @@ pub struct Connect {
     pub session: Option<(i64, Vec<u8>)>,
     /// The newest transaction that the client claims to have seen.
     pub last_zxid: i64,
-    /// The byte at the end, which old clients do not send.
+    /// The trailing byte, which old clients do not send.
     pub read_only: Option<bool>,
 }
 
@@ -37,60 +37,58 @@ impl Default for Connect {
 }
 
 /// The session that a server granted.
+#[expect(missing_docs, reason = "fields name themselves")]
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Session {
-    /// Its number.
     pub id: i64,
-    /// What it takes to resume it.
+    /// Needed to resume the session.
     pub password: Vec<u8>,
-    /// The time-out granted.
+    /// The granted time-out.
     pub timeout_ms: i32,
-    /// The byte at the end, if there was one.
+    /// The trailing byte, if there was one.
     pub read_only: Option<bool>,
 }
 
 /// Why there is no session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Refusal {
-    /// The server hung up without a word.
+    /// The server hung up without a reply.
     Closed,
-    /// The server answered that the session is gone (id 0), and this.
+    /// The server replied that the session is gone (id 0).
     Gone(Session),
 }
 
-/// A reply, not decoded yet: what its body is depends on the request.
+/// A reply, not decoded yet: the type of its body depends on the request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reply {
-    /// Number, transaction and error.
+    /// Xid, zxid and error.
     pub header: ReplyHeader,
-    /// All that follows the header.
+    /// Everything after the header.
     pub body: Vec<u8>,
 }
 
 impl Reply {
-    /// The body as the answer to `op`.
+    /// Decodes the body as the answer to `op`.
     pub fn response(&self, op: OpCode) -> Result<Response<'_>, DecodeError> {
         Response::decode(op, &mut Reader::new(&self.body))
     }
 }
 
 /// A watch's notification.
+#[expect(missing_docs, reason = "fields name themselves")]
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Notification {
-    /// The transaction that caused it, from servers that say so; else -1.
+    /// The transaction that caused it; -1 from servers that do not say.
     pub zxid: i64,
-    /// What happened.
     pub kind: EventKind,
-    /// To which znode.
     pub path: String,
 }
 
-/// What can come from a server.
+/// What a server can send.
+#[expect(missing_docs, reason = "variants name themselves")]
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Incoming {
-    /// The answer to a request.
     Reply(Reply),
-    /// A notification.
     Event(Notification),
     /// The end of the connection; nothing follows.
     Closed,
@@ -100,7 +98,7 @@ pub enum Incoming {
 #[derive(Debug)]
 pub struct RawClient {
     stream: TcpStream,
-    /// Bytes received and not yet taken.
+    /// Bytes received and not yet consumed.
     received: Vec<u8>,
     session: Session,
     last_xid: i32,
@@ -120,7 +118,7 @@ impl RawClient {
         }
     }
 
-    /// Opens a connection as told.
+    /// Opens a connection with these parameters.
     ///
     /// # Panics
     /// If there is no server, or it neither answers nor hangs up.
@@ -129,7 +127,7 @@ impl RawClient {
         Self::try_connect(address, connect).unwrap_or_else(|error| panic!("cannot reach {address}: {error}"))
     }
 
-    /// The same, for who expects that there may be no server.
+    /// The same for tests in which there may be no server.
     ///
     /// # Panics
     /// If there is one, and it neither answers nor hangs up.
@@ -168,17 +166,17 @@ impl RawClient {
         Ok(if response.session_id == 0 { Err(Refusal::Gone(client.session)) } else { Ok(client) })
     }
 
-    /// The session that was granted.
+    /// The granted session.
     pub fn session(&self) -> &Session {
         &self.session
     }
 
-    /// How to come back to this session on another connection.
+    /// Parameters to resume this session on another connection.
     pub fn resumption(&self) -> Connect {
         Connect { session: Some((self.session.id, self.session.password.clone())), ..Connect::default() }
     }
 
-    /// Sends a request under the number that clients use for it, and returns that number.
+    /// Sends a request under the xid that clients use for it, and returns that xid.
     pub fn send(&mut self, request: &Request<'_>) -> i32 {
         let xid = match request {
             Request::Ping => xid::PING,
@@ -195,7 +193,8 @@ impl RawClient {
         xid
     }
 
-    /// Sends a request and waits for its reply. Events that come first are kept for [`take_events`](Self::take_events).
+    /// Sends a request and waits for its reply. Keeps events that arrive first for
+    /// [`take_events`](Self::take_events).
     ///
     /// # Panics
     /// If the reply is not the next one, or there is none.
@@ -211,14 +210,14 @@ impl RawClient {
         }
     }
 
-    /// Sends a ping and waits for its reply: all events of earlier transactions have arrived then. Returns the last
-    /// transaction that the server applied.
+    /// Sends a ping and waits for its reply, by which time all events of earlier transactions have arrived. Returns
+    /// the last zxid that the server applied.
     #[track_caller]
     pub fn ping(&mut self) -> i64 {
         self.call(&Request::Ping).header.zxid
     }
 
-    /// The next reply, or the end of the connection; events that come first are kept.
+    /// The next reply, or the end of the connection; keeps events that arrive first.
     pub fn reply(&mut self, patience: Duration) -> Option<Incoming> {
         let deadline = Instant::now() + patience;
         loop {
@@ -229,10 +228,10 @@ impl RawClient {
         }
     }
 
-    /// Whatever comes next; `None` if nothing does in time.
+    /// The next reply or event; `None` if nothing arrives in time.
     ///
     /// # Panics
-    /// If the server sends what is no frame, no reply or no event.
+    /// If the server sends an invalid frame.
     #[track_caller]
     pub fn recv(&mut self, patience: Duration) -> Option<Incoming> {
         let Some(frame) = self.frame(patience)? else { return Some(Incoming::Closed) };
@@ -245,12 +244,12 @@ impl RawClient {
         Some(Incoming::Event(Notification { zxid: header.zxid, kind, path: path.to_owned() }))
     }
 
-    /// The events kept so far, in the order in which they came.
+    /// The events kept so far, in the order of arrival.
     pub fn take_events(&mut self) -> Vec<Notification> {
         std::mem::take(&mut self.events)
     }
 
-    /// Ends the session: when this returns, the server has removed what belonged to it.
+    /// Closes the session: when this returns, the server has removed its ephemeral znodes.
     ///
     /// # Panics
     /// If the server does not confirm it.
@@ -259,7 +258,7 @@ impl RawClient {
         self.call(&Request::CloseSession);
     }
 
-    /// Ends the connection without a word, as a client that dies does. The session stays.
+    /// Closes the connection without closing the session, as a dying client does.
     pub fn hang_up(&mut self) {
         // Fails only if the server was quicker.
         let _ = self.stream.shutdown(Shutdown::Both);
@@ -270,8 +269,8 @@ impl RawClient {
         self.stream.try_clone().expect("a socket can be shared")
     }
 
-    /// Waits until the server's process has read everything that was sent so far: the kernel tells. Only then is it certain
-    /// that a connection which ends now takes no request with it. For what fits into the buffer of a socket.
+    /// Waits until the server's process has read everything sent so far, as the kernel's socket table shows. Only
+    /// then can the connection end without taking a request with it. Works for what fits into a socket's buffer.
     ///
     /// # Panics
     /// If the server does not read it in time.
@@ -279,13 +278,13 @@ impl RawClient {
     pub fn wait_until_taken(&self) {
         let here = self.stream.local_addr().expect("a connected socket has an address").port();
         let there = self.stream.peer_addr().expect("a connected socket has a peer").port();
-        // On this machine what was sent is in the server's socket. One that is no longer listed was closed by the server.
+        // On loopback, everything sent is in the server's socket. A socket no longer listed was closed by the server.
         eventually("the server has read what was sent", || {
             (sockets::unread_bytes(there, here).unwrap_or(0) == 0).then_some(())
         });
     }
 
-    /// Sends bytes as they are. A connection that the server has closed swallows them; reading will tell.
+    /// Sends raw bytes. A connection that the server has closed swallows them; the next read shows that.
     pub fn send_bytes(&mut self, bytes: &[u8]) {
         match self.stream.write_all(bytes) {
             Err(error) if !is_end(&error) => panic!("cannot send: {error}"),
@@ -293,7 +292,7 @@ impl RawClient {
         }
     }
 
-    /// The next `n` bytes as they are, or `None` if the connection ends first.
+    /// The next `n` raw bytes, or `None` if the connection ends first.
     ///
     /// # Panics
     /// If neither happens in time.
@@ -308,7 +307,7 @@ impl RawClient {
         Some(self.received.drain(..n).collect())
     }
 
-    /// The body of the next frame; inside, `None` at the end of the connection; outside, when time is up.
+    /// The body of the next frame; inner `None` at the end of the connection, outer `None` on time-out.
     fn frame(&mut self, patience: Duration) -> Option<Option<Vec<u8>>> {
         let deadline = Instant::now() + patience;
         loop {
@@ -324,9 +323,9 @@ impl RawClient {
         }
     }
 
-    /// Reads more bytes: false at the end of the connection, `None` when time is up.
+    /// Reads more bytes: false at the end of the connection, `None` on time-out.
     fn fill(&mut self, deadline: Instant) -> Option<bool> {
-        // A time-out of zero would mean to wait for ever.
+        // A time-out of zero would mean no time-out.
         let left = deadline.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
         self.stream.set_read_timeout(Some(left)).expect("a socket has options");
         let mut buffer = [0; 16 * 1024];
@@ -343,7 +342,7 @@ impl RawClient {
     }
 }
 
-/// A server that closes with our bytes unread resets the connection; to us both are the end.
+/// A server that closes with our bytes unread resets the connection; both count as the end.
 fn is_end(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::ConnectionReset | ErrorKind::BrokenPipe | ErrorKind::ConnectionAborted)
 }

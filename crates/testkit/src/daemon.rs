@@ -1,4 +1,4 @@
-//! A process of ours that goes on until somebody ends it.
+//! A long-running `menagerie` process.
 
 use std::net::SocketAddr;
 use std::ops::{Deref, DerefMut};
@@ -6,24 +6,24 @@ use std::process::Command;
 
 use crate::process::Process;
 
-/// A [`Process`] that was ready, and can be started again: a journal, a worker, whatever says `<role> ready` on its standard
-/// output. [`kill`](Process::kill) is SIGKILL, [`stop`](Process::stop) is SIGTERM. Dropping it kills it; its data stays
-/// where its command keeps it.
+/// A [`Process`] that has reported ready and can be restarted: a journal, a worker, any role that prints `<role>
+/// ready`. [`kill`](Process::kill) sends SIGKILL, [`stop`](Process::stop) SIGTERM. Dropping it kills it; its data
+/// stays where its command keeps it.
 #[derive(Debug)]
 pub struct Daemon {
     process: Process,
     role: String,
-    /// How it is started again.
+    /// For restarts.
     command: Command,
     /// Where it listens, if it does.
     address: Option<SocketAddr>,
 }
 
 impl Daemon {
-    /// Starts a command and waits until it says that it is ready.
+    /// Starts a command and waits until it reports ready.
     ///
     /// # Panics
-    /// If it does not say so in time.
+    /// If it does not in time.
     #[track_caller]
     pub fn start(role: &str, mut command: Command) -> Self {
         let process = Process::spawn(&mut command);
@@ -43,7 +43,7 @@ impl Daemon {
         }
     }
 
-    /// Starts it again by the same command, and waits until it is ready; kills it first if it still runs.
+    /// Restarts the same command, and waits until it is ready; kills it first if it still runs.
     ///
     /// # Panics
     /// If it is not ready in time, or listens elsewhere: then its port was not of our choice, see

@@ -8,17 +8,17 @@ use crate::quorum;
 use crate::server::Server;
 use crate::servers::Servers;
 
-/// The unit of time of all ensembles: sessions may ask for time-outs between 2 and 20 of it, 800 ms to 8 s. Short, so
-/// that tests can wait for the end of a session; long enough that one which nobody ends survives a busy machine.
+/// The tick of all ensembles: sessions may ask for time-outs of 2 to 20 ticks, 800 ms to 8 s. Short, so that tests
+/// can wait for a session to expire; long enough for a session to survive on a busy machine.
 pub const TICK_MS: u32 = 400;
 
-/// The servers that suites above the protocol run on. They must not care which it is.
+/// The servers that suites above the protocol run on. Tests must not depend on which.
 ///
-/// All leave it to the operating system when their log reaches the disk: that survives SIGKILL, and only tests of the
-/// servers themselves ask for more.
+/// None of them syncs its log: the operating system writes it, which survives SIGKILL, and only tests of the servers
+/// themselves need more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ensemble {
-    /// Our own.
+    /// Our own keeper.
     Keeper,
     /// Debian's Apache ZooKeeper, one server.
     Apache,
@@ -27,7 +27,7 @@ pub enum Ensemble {
 }
 
 impl Ensemble {
-    /// What `MENAGERIE_TEST_ENSEMBLE` names; our own when it is not set.
+    /// The ensemble that `MENAGERIE_TEST_ENSEMBLE` names; our own keeper if it is not set.
     ///
     /// # Panics
     /// If it names none: a typo must not silently test the wrong thing.
@@ -40,11 +40,11 @@ impl Ensemble {
         }
     }
 
-    /// Starts fresh servers as processes, for a test that restarts, pauses or kills them. Tests that do not share
+    /// Starts fresh servers as processes, for a test that restarts, pauses or kills them. All other tests share
     /// [`ensemble()`](crate::ensemble()).
     ///
     /// # Panics
-    /// If what it takes is not installed.
+    /// If a prerequisite is not installed.
     pub fn start_own(self) -> Servers {
         match self {
             Self::Keeper => Servers::single(keeper()),

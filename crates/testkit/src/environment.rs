@@ -1,4 +1,4 @@
-//! Where processes of ours are started.
+//! The environment of `menagerie` processes.
 
 use std::env;
 use std::fs;
@@ -12,11 +12,11 @@ use crate::daemon::Daemon;
 use crate::ports::free_port;
 use crate::process::Process;
 
-/// How the names of the variables begin by which `menagerie` is configured.
+/// Prefix of the variables that configure `menagerie`.
 const PREFIX: &str = "MENAGERIE_";
 
-/// What a process of ours finds: a folder of its own, which is its home, its working directory and where it keeps its data;
-/// and of the variables that configure it only those that the test has set, whatever the test itself was started with.
+/// What a `menagerie` process finds: a folder of its own, which is its home, working directory and data folder; and
+/// of the variables that configure it only those that the test set, whatever the test itself was started with.
 #[derive(Debug)]
 pub struct Environment {
     folder: TempDir,
@@ -24,30 +24,30 @@ pub struct Environment {
 }
 
 impl Environment {
-    /// One in which nothing is configured, not even where ZooKeeper is.
+    /// An environment in which nothing is configured, not even ZooKeeper.
     #[expect(clippy::new_without_default, reason = "it makes a directory, which nobody expects of a default")]
     pub fn new() -> Self {
         let folder = tempfile::tempdir().expect("a temporary directory can be made");
         Self { folder, variables: Vec::new() }
     }
 
-    /// One in which ZooKeeper is there: `host:port[,host:port…][/chroot]`.
+    /// An environment with these ZooKeeper servers: `host:port[,host:port…][/chroot]`.
     pub fn at(servers: impl Into<String>) -> Self {
         Self::new().with("MENAGERIE_ZOOKEEPER", servers)
     }
 
-    /// Sets a variable for what is started from now on.
+    /// Sets a variable for processes started from now on.
     pub fn with(mut self, variable: &'static str, value: impl Into<String>) -> Self {
         self.variables.push((variable, value.into()));
         self
     }
 
-    /// The folder; it goes with the environment.
+    /// The folder; dropping the environment removes it.
     pub fn folder(&self) -> &Path {
         self.folder.path()
     }
 
-    /// Writes a file of the folder, and gives its full name.
+    /// Writes a file in the folder and returns its full path.
     pub fn write(&self, name: &str, text: &str) -> String {
         let path = self.folder().join(name);
         fs::create_dir_all(path.parent().expect("it lies in a folder")).expect("a folder can be made");
@@ -62,13 +62,13 @@ impl Environment {
             command.env_remove(name);
         }
         command.args(args).current_dir(self.folder()).env("HOME", self.folder());
-        // Root would otherwise look where the system keeps its own.
+        // Otherwise root would use the system's data folder.
         command.env("MENAGERIE_DATA", self.folder().join("data"));
         command.envs(self.variables.iter().map(|(name, value)| (name, value)));
         command
     }
 
-    /// The same, started by another program that is given it as its last arguments.
+    /// The same, started by another program that takes it as its last arguments.
     pub fn command_under(&self, line: &[&str], args: &[&str]) -> Command {
         let (ours, mut command) = (self.command(args), Command::new(line[0]));
         command.args(&line[1..]).arg(ours.get_program()).args(ours.get_args()).current_dir(self.folder());
@@ -81,24 +81,24 @@ impl Environment {
         command
     }
 
-    /// Starts a command and does not wait for anything.
+    /// Starts a command without waiting.
     pub fn spawn(&self, args: &[&str]) -> Process {
         Process::spawn(&mut self.command(args))
     }
 
-    /// Starts what goes on until it is stopped, and waits until it is ready. The first argument is its role.
+    /// Starts a role and waits until it is ready. The first argument is its kind.
     ///
     /// # Panics
-    /// If it does not say in time that it is ready.
+    /// If it does not report ready in time.
     #[track_caller]
     pub fn start(&self, args: &[&str]) -> Daemon {
         Daemon::start(args[0], self.command(args))
     }
 
-    /// The same for what listens, on a port that stays its own while it is down.
+    /// The same for a role that listens, on a port that stays reserved while it is down.
     ///
     /// # Panics
-    /// If it does not say in time that it is ready.
+    /// If it does not report ready in time.
     #[track_caller]
     pub fn serve(&self, args: &[&str]) -> Daemon {
         let address = format!("127.0.0.1:{}", free_port());

@@ -1,12 +1,12 @@
-//! Ending a client's session behind its back.
+//! Expiring a client's session from outside.
 
 use std::net::SocketAddr;
 
 use crate::client::{Connect, RawClient};
 
-/// Ends a session as if its time had run out, and does not wait for that time: takes it over on a second connection and
-/// closes it there. When this returns, its ephemeral znodes are gone; its owner's connection is closed, and will hear that
-/// the session has expired when it comes back. The server may be any of the ensemble.
+/// Ends a session as if it had expired, without waiting for its time-out: resumes it on a second connection and
+/// closes it there. When this returns, its ephemeral znodes are gone and its owner's connection is closed; a
+/// reconnect will learn that the session has expired. Any server of the ensemble will do.
 ///
 /// # Panics
 /// If there is no such session, or the password is wrong.

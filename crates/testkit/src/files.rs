@@ -1,11 +1,11 @@
-//! How many files a test may have open.
+//! The limit of open files.
 
 use rustix::process::{Resource, getrlimit, setrlimit};
 
-/// Lets this process have `wanted` files and sockets open; many systems allow 1,024 unless they are asked.
+/// Raises this process's limit of open files and sockets to `wanted`; many systems default to 1,024.
 ///
 /// # Panics
-/// If the system does not allow so many.
+/// If the system does not allow as many.
 pub fn allow_files(wanted: u64) {
     let mut limit = getrlimit(Resource::Nofile);
     if limit.current.is_none_or(|current| current >= wanted) {

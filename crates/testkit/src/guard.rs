@@ -1,9 +1,9 @@
-//! What happens when a test binary ends without tidying up.
+//! Clean-up when a test binary ends without running destructors.
 //!
-//! Destructors do not run for what lives in a static, nor when a test binary is killed. So a small shell waits at the end
-//! of a pipe whose other end only the test binary has: however it ends, the kernel closes the pipe, and the shell does
-//! what was left to it. (The parent-death signal of Linux would not do: it comes when the *thread* ends that started the
-//! child, and every test has its own.)
+//! Destructors do not run for statics, nor when a test binary is killed. So a small shell waits at the end of a pipe
+//! whose other end only the test binary has: however the binary ends, the kernel closes the pipe, and the shell
+//! cleans up. (Linux's parent-death signal would not do: it fires when the *thread* that started the child ends, and
+//! every test has its own.)
 
 use std::ffi::OsStr;
 use std::os::unix::process::CommandExt as _;
@@ -12,10 +12,11 @@ use std::process::{Child, Command, Stdio};
 
 const KILL: &str = r#"read -r _; kill -KILL "$0""#;
 
-/// Who writes into the folder is being killed at the same moment, so the first attempt may find it not empty.
+/// The processes that write into the folder are being killed at the same moment, so the first attempt may find it not
+/// empty.
 const REMOVE: &str = r#"read -r _; for _ in 1 2 3 4 5 6 7 8; do rm -rf -- "$0" && break; sleep 0.2; done"#;
 
-/// Does something once this process has ended. Dropping it calls that off.
+/// Cleans up once this process has ended. Dropping it cancels that.
 #[derive(Debug)]
 pub(crate) struct Guard {
     shell: Child,
@@ -50,7 +51,7 @@ impl Guard {
 
 impl Drop for Guard {
     fn drop(&mut self) {
-        // Before the pipe closes, which happens with the field itself.
+        // Kill it before the pipe closes, which happens when the field is dropped.
         let _ = self.shell.kill();
         let _ = self.shell.wait();
     }

@@ -1,4 +1,4 @@
-//! Our own server on threads of the test.
+//! The keeper on threads of the test.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
@@ -11,13 +11,13 @@ use crate::ensemble::TICK_MS;
 use crate::guard::Guard;
 use crate::ports::free_port;
 
-/// A keeper on fresh data within the test's process: nothing to build, nothing to start. It can be stopped and started
-/// again, but only a process can be killed or paused: that is [`Keeper`](crate::Keeper).
+/// A keeper with fresh data within the test's process: nothing to build, nothing to start. It can be stopped and
+/// restarted, but only a process can be killed or paused: see [`Keeper`](crate::Keeper).
 pub struct InProcess {
     /// `None` while it is stopped.
     keeper: Option<Keeper>,
     config: Config,
-    /// Removes the data if we end first, as we do when this lives in a static.
+    /// Removes the data if the process ends first, as it does when this lives in a static.
     _guard: Guard,
     data: TempDir,
 }
@@ -29,7 +29,7 @@ impl InProcess {
     /// If it does not start.
     pub fn start() -> Self {
         let data = tempfile::tempdir().expect("a temporary directory can be made");
-        // Not one that it picks itself: while it is stopped, that could be given to somebody else.
+        // A port chosen by the keeper could be given to another process while it is stopped.
         let address = (Ipv4Addr::LOCALHOST, free_port()).into();
         let mut config = Config::new(data.path().to_owned(), address);
         config.tick_ms = TICK_MS;
@@ -47,7 +47,8 @@ impl InProcess {
         self.data.path()
     }
 
-    /// Stops it: requests in flight are finished, connections closed, sessions kept. Nothing happens if it is stopped.
+    /// Stops the keeper: it finishes requests in flight, closes connections and keeps sessions. No effect if it is
+    /// stopped.
     ///
     /// # Panics
     /// If it had failed before.
@@ -59,7 +60,7 @@ impl InProcess {
         }
     }
 
-    /// Starts it again on the same data and the same port; stops it first if it still runs.
+    /// Restarts the keeper on the same data and port; stops it first if it still runs.
     ///
     /// # Panics
     /// If it does not start.
@@ -71,7 +72,7 @@ impl InProcess {
 
 impl Drop for InProcess {
     fn drop(&mut self) {
-        // Its threads must be gone before its data is; how it ends interests nobody any more.
+        // Its threads must be gone before its data is; its result does not matter any more.
         if let Some(keeper) = self.keeper.take() {
             keeper.stopper().stop();
             let _ = keeper.wait();

@@ -1,6 +1,6 @@
 //! Java clients, from Debian's packages.
 //!
-//! There is no compiler in a Java runtime; the one of Eclipse is a library, so that a test's `.java` can be what it is.
+//! A Java runtime has no compiler; Eclipse's is a library, so that tests can keep plain `.java` files.
 
 use std::io::Write as _;
 use std::path::Path;
@@ -67,7 +67,7 @@ impl JavaProgram {
         java(&class_path, &[&[self.main.as_str()], args].concat(), "")
     }
 
-    /// Starts it with these arguments, and does not wait.
+    /// Starts it with these arguments, without waiting.
     ///
     /// # Panics
     /// If it cannot be started.
@@ -81,7 +81,7 @@ impl JavaProgram {
     }
 }
 
-/// Runs a class with arguments (`args` begins with its name) and this on its standard input, until it ends.
+/// Runs a class (`args` begins with its name) with this standard input until it ends.
 ///
 /// # Panics
 /// If something is not installed.
@@ -98,13 +98,13 @@ pub fn java(class_path: &[&str], args: &[&str], input: &str) -> Output {
         .spawn()
         .unwrap_or_else(|error| panic!("cannot run java: {error}; {HELP}"));
     let mut stdin = child.stdin.take().expect("standard input is piped");
-    // A program that has ended by now will be judged by its output.
+    // A program that has ended already is judged by its output.
     let _ = stdin.write_all(input.as_bytes());
     drop(stdin);
     child.wait_with_output().expect("a child can be waited for")
 }
 
-/// A small machine that says nothing but errors.
+/// A small JVM that prints only errors.
 fn command(class_path: &[&str]) -> Command {
     let mut command = Command::new("java");
     command.args([

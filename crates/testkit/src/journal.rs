@@ -12,43 +12,43 @@ use tempfile::TempDir;
 
 use crate::ports::free_port;
 
-/// A journal in a folder of its own within the test's process, and its server when somebody asks over the network. It can go
-/// away and come back, but only a process can be killed or paused: that is `world.serve(&["journal"])`.
+/// A journal with a folder of its own within the test's process, and its server for clients over the network. It can
+/// go away and come back, but only a process can be killed or paused: see `world.serve(&["journal"])`.
 pub struct LocalJournal {
-    /// Before the store, which it serves.
+    /// Declared, and so dropped, before the store that it serves.
     server: Option<Server>,
-    /// `None` only while it is opened again.
+    /// `None` only while it is reopened.
     store: Option<Store>,
-    /// Where it is served, always.
+    /// Its address, whether it is served or not.
     address: SocketAddr,
     folder: TempDir,
 }
 
 impl LocalJournal {
-    /// An empty one, that nobody serves yet.
+    /// An empty journal that is not served yet.
     ///
     /// # Panics
     /// If it cannot be opened.
     #[expect(clippy::new_without_default, reason = "it makes a directory, which nobody expects of a default")]
     pub fn new() -> Self {
         let folder = tempfile::tempdir().expect("a temporary directory can be made");
-        // Not one that it picks itself: while it is away, that could be given to somebody else.
+        // A port chosen by the server could be given to another process while it is away.
         let address = (Ipv4Addr::LOCALHOST, free_port()).into();
         let store = Some(open(&data(&folder)));
         Self { server: None, store, address, folder }
     }
 
-    /// The journal itself, for who is in this process. Clones are of no use after a [`restart`](Self::restart).
+    /// The journal itself, for callers in this process. A [`restart`](Self::restart) invalidates clones.
     pub fn store(&self) -> &Store {
         self.store.as_ref().expect("it is open unless it is just opened again")
     }
 
-    /// Where it has its files.
+    /// Its data folder.
     pub fn folder(&self) -> PathBuf {
         data(&self.folder)
     }
 
-    /// Serves it until [`stop_serving`](Self::stop_serving), always on the same port; nothing happens if it is served.
+    /// Serves it until [`stop_serving`](Self::stop_serving), always on the same port; no effect if it is served.
     ///
     /// # Panics
     /// If it cannot listen.
@@ -62,14 +62,14 @@ impl LocalJournal {
         }
     }
 
-    /// Closes all connections and lets nobody in, as if its host were away; the store goes on.
+    /// Closes all connections and accepts none, as if its host were down; the store goes on.
     pub fn stop_serving(&mut self) {
         if let Some(server) = self.server.take() {
             server.stop();
         }
     }
 
-    /// The same journal over the network, also after a restart.
+    /// A client over the network, valid across restarts.
     ///
     /// # Panics
     /// If it was never served, so that there is no token yet.
@@ -83,12 +83,12 @@ impl LocalJournal {
         self.address
     }
 
-    /// Where its token is, once it was served.
+    /// Path of its token, which exists once it was served.
     pub fn token_file(&self) -> PathBuf {
         self.folder().join("token")
     }
 
-    /// Closes it and opens it again on the same data; if it was served, then on the same port.
+    /// Closes and reopens it on the same data; if it was served, on the same port.
     ///
     /// # Panics
     /// If it had failed, or somebody still has a clone of the store.
@@ -99,7 +99,7 @@ impl LocalJournal {
         if let Err(error) = store.close() {
             panic!("the journal had failed: {error}");
         }
-        // It keeps the folder locked.
+        // The store keeps the folder locked.
         drop(store);
         self.store = Some(open(&self.folder()));
         if was_served {

@@ -1,4 +1,4 @@
-//! Our own server.
+//! The keeper as a process.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
@@ -12,7 +12,7 @@ use crate::ports::free_port;
 use crate::process::Process;
 use crate::server::{Recipe, Server};
 
-/// The option that sets its unit of time.
+/// The option that sets its tick.
 const TICK: &str = "--tick";
 
 /// `menagerie keeper` on fresh data.
@@ -24,27 +24,27 @@ pub struct Keeper {
 }
 
 impl Keeper {
-    /// One with its default settings.
+    /// A keeper with default settings.
     #[expect(clippy::new_without_default, reason = "it makes a directory, which nobody expects of a default")]
     pub fn new() -> Self {
         let data = tempfile::tempdir().expect("a temporary directory can be made");
         Self { data, args: Vec::new(), under: Vec::new() }
     }
 
-    /// Adds arguments of the command line.
+    /// Adds command-line arguments.
     pub fn args<'a>(mut self, args: impl IntoIterator<Item = &'a str>) -> Self {
         self.args.extend(args.into_iter().map(str::to_owned));
         self
     }
 
-    /// Runs it under another program, which is given the keeper's command line behind `line` and must become the keeper
-    /// (exec), so that what is killed is the keeper.
+    /// Runs it under another program, which takes the keeper's command line after `line` and must exec the keeper, so
+    /// that signals reach the keeper.
     pub fn under<'a>(mut self, line: impl IntoIterator<Item = &'a str>) -> Self {
         self.under.extend(line.into_iter().map(str::to_owned));
         self
     }
 
-    /// Makes each sync of its log take this much longer. Needs strace.
+    /// Delays each sync of its log by this much. Needs strace.
     ///
     /// # Panics
     /// If there is no strace.
@@ -53,11 +53,12 @@ impl Keeper {
             panic!("cannot run strace: {error}; apt-get install strace");
         }
         let inject = format!("inject=fdatasync:delay_enter={}", delay.as_micros());
-        // -D: strace runs beside the keeper and not above it, so that the process that tests see is the keeper.
+        // -D: strace runs beside the keeper instead of as its parent, so that the process that tests see is the
+        // keeper.
         self.under(["strace", "-D", "-f", "-qq", "-o", "/dev/null", "-e", "trace=fdatasync", "-e", &inject])
     }
 
-    /// Where its data will be, for who puts it there first.
+    /// Path of its data, for tests that prepare it.
     pub fn data(&self) -> &Path {
         self.data.path()
     }
@@ -70,7 +71,7 @@ impl Keeper {
 
 impl Recipe for Keeper {
     fn address(&self) -> SocketAddr {
-        // Not one that it picks itself: while it is down for a restart, that could be given to somebody else.
+        // A port chosen by the keeper could be given to another process while it restarts.
         (Ipv4Addr::LOCALHOST, free_port()).into()
     }
 

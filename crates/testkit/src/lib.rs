@@ -2,22 +2,22 @@
 //! panics and says what to do about it.
 //!
 //! # Layout
-//! - `World` (feature `world`): where a fault test begins: a root of its own on the shared ensemble, sessions in it, behind a
-//!   proxy or not, and processes of ours that know it. `LocalJournal` (feature `journal`): a journal within the test.
-//! - [`Environment`]: a folder and the variables of processes of ours; what starts there is a [`Process`], and a [`Daemon`]
-//!   if it is one that can be ready and start again: kill, stop, pause, resume, restart on the same port and data.
+//! - `World` (feature `world`): where a fault test begins: a chroot of its own on the shared ensemble, sessions in it, behind
+//!   a proxy or not, and `menagerie` processes. `LocalJournal` (feature `journal`): a journal within the test.
+//! - [`Environment`]: folder and variables of `menagerie` processes, each a [`Process`]; one that reports ready is a
+//!   [`Daemon`]: kill, stop, pause, resume, restart on the same port and data.
 //! - [`ensemble()`]: the servers that all tests of a binary share, each test in its own chroot; [`Ensemble`] chooses them
-//!   by `MENAGERIE_TEST_ENSEMBLE`, and [`Ensemble::start_own`] starts some for one test alone: [`Servers`], which know the
-//!   verbs that mean the same on all: restart, kill the leader, pause, resume.
-//! - [`Keeper`] and [`Apache`] say how to start one server of a make; both start as a [`Server`], which is a process: kill,
-//!   terminate, pause, resume, restart. `InProcess` (feature `in-process`) is the keeper on threads of the test.
-//! - [`Proxy`]: faults between a client and its server, and the count of its requests. [`expire_session`]: another fault.
+//!   by `MENAGERIE_TEST_ENSEMBLE`, and [`Ensemble::start_own`] starts one for a single test: [`Servers`], with verbs that
+//!   mean the same on all: restart, kill the leader, pause, resume.
+//! - [`Keeper`] and [`Apache`] start one server of their make, a [`Server`], which is a process: kill, terminate, pause,
+//!   resume, restart. `InProcess` (feature `in-process`) is the keeper on threads of the test.
+//! - [`Proxy`]: faults between a client and its server, and a count of requests. [`expire_session`]: another fault.
 //! - [`RawClient`]: one connection, one request at a time, nothing hidden.
 //! - [`Machine`]: suspends processes so that their monotonic clock stands still, as on a suspended machine.
-//! - [`eventually`], [`eventually_async`]: waiting for a condition; [`four_letter_word`]: asking a server how it is.
+//! - [`eventually`], [`eventually_async`]: waiting for a condition; [`four_letter_word`]: asking a server for its state.
 //! - [`JavaProgram`], [`java()`] and [`python()`]: clients in other languages.
 //! - [`allow_files`]: for tests with many sockets.
-//! - [`binary`]: the `menagerie` executable under test. `Authority` (feature `certificates`): who signs for TLS.
+//! - [`binary`]: the `menagerie` executable under test. `Authority` (feature `certificates`): a CA for TLS.
 //!
 //! # Invariants
 //! - No test needs a sleep: every wait is for something that can be observed, and has a deadline.

@@ -1,13 +1,13 @@
-//! Ports for servers that keep theirs over a restart, or cannot choose one and tell.
+//! Ports for servers that must keep theirs across a restart, or cannot choose and report one.
 
 use std::net::{Ipv4Addr, TcpListener};
 use std::process;
 use std::sync::atomic::{AtomicU16, Ordering};
 
-/// Below what Linux gives to outgoing connections: one of those could take the port while a server is down for a restart.
+/// Below the range for outgoing connections on Linux: one of those could take the port while a server restarts.
 const FIRST: u16 = 10_000;
 const COUNT: u16 = 20_000;
-/// About the golden section of all ports: processes whose numbers are close start far from each other.
+/// About the golden section of all ports: processes with adjacent pids start far apart.
 const STRIDE: u64 = 12_361;
 
 /// A port on loopback that was free a moment ago, and that no other call in this process returns.

@@ -14,14 +14,14 @@ use crate::binary::binary;
 use crate::guard::Guard;
 use crate::wait::{DEADLINE, poll};
 
-/// How a process ended that was not killed.
+/// How a process ended.
+#[expect(missing_docs, reason = "fields name themselves")]
 #[derive(Debug)]
 pub struct End {
-    /// What it left to its parent.
     pub status: ExitStatus,
-    /// The lines of standard output that nobody had waited for.
+    /// Lines of standard output not consumed by a wait.
     pub stdout: Vec<String>,
-    /// What it wrote to standard error in its life.
+    /// All of standard error.
     pub stderr: String,
 }
 
@@ -29,13 +29,13 @@ pub struct End {
 #[derive(Debug)]
 pub struct Process {
     child: Child,
-    /// Lines of standard output, as they come.
+    /// Lines of standard output as they arrive.
     lines: Receiver<String>,
-    /// All of standard error so far: what a failed start is explained with.
+    /// Standard error so far, to explain a failed start.
     stderr: Arc<Mutex<String>>,
     /// Reads standard error to its end.
     reader: Option<JoinHandle<()>>,
-    /// Kills it if we end first.
+    /// Kills it if this process ends first.
     _guard: Guard,
 }
 
@@ -60,7 +60,7 @@ impl Process {
         let (sender, lines) = mpsc::channel();
         thread::spawn(move || {
             for line in BufReader::new(stdout).lines().map_while(Result::ok) {
-                // Who waits for lines may be gone; the pipe must be emptied all the same.
+                // The receiver may be gone; the pipe must be drained all the same.
                 let _ = sender.send(line);
             }
         });
@@ -71,7 +71,7 @@ impl Process {
         Self { child, lines, stderr, reader, _guard: guard }
     }
 
-    /// The first line of standard output that `wanted` takes.
+    /// The first line of standard output that `wanted` accepts.
     ///
     /// # Panics
     /// If there is none in time.
@@ -86,8 +86,8 @@ impl Process {
         panic!("process {} did not say {what}; its standard error:\n{}", self.child.id(), self.stderr());
     }
 
-    /// Waits for the line by which a role of ours says that it is ready, `<role> ready on HOST:PORT` or `<role> ready as
-    /// NAME`, and gives the last word of it: where it listens, or what it is called.
+    /// Waits for a role's ready line, `<role> ready on HOST:PORT` or `<role> ready as NAME`, and returns its last
+    /// word: its address or name.
     ///
     /// # Panics
     /// If there is none in time.
@@ -99,17 +99,17 @@ impl Process {
         })
     }
 
-    /// The same for a role that listens: tells where.
+    /// The same for a role that listens; returns its address.
     ///
     /// # Panics
-    /// If it does not say so in time.
+    /// If it does not report it in time.
     #[track_caller]
     pub fn wait_until_listening(&self, role: &str) -> SocketAddr {
         let ready = self.wait_until_ready(role);
         ready.parse().unwrap_or_else(|_| panic!("{role} is ready, but not on an address: {ready:?}"))
     }
 
-    /// Looks at `condition` until it holds, and gives up at once when the process ends.
+    /// Polls `condition` until it holds; fails at once when the process ends.
     ///
     /// # Panics
     /// If it does not hold in time.
@@ -127,24 +127,24 @@ impl Process {
         self.stderr.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Ends it at once, without a chance to tidy up.
+    /// Kills it (SIGKILL).
     pub fn kill(&mut self) -> ExitStatus {
         // Fails only for a process that has ended already, which is what we want.
         let _ = self.child.kill();
         self.child.wait().expect("a child can be waited for")
     }
 
-    /// Asks it to end (SIGTERM) and waits for that.
+    /// Stops it (SIGTERM) and waits for its end.
     ///
     /// # Panics
-    /// If it does not end in time, or had ended and was waited for.
+    /// If it does not end in time, or was waited for already.
     #[track_caller]
     pub fn stop(&mut self) -> End {
         self.signal(Signal::TERM);
         self.wait_for_end()
     }
 
-    /// Waits until it has ended by itself, or because it was asked to.
+    /// Waits until it has ended.
     ///
     /// # Panics
     /// If it does not end in time.
@@ -154,7 +154,7 @@ impl Process {
         let status = ended.unwrap_or_else(|| {
             panic!("process {} does not end; its standard error:\n{}", self.child.id(), self.stderr())
         });
-        // Its last words may still be in the pipe.
+        // Its last lines may still be in the pipe.
         if let Some(reader) = self.reader.take() {
             reader.join().expect("reading standard error does not panic");
         }
@@ -169,7 +169,7 @@ impl Process {
         self.child.try_wait().expect("a child can be waited for")
     }
 
-    /// Its number.
+    /// The pid.
     pub fn id(&self) -> u32 {
         self.child.id()
     }
@@ -184,8 +184,8 @@ impl Process {
         }
     }
 
-    /// Freezes it (SIGSTOP). When this returns, none of its threads runs: the signal alone would let them finish what they
-    /// are at.
+    /// Freezes it (SIGSTOP). Returns when none of its threads runs: the signal alone lets them finish their current
+    /// system call.
     ///
     /// # Panics
     /// If it has ended.

@@ -21,7 +21,7 @@ pub fn python() -> PathBuf {
     interpreter
 }
 
-/// An environment whose making was interrupted has an interpreter and nothing else.
+/// An interrupted installation leaves an interpreter and nothing else.
 fn has_kazoo(venv: &Path) -> bool {
     venv.join("lib").read_dir().is_ok_and(|versions| {
         versions.flatten().any(|version| version.path().join("site-packages/kazoo").is_dir())

@@ -1,8 +1,8 @@
 //! Three Apache servers that can be cut off from each other.
 //!
-//! A follower connects to its leader's quorum port as *its own* configuration has it. So every server is told that the
-//! quorum ports of the others are where a proxy listens: one proxy for each pair, on which the link can be held. Election
-//! ports are told as they are: a server that is cut off still sees who leads, as with a link that fails half.
+//! A follower connects to its leader's quorum port as *its own* configuration has it. So each server's configuration
+//! names proxies as the quorum ports of the others: one proxy per pair, which can hold the link. Election ports are
+//! the real ones: a server that is cut off still sees who leads, as with a link that fails in one direction.
 
 use std::array;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -14,19 +14,19 @@ use crate::proxy::Proxy;
 use crate::server::Server;
 use crate::servers::Servers;
 
-/// How many servers there are: the least with a majority that survives.
+/// Number of servers: the least whose majority survives a failure.
 const SIZE: usize = 3;
 
-/// Ticks that a follower may take to connect and catch up. Generous: JVMs start cold on a busy machine.
+/// Ticks for a follower to connect and catch up. Generous: JVMs start cold on a busy machine.
 const INIT_LIMIT: u32 = 50;
 
-/// Ticks without a word after which a follower and its leader give each other up.
+/// Ticks of silence after which a follower and its leader give each other up.
 const SYNC_LIMIT: u32 = 10;
 
 /// The links between the servers.
 #[derive(Debug)]
 pub(crate) struct Links {
-    /// By who connects, then by whom to; a server has none to itself.
+    /// By connecting server, then by its target; a server has none to itself.
     proxies: [[Option<Proxy>; SIZE]; SIZE],
 }
 
@@ -36,7 +36,7 @@ impl Links {
         self.of(server).for_each(Proxy::partition);
     }
 
-    /// Ends that.
+    /// Ends a [`cut_off`](Self::cut_off).
     pub(crate) fn rejoin(&self, server: usize) {
         self.of(server).for_each(Proxy::heal);
     }

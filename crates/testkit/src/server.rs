@@ -1,4 +1,4 @@
-//! A server as tests see it: an address, and what can happen to the process behind it.
+//! A server as tests see it: an address, and a process that can fail.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -12,13 +12,13 @@ use rustix::process::Signal;
 use crate::guard::Guard;
 use crate::process::{End, Process};
 
-/// How to start a server of some make; kept, so that it can be started again.
+/// How to start, and restart, a server of some make.
 pub(crate) trait Recipe: fmt::Debug + Send {
-    /// Where it is to listen when it is started for the first time; with port 0 it chooses one itself.
+    /// Where it should listen at its first start; with port 0 it chooses one.
     fn address(&self) -> SocketAddr;
-    /// Starts it and does not wait. Every start uses the same data.
+    /// Starts it without waiting. Every start uses the same data.
     fn spawn(&self, address: SocketAddr) -> Process;
-    /// Waits until it serves, and tells where.
+    /// Waits until it serves, and returns where.
     fn wait_until_ready(&self, process: &mut Process, address: SocketAddr) -> SocketAddr;
     /// Where its data is.
     fn data(&self) -> &Path;
@@ -29,10 +29,11 @@ pub(crate) trait Recipe: fmt::Debug + Send {
 /// A running server and its data. Dropping it ends the process and removes the data.
 #[derive(Debug)]
 pub struct Server {
-    /// `None` between an end and a restart. Before the recipe, because the process must end before its data goes.
+    /// `None` between an end and a restart. Declared before the recipe, because the process must end before its data
+    /// is removed.
     process: Option<Process>,
     address: SocketAddr,
-    /// Removes the data if we end first.
+    /// Removes the data if this process ends first.
     _guard: Guard,
     recipe: Box<dyn Recipe>,
 }
@@ -44,14 +45,14 @@ impl Server {
         server
     }
 
-    /// Starts it and does not wait: for servers that serve only together.
+    /// Starts it without waiting: for servers that serve only together.
     pub(crate) fn begin(recipe: impl Recipe + 'static) -> Self {
         let address = recipe.address();
         let guard = Guard::of_folder(recipe.data());
         Self { process: Some(recipe.spawn(address)), address, _guard: guard, recipe: Box::new(recipe) }
     }
 
-    /// Starts it again and does not wait.
+    /// Restarts it without waiting.
     pub(crate) fn begin_again(&mut self) {
         self.process = None;
         self.process = Some(self.recipe.spawn(self.address));
@@ -67,8 +68,8 @@ impl Server {
         self.address = self.recipe.wait_until_ready(process, self.address);
     }
 
-    /// Whether there is a process, even if it is paused.
-    pub(crate) fn runs(&self) -> bool {
+    /// Whether there is a process, even a paused one.
+    pub(crate) fn is_running(&self) -> bool {
         self.process.is_some()
     }
 
@@ -77,42 +78,42 @@ impl Server {
         self.address
     }
 
-    /// Where its data is, for tests that look at it or damage it.
+    /// Path of its data, for tests that inspect or damage it.
     pub fn data(&self) -> &Path {
         self.recipe.data()
     }
 
-    /// Ends it at once (SIGKILL). What it had acknowledged must be there after [`restart`](Self::restart).
+    /// Kills it (SIGKILL). Everything acknowledged must be there after [`restart`](Self::restart).
     pub fn kill(&mut self) {
         self.take_process().kill();
     }
 
-    /// Asks it to end (SIGTERM) and waits for that.
+    /// Stops it (SIGTERM) and waits for its end.
     pub fn terminate(&mut self) -> ExitStatus {
         self.take_process().stop().status
     }
 
-    /// Asks it to end (SIGTERM) and does not wait.
+    /// Stops it (SIGTERM) without waiting.
     pub fn ask_to_end(&self) {
         self.process().signal(Signal::TERM);
     }
 
-    /// Waits until it has ended by itself, or because it was asked to.
+    /// Waits until it has ended.
     pub fn wait_for_end(&mut self) -> End {
         self.take_process().wait_for_end()
     }
 
-    /// What it has written to its standard error so far.
+    /// Its standard error so far.
     pub fn stderr(&self) -> String {
         self.process().stderr()
     }
 
-    /// The number of its process.
+    /// The pid of its process.
     pub fn pid(&self) -> u32 {
         self.process().id()
     }
 
-    /// Freezes it (SIGSTOP): connections stay open, nothing is answered from when this returns.
+    /// Freezes it (SIGSTOP): connections stay open, and it answers nothing from when this returns.
     pub fn pause(&self) {
         self.process().pause();
     }
@@ -122,7 +123,7 @@ impl Server {
         self.process().resume();
     }
 
-    /// Starts it again on the same data and the same port; kills it first if it still runs.
+    /// Restarts it on the same data and port; kills it first if it still runs.
     pub fn restart(&mut self) {
         let address = self.address;
         self.begin_again();
@@ -130,11 +131,11 @@ impl Server {
         assert_eq!(address, self.address, "a restarted server has the address it had");
     }
 
-    /// Starts it again and kills it after `life`, whether it serves by then or not.
+    /// Restarts it and kills it after `life`, whether it serves by then or not.
     pub fn restart_briefly(&mut self, life: Duration) {
         self.process = None;
         let mut process = self.recipe.spawn(self.address);
-        // Not a wait for anything: the moment is meant to be any.
+        // Not a wait for anything: the moment should be arbitrary.
         thread::sleep(life);
         process.kill();
     }

@@ -8,7 +8,7 @@ use crate::server::Server;
 use crate::wait::eventually;
 use crate::words::{four_letter_word, mode};
 
-/// What a server calls itself that decides on writes.
+/// Modes of a server that decides on writes.
 const LEADS: [&str; 2] = ["leader", "standalone"];
 
 /// The servers of an ensemble that belongs to one test. Verbs that name no server mean the same on every ensemble, be it
@@ -17,7 +17,7 @@ const LEADS: [&str; 2] = ["leader", "standalone"];
 #[derive(Debug)]
 pub struct Servers {
     servers: Vec<Server>,
-    /// After the servers, which shall not see them close.
+    /// Declared, and so dropped, after the servers, which must not see the links close.
     links: Option<Links>,
 }
 
@@ -26,34 +26,34 @@ impl Servers {
         Self { servers: vec![server], links: None }
     }
 
-    /// Servers that were begun, and serve only together.
+    /// Servers that have been started, and serve only together.
     pub(crate) fn linked(servers: Vec<Server>, links: Links) -> Self {
         let mut servers = Self { servers, links: Some(links) };
         servers.wait_until_ready();
         servers
     }
 
-    /// `host:port[,host:port…]`, as clients take it.
+    /// `host:port[,host:port…]`.
     pub fn connect_string(&self) -> String {
         chroot::join(&self.addresses())
     }
 
-    /// The connect string with a fresh root behind it, `host:port[,…]/test-NNN-name`. The znode is there.
+    /// The connect string with a fresh chroot, `host:port[,…]/test-NNN-name`. The znode exists.
     pub fn chroot(&self, name: &str) -> String {
         self.connect_string() + &self.fresh_path(name)
     }
 
-    /// That root alone, for who connects through a proxy.
+    /// A fresh chroot alone, for clients that connect through a proxy.
     pub fn fresh_path(&self, name: &str) -> String {
         chroot::create(self.address(self.leader()), name)
     }
 
-    /// Where clients find the servers, also those that are down.
+    /// Addresses of all servers, including those that are down.
     pub fn addresses(&self) -> Vec<SocketAddr> {
         self.servers.iter().map(Server::address).collect()
     }
 
-    /// Where clients find this server.
+    /// Address of this server.
     pub fn address(&self, server: usize) -> SocketAddr {
         self.servers[server].address()
     }
@@ -63,7 +63,7 @@ impl Servers {
         &self.servers[server]
     }
 
-    /// Who leads, once somebody does; a server that is alone always does.
+    /// The leader, once there is one; a single server always leads.
     ///
     /// # Panics
     /// If nobody leads in time.
@@ -75,10 +75,10 @@ impl Servers {
         })
     }
 
-    /// Somebody who does not lead.
+    /// A server that does not lead.
     ///
     /// # Panics
-    /// If there is nobody else.
+    /// If there is none.
     #[track_caller]
     pub fn follower(&self) -> usize {
         let leader = self.leader();
@@ -87,8 +87,9 @@ impl Servers {
             .expect("an ensemble of one has no followers; use Apache3")
     }
 
-    /// Kills the leader (SIGKILL), waits until the ensemble serves again, and tells who it was. Of three servers it stays
-    /// dead until [`restart`](Self::restart); a server that is alone is restarted here, since nobody could lead after it.
+    /// Kills the leader (SIGKILL), waits until the ensemble serves again, and returns the killed server. Of three
+    /// servers it stays dead until [`restart`](Self::restart); a single server is restarted here, since nobody else
+    /// could lead.
     pub fn kill_leader(&mut self) -> usize {
         let leader = self.leader();
         if self.servers.len() == 1 {
@@ -101,19 +102,19 @@ impl Servers {
         leader
     }
 
-    /// Kills this server (SIGKILL) and does not wait for the others to notice.
+    /// Kills this server (SIGKILL) without waiting for the others to notice.
     pub fn kill(&mut self, server: usize) {
         self.servers[server].kill();
     }
 
-    /// Starts this server again on the same data and address, and waits until it serves; kills it first if it still runs.
+    /// Restarts this server on the same data and address, and waits until it serves; kills it first if it still runs.
     pub fn restart(&mut self, server: usize) {
         self.servers[server].restart();
     }
 
-    /// Kills whoever runs (SIGKILL), starts all servers again on the same data and addresses, waits until they serve.
+    /// Kills the running servers (SIGKILL), restarts all on the same data and addresses, and waits until they serve.
     pub fn restart_all(&mut self) {
-        for server in self.servers.iter_mut().filter(|server| server.runs()) {
+        for server in self.servers.iter_mut().filter(|server| server.is_running()) {
             server.kill();
         }
         for server in &mut self.servers {
@@ -141,12 +142,12 @@ impl Servers {
     }
 
     /// Cuts a follower off from the other servers, not from its clients: connections between servers stay open and
-    /// nothing arrives. Until it notices, 10 ticks later, it goes on answering reads and pings from what it has; a write
-    /// gets no answer, nor does whatever is sent after it on the same connection, pings included. Then it closes all
+    /// nothing arrives. Until it notices, 10 ticks later, it answers reads and pings from its own data; a write gets
+    /// no answer, nor does anything sent after it on the same connection, pings included. Then it closes all
     /// connections and serves nobody until [`rejoin`](Self::rejoin).
     ///
     /// # Panics
-    /// If there are no others, or it leads: elections take another way, and would choose it again and again.
+    /// If there are no others, or it leads: elections use other connections, and would choose it again and again.
     #[track_caller]
     pub fn cut_off(&self, follower: usize) {
         let links =
@@ -155,8 +156,8 @@ impl Servers {
         links.cut_off(follower);
     }
 
-    /// Ends a [`cut_off`](Self::cut_off) and waits until the server follows and serves. If neither side had noticed yet,
-    /// what was held arrives late and all goes on.
+    /// Ends a [`cut_off`](Self::cut_off) and waits until the server follows and serves. If neither side had noticed
+    /// yet, the held traffic arrives late and all goes on.
     #[track_caller]
     pub fn rejoin(&mut self, follower: usize) {
         if let Some(links) = &self.links {
@@ -170,11 +171,11 @@ impl Servers {
     }
 
     fn running(&self) -> impl Iterator<Item = usize> {
-        self.servers.iter().enumerate().filter(|(_, server)| server.runs()).map(|(number, _)| number)
+        self.servers.iter().enumerate().filter(|(_, server)| server.is_running()).map(|(number, _)| number)
     }
 
     fn wait_until_ready(&mut self) {
-        for server in self.servers.iter_mut().filter(|server| server.runs()) {
+        for server in self.servers.iter_mut().filter(|server| server.is_running()) {
             server.wait_until_ready();
         }
     }

@@ -7,20 +7,20 @@ use std::sync::{Mutex, OnceLock};
 use crate::chroot;
 use crate::ensemble::Ensemble;
 
-/// An ensemble that tests share. It has no verbs that others would notice; each test has its own
-/// [`chroot`](Self::chroot), and faults of its own behind a [`Proxy`](crate::Proxy).
+/// An ensemble that tests share. It has no verbs that other tests would notice; each test has its own
+/// [`chroot`](Self::chroot), and its own faults behind a [`Proxy`](crate::Proxy).
 pub struct Shared {
     addresses: Vec<SocketAddr>,
-    /// What runs. Nobody drops a static; it has guards. Behind a mutex because a static must be fit to be shared; it is
-    /// never locked.
+    /// The running servers. Statics are never dropped; guards clean up. The mutex, never locked, makes the field
+    /// `Sync`.
     _held: Mutex<Box<dyn Any + Send>>,
 }
 
 /// The ensemble that `MENAGERIE_TEST_ENSEMBLE` names, started by the first test that asks and ended with the process,
-/// however that ends. Our own runs within the process if the feature `in-process` is there.
+/// however that ends. With the feature `in-process`, our own keeper runs within the process.
 ///
 /// # Panics
-/// If what it takes is not installed: what was asked for is never skipped.
+/// If a prerequisite is not installed: a requested ensemble is never skipped.
 pub fn ensemble() -> &'static Shared {
     static SHARED: OnceLock<Shared> = OnceLock::new();
     SHARED.get_or_init(|| match Ensemble::from_env() {
@@ -41,30 +41,30 @@ impl Shared {
         Self { addresses, _held: Mutex::new(Box::new(held)) }
     }
 
-    /// `host:port[,host:port…]`, as clients take it.
+    /// `host:port[,host:port…]`.
     pub fn connect_string(&self) -> String {
         chroot::join(&self.addresses)
     }
 
-    /// The connect string with a fresh root behind it, `host:port[,…]/test-NNN-name`. The znode is there.
+    /// The connect string with a fresh chroot, `host:port[,…]/test-NNN-name`. The znode exists.
     ///
     /// # Panics
-    /// If the name is not one of a znode.
+    /// If the name is not valid for a znode.
     #[track_caller]
     pub fn chroot(&self, name: &str) -> String {
         self.connect_string() + &self.fresh_path(name)
     }
 
-    /// That root alone, for who connects through a proxy: `format!("{}{path}", proxy.address())`.
+    /// A fresh chroot alone, for clients that connect through a proxy: `format!("{}{path}", proxy.address())`.
     ///
     /// # Panics
-    /// If the name is not one of a znode.
+    /// If the name is not valid for a znode.
     #[track_caller]
     pub fn fresh_path(&self, name: &str) -> String {
         chroot::create(self.addresses[0], name)
     }
 
-    /// Where clients find the servers; what a proxy forwards to.
+    /// The servers' addresses: what a proxy forwards to.
     pub fn addresses(&self) -> &[SocketAddr] {
         &self.addresses
     }

@@ -1,4 +1,4 @@
-//! What lies in the kernel between two processes.
+//! Bytes in the kernel between two processes.
 
 use std::fs;
 

@@ -1,8 +1,8 @@
-//! A suspended machine, as its processes see it: all of them stop, and when they continue, `CLOCK_BOOTTIME` has counted the
-//! time in between and `CLOCK_MONOTONIC` has not.
+//! A suspended machine, as its processes see it: all of them stop, and when they continue, `CLOCK_BOOTTIME` has
+//! counted the time in between and `CLOCK_MONOTONIC` has not.
 //!
-//! Suspending the real machine would suspend the test, too. So the processes are stopped by signals, and a small library
-//! that is loaded into them subtracts the time they were stopped from `CLOCK_MONOTONIC`.
+//! Suspending the real machine would suspend the test, too. So signals stop the processes, and a small preloaded
+//! library subtracts the time they were stopped from `CLOCK_MONOTONIC`.
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt as _;
@@ -17,16 +17,16 @@ use tempfile::TempDir;
 use crate::process::Process;
 use crate::wait::{DEADLINE, poll};
 
-/// The library.
+/// The preloaded library.
 const SOURCE: &str = include_str!("../clock/suspended.c");
-/// Where it finds the number of nanoseconds.
+/// Names the file with the number of nanoseconds.
 const VARIABLE: &str = "MENAGERIE_TEST_SUSPENDED";
 /// How long a process that stays busy after waking delays its children.
 const HEAD_START: Duration = Duration::from_secs(1);
-/// A process that was idle in so many looks in a row is not about to run.
+/// A process that was idle this many times in a row is not about to run.
 const IDLE_LOOKS: usize = 5;
 
-/// A machine that can be suspended, as far as its processes can tell by their clocks.
+/// A machine that can be suspended, as far as its processes can tell from their clocks.
 #[derive(Debug)]
 pub struct Machine {
     /// The library, and the file that it reads.
@@ -34,7 +34,7 @@ pub struct Machine {
     suspended: File,
 }
 
-/// The stopped processes of a suspended machine. Dropped, they stay stopped.
+/// The stopped processes of a suspended machine. Dropping this leaves them stopped.
 #[derive(Debug)]
 #[must_use = "only `resume` wakes them"]
 pub struct Suspended<'a> {
@@ -90,7 +90,7 @@ impl Machine {
         let since = boottime();
         process.pause();
         let root = pid(process.id()).expect("it has a number");
-        // A stopped process starts no others, so this ends.
+        // A stopped process starts no others, so this terminates.
         let mut stopped = vec![root];
         let mut looked = 0;
         while let Some(parent) = stopped.get(looked).copied() {
@@ -135,7 +135,7 @@ impl Suspended<'_> {
     }
 }
 
-/// The time on `CLOCK_BOOTTIME`, which is the same in all processes.
+/// The time on `CLOCK_BOOTTIME`, which all processes share.
 pub fn boottime() -> Duration {
     let now = clock_gettime(ClockId::Boottime);
     Duration::new(now.tv_sec.unsigned_abs(), u32::try_from(now.tv_nsec).expect("less than a second"))

@@ -1,28 +1,29 @@
-//! Waiting for what another process or thread is about to do.
+//! Waiting for another process or thread.
 
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How long any wait may take before the test fails: far more than a loaded machine needs, so that a deadline passed
+/// How long any wait may take before the test fails: far more than a loaded machine needs, so that a missed deadline
 /// means a bug and not a slow day.
 pub const DEADLINE: Duration = Duration::from_secs(120);
 
-/// How often a condition is looked at. Short against anything a test waits for, long against the cost of looking.
+/// How often to poll a condition: short compared with anything a test waits for, long compared with the cost of a
+/// poll.
 const INTERVAL: Duration = Duration::from_millis(5);
 
-/// Looks at `condition` until it gives a value.
+/// Polls `condition` until it returns a value.
 ///
 /// # Panics
-/// After [`DEADLINE`], with `what` was awaited.
+/// After [`DEADLINE`], naming `what` was awaited.
 #[track_caller]
 pub fn eventually<T>(what: &str, condition: impl FnMut() -> Option<T>) -> T {
     eventually_within(DEADLINE, what, condition)
 }
 
-/// The same, for what takes long by design.
+/// The same for conditions that take long by design.
 ///
 /// # Panics
-/// When `patience` is at its end, with `what` was awaited.
+/// After `patience`, naming `what` was awaited.
 #[track_caller]
 pub fn eventually_within<T>(patience: Duration, what: &str, condition: impl FnMut() -> Option<T>) -> T {
     match poll(patience, condition) {
@@ -31,11 +32,11 @@ pub fn eventually_within<T>(patience: Duration, what: &str, condition: impl FnMu
     }
 }
 
-/// The same as [`eventually`] for async tests: the runtime goes on meanwhile, so it works on one thread too. A look that
-/// hangs ends with the deadline.
+/// The same as [`eventually`] for async tests: the runtime goes on meanwhile, so it works on one thread, too. A
+/// hanging poll ends with the deadline.
 ///
 /// # Panics
-/// After [`DEADLINE`], with `what` was awaited.
+/// After [`DEADLINE`], naming `what` was awaited.
 pub async fn eventually_async<T>(what: &str, mut condition: impl AsyncFnMut() -> Option<T>) -> T {
     let found = async {
         loop {
@@ -51,7 +52,7 @@ pub async fn eventually_async<T>(what: &str, mut condition: impl AsyncFnMut() ->
     }
 }
 
-/// Looks at `condition` until it gives a value or the time is up.
+/// Polls `condition` until it returns a value or the time is up.
 pub(crate) fn poll<T>(patience: Duration, mut condition: impl FnMut() -> Option<T>) -> Option<T> {
     let deadline = Instant::now() + patience;
     loop {

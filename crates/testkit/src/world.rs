@@ -1,4 +1,4 @@
-//! Where a fault test begins: a place of its own, and who acts in it.
+//! Where a fault test begins: a chroot of its own, with sessions and processes in it.
 
 use std::time::Duration;
 
@@ -12,30 +12,30 @@ use crate::proxy::Proxy;
 use crate::servers::Servers;
 use crate::shared::ensemble;
 
-/// A session that a test lets expire: the shortest that a busy machine can keep alive while nobody cuts it off.
+/// Time-out of a session that a test lets expire: the shortest that a busy machine can keep alive.
 pub const SHORT: Duration = Duration::from_millis(5 * TICK_MS as u64);
-/// A session that ends only when a test ends it: the longest that the servers grant.
+/// Time-out of a session that ends only when a test ends it: the longest that the servers grant.
 pub const LONG: Duration = Duration::from_millis(20 * TICK_MS as u64);
-/// Where everybody of a world lives, below the root of the test.
+/// The namespace of every world, below the test's chroot.
 const NAMESPACE: &str = "/menagerie";
 
-/// A root that no other test has, sessions in it, and processes of ours that find it in their environment. What concerns
-/// processes blocks: an async test whose sessions must live meanwhile has more than one thread.
+/// A chroot that no other test uses, sessions in it, and `menagerie` processes that find it in their environment.
+/// Calls that concern processes block: an async test whose sessions must live meanwhile needs more than one thread.
 #[derive(Debug)]
 pub struct World {
-    /// The servers with the root behind them.
+    /// The connect string, with the chroot.
     servers: String,
     environment: Environment,
 }
 
 impl World {
-    /// One on the ensemble that all tests share. The name becomes one of a znode, for who debugs.
+    /// A world on the shared ensemble. The name becomes part of a znode's name, for debugging.
     #[track_caller]
     pub fn new(name: &str) -> Self {
         Self::at(ensemble().chroot(name))
     }
 
-    /// One on servers of the test's own, for one that kills or pauses them.
+    /// A world on the test's own servers, which it may kill or pause.
     #[track_caller]
     pub fn on(servers: &Servers, name: &str) -> Self {
         Self::at(servers.chroot(name))
@@ -45,26 +45,26 @@ impl World {
         Self { environment: environment(&servers), servers }
     }
 
-    /// The servers with the root behind them, `host:port[,host:port…]/test-NNN-name`, as clients take it.
+    /// The connect string, `host:port[,host:port…]/test-NNN-name`.
     pub fn connect_string(&self) -> &str {
         &self.servers
     }
 
-    /// How a session of somebody gets here.
+    /// Settings of a session in this world.
     pub fn config(&self, timeout: Duration) -> Config {
         config(&self.servers, timeout)
     }
 
-    /// The same through a proxy, which sees and spoils what it asks for.
+    /// The same through a proxy, which observes and disturbs it.
     pub fn config_through_proxy(&self, timeout: Duration) -> (Config, Proxy) {
         let (servers, proxy) = Proxy::before(&self.servers);
         (config(&servers, timeout), proxy)
     }
 
-    /// A session of somebody to whom nothing happens.
+    /// An undisturbed session.
     ///
     /// # Panics
-    /// If there is none.
+    /// If it cannot be opened.
     pub async fn session(&self) -> Session {
         self.session_with(|_| {}).await
     }
@@ -72,62 +72,64 @@ impl World {
     /// The same with other settings: a time-out, rights, a user.
     ///
     /// # Panics
-    /// If there is none.
+    /// If it cannot be opened.
     pub async fn session_with(&self, change: impl FnOnce(&mut Config)) -> Session {
         let mut config = self.config(LONG);
         change(&mut config);
         connect(config).await
     }
 
-    /// A session of somebody to whom things happen.
+    /// A session to be disturbed through the proxy.
     ///
     /// # Panics
-    /// If there is none.
+    /// If it cannot be opened.
     pub async fn session_through_proxy(&self, timeout: Duration) -> (Session, Proxy) {
         let (config, proxy) = self.config_through_proxy(timeout);
         (connect(config).await, proxy)
     }
 
-    /// A session without heartbeats, so that every request that the proxy sees is of what is tested.
+    /// A session without heartbeats, so that the proxy sees only requests of the code under test.
     ///
     /// # Panics
-    /// If there is none.
+    /// If it cannot be opened.
     pub async fn observer_through_proxy(&self, timeout: Duration) -> (Session, Proxy) {
         let (mut config, proxy) = self.config_through_proxy(timeout);
         config.rights = Rights::Observer;
         (connect(config).await, proxy)
     }
 
-    /// Sets a variable for the processes that are started from now on.
+    /// Sets a variable for processes started from now on.
     pub fn with(mut self, variable: &'static str, value: impl Into<String>) -> Self {
         self.environment = self.environment.with(variable, value);
         self
     }
 
-    /// Where processes are started: its folder, and commands that are not to be waited for.
+    /// The environment of its processes: the folder, and commands that are not waited for.
     pub fn environment(&self) -> &Environment {
         &self.environment
     }
 
-    /// Another one in the same root, as another host is, for processes to which things happen.
+    /// Another environment in the same chroot, like that of another host, for processes to be disturbed through the
+    /// proxy.
     pub fn environment_through_proxy(&self) -> (Environment, Proxy) {
         let (servers, proxy) = Proxy::before(&self.servers);
         (environment(&servers), proxy)
     }
 
-    /// Starts `menagerie` with these arguments, and waits until it is ready: `world.start(&["worker", "mail", "--", "cat"])`.
+    /// Starts `menagerie` with these arguments, and waits until it is ready: `world.start(&["worker", "mail", "--",
+    /// "cat"])`.
     ///
     /// # Panics
-    /// If it does not say in time that it is ready.
+    /// If it does not report ready in time.
     #[track_caller]
     pub fn start(&self, args: &[&str]) -> Daemon {
         self.environment.start(args)
     }
 
-    /// The same for what listens, on a port that stays its own while it is down: `world.serve(&["journal"])`.
+    /// The same for a role that listens, on a port that stays reserved while it is down: `world.serve(&["journal"])`.
     ///
     /// # Panics
-    /// If it does not say in time that it is ready.
+    /// If it does not report ready in time.
     #[track_caller]
     pub fn serve(&self, args: &[&str]) -> Daemon {
         self.environment.serve(args)

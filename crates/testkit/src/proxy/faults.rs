@@ -1,4 +1,4 @@
-//! What a proxy does to what passes through it.
+//! What a proxy does to the units that pass through it.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -7,7 +7,6 @@ use menagerie_wire::{MultiOp, OpCode, Reader, Request};
 
 use super::units::Unit;
 
-/// Which way something goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Direction {
     /// From the client to the server.
@@ -20,36 +19,38 @@ pub(super) enum Direction {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Verdict {
     Forward,
-    /// It is swallowed, and its connection closed.
+    /// Swallow it and close its connection.
     Drop,
 }
 
-/// The reply that will be lost.
+/// Which reply will be lost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 enum Trap {
     #[default]
     None,
-    /// The one to the next request, if given: of this kind.
+    /// That of the next request, of this kind if given.
     Next(Option<OpCode>),
-    /// The one with this number on this link: its request has passed.
-    Reply { link: u64, xid: i32 },
-    /// Every one.
+    /// The one with this xid on this link: its request has passed.
+    Reply {
+        link: u64,
+        xid: i32,
+    },
     All,
 }
 
-/// The faults of a proxy, and what it has counted.
+/// A proxy's faults and counters.
 #[derive(Debug, Default)]
 pub(super) struct Faults {
     pub(super) cut: bool,
     pub(super) delay: Duration,
     requests_held: bool,
     replies_held: bool,
-    /// Requests of this kind are held, and all that follow, once so many of them have passed.
+    /// Hold requests of this kind, and everything after them, once this many have passed.
     hold_at: Option<(OpCode, usize)>,
     /// Requests that may still pass before everything is cut.
     pub(super) requests_left: Option<usize>,
     trap: Trap,
-    /// Whether everything is cut as soon as a reply was lost.
+    /// Whether to cut everything as soon as a reply was lost.
     cut_at_loss: bool,
     pub(super) requests: BTreeMap<i32, usize>,
     pub(super) dropped: usize,
@@ -74,7 +75,7 @@ impl Faults {
         self.hold_at = Some((op, passed));
     }
 
-    /// Whether this one stays where it is, the next in its direction.
+    /// Whether to hold this unit, the next in its direction.
     pub(super) fn holds_back(&mut self, direction: Direction, unit: &Unit) -> bool {
         if let (Direction::Requests, Unit::Frame(frame), Some((op, left))) =
             (direction, unit, &mut self.hold_at)
@@ -102,7 +103,7 @@ impl Faults {
         self.trap = Trap::All;
     }
 
-    /// Ends the faults and keeps the counts.
+    /// Ends the faults and keeps the counters.
     pub(super) fn heal(&mut self) {
         let (requests, dropped) = (std::mem::take(&mut self.requests), self.dropped);
         *self = Self { requests, dropped, ..Self::default() };
@@ -116,7 +117,7 @@ impl Faults {
                 Verdict::Forward
             }
             (Direction::Requests, Unit::Frame(frame)) => {
-                // The length, the number, the operation.
+                // Layout: length, xid, operation.
                 if let (Some(xid), Some(op)) = (int(frame, 4), int(frame, 8)) {
                     if self.is_last(xid) {
                         return Verdict::Drop;
@@ -133,9 +134,9 @@ impl Faults {
         }
     }
 
-    /// Counts a request down; cuts when there was none left.
+    /// Counts a request down; cuts when none is left.
     fn is_last(&mut self, xid: i32) -> bool {
-        // Numbers below zero are kept for pings and the like.
+        // Negative xids are those of pings and the like.
         let Some(left) = self.requests_left.filter(|_| xid >= 0) else { return false };
         self.requests_left = left.checked_sub(1);
         self.cut |= self.requests_left.is_none();
@@ -147,10 +148,10 @@ impl Faults {
     }
 
     fn note_request(&mut self, link: u64, xid: i32, op: i32) {
-        // Numbers below zero are kept for pings and the like.
+        // Negative xids are those of pings and the like.
         if let Trap::Next(wanted) = self.trap
             && xid >= 0
-            // Sessions probe what the servers grant and close the probe at any time; no test means that by "next".
+            // Sessions probe the granted time-out and close the probe at any time; no test means that by "next".
             && wanted.map_or(op != OpCode::CloseSession.code(), |wanted| wanted.code() == op)
         {
             self.trap = Trap::Reply { link, xid };
@@ -175,7 +176,7 @@ impl Faults {
     }
 }
 
-/// Whether it is a `multi` that changes nothing: sessions send such heartbeats whenever they like, so no test can mean one.
+/// Whether it is a `multi` that changes nothing: sessions send such heartbeats at any time, so no test means one.
 fn only_checks(frame: &[u8]) -> bool {
     let body = frame.get(12..).filter(|_| int(frame, 8) == Some(OpCode::Multi.code()));
     let multi = body.map(|body| Request::decode(OpCode::Multi, &mut Reader::new(body)));

@@ -1,4 +1,4 @@
-//! One connection through a proxy: two directions, each with a thread that reads and one that forwards.
+//! One connection through a proxy: two directions, each with a reading and a forwarding thread.
 
 use std::collections::VecDeque;
 use std::io::{ErrorKind, Read as _, Write as _};
@@ -20,7 +20,7 @@ pub(super) struct Link {
     replies: Queue,
 }
 
-/// What waits to be forwarded, each not before its time. `None` once the end was forwarded.
+/// Units to forward, each not before its time. `None` once the end was forwarded.
 type Queue = Option<VecDeque<(Instant, Unit)>>;
 
 impl Link {
@@ -40,7 +40,7 @@ impl Link {
     }
 }
 
-/// Starts to forward between the two, unless the proxy was cut meanwhile.
+/// Starts forwarding between the two, unless the proxy was cut meanwhile.
 pub(super) fn open(shared: &Arc<Shared>, client: TcpStream, server: TcpStream) {
     for side in [&client, &server] {
         side.set_nodelay(true).expect("a socket has options");
@@ -72,7 +72,7 @@ fn read(shared: &Shared, id: u64, direction: Direction, mut from: TcpStream) {
     loop {
         let (units, ended) = match from.read(&mut buffer) {
             Err(error) if error.kind() == ErrorKind::Interrupted => continue,
-            // A reset is an end like any other to who sits behind a proxy.
+            // Behind a proxy, a reset is an end like any other.
             Ok(0) | Err(_) => (splitter.end(), true),
             Ok(n) => (splitter.push(&buffer[..n]), false),
         };
@@ -97,7 +97,8 @@ fn forward(shared: &Shared, id: u64, direction: Direction, mut to: TcpStream) {
                 }
             }
             Unit::End => {
-                // Half a connection may go on: the answer to a four-letter word comes after its end.
+                // The other direction may go on: the answer to a four-letter word comes after the end of the
+                // question.
                 let _ = to.shutdown(Shutdown::Write);
                 shared.change(|state| state.end(id, direction));
                 return;
@@ -145,7 +146,7 @@ impl State {
         }
     }
 
-    /// Notes that one direction has ended; with the second one the link is gone.
+    /// Records that one direction has ended; the second one ends the link.
     fn end(&mut self, id: u64, direction: Direction) {
         let Some(link) = self.links.get_mut(&id) else { return };
         *link.queue(direction) = None;

@@ -1,13 +1,14 @@
 //! A TCP proxy that fails on demand, between a client and a server.
 //!
 //! # Layout
-//! - `units.rs`: a stream of bytes as units that are forwarded or lost as a whole: frames, if it is ZooKeeper's protocol.
-//! - `faults.rs`: what is done to them, and the count of requests. Pure.
+//! - `units.rs`: splits a stream of bytes into units that are forwarded or lost as a whole: frames, in ZooKeeper's
+//!   protocol.
+//! - `faults.rs`: faults and counters. Pure.
 //! - `link.rs`: one connection, its queues and its four threads.
 //! - this file: the listener, and the verbs.
 //!
-//! Reading and forwarding are apart, so that what is held or delayed still drains from its sender: neither side can tell
-//! a held connection from a slow network.
+//! Reading and forwarding are separate, so that held or delayed bytes still drain from their sender: neither side can
+//! tell a held connection from a slow network.
 
 mod faults;
 mod link;
@@ -38,7 +39,7 @@ pub struct Proxy {
 #[derive(Debug)]
 struct Shared {
     state: Mutex<State>,
-    /// Told of whatever may let a thread go on: new units, faults set or healed, links closed.
+    /// Notified of everything that may let a thread go on: new units, faults set or healed, links closed.
     changed: Condvar,
     reading: Reading,
     /// How long a connection waits for a server that does not listen.
@@ -50,13 +51,13 @@ struct State {
     target: SocketAddr,
     faults: Faults,
     links: BTreeMap<u64, Link>,
-    /// Numbers are never used twice: a fault meant for one link must not hit another.
+    /// Never reused: a fault meant for one link must not hit another.
     last_link: u64,
     stopped: bool,
 }
 
 impl Proxy {
-    /// One that forwards ZooKeeper's protocol to `target`, frame by frame. Four-letter words pass too.
+    /// A proxy that forwards ZooKeeper's protocol to `target`, frame by frame. Four-letter words pass, too.
     ///
     /// # Panics
     /// If it cannot listen.
@@ -64,8 +65,8 @@ impl Proxy {
         Self::start(target, Reading::Frames, Duration::ZERO)
     }
 
-    /// One before the first server of a connect string, `host:port[,host:port…][/chroot]`, and the connect string of those
-    /// who come through it: the same root, one address.
+    /// A proxy in front of the first server of a connect string, `host:port[,host:port…][/chroot]`, and the connect
+    /// string through it: the same chroot, one address.
     ///
     /// # Panics
     /// If the first server is not given by its address, or the proxy cannot listen.
@@ -79,7 +80,7 @@ impl Proxy {
         (format!("{}{root}", proxy.address()), proxy)
     }
 
-    /// One that forwards whatever it is, and knows no requests and replies: for other protocols, and for TLS.
+    /// A proxy that forwards bytes and knows no requests and replies: for other protocols, and for TLS.
     ///
     /// # Panics
     /// If it cannot listen.
@@ -87,11 +88,11 @@ impl Proxy {
         Self::start(target, Reading::Bytes, Duration::ZERO)
     }
 
-    /// One between two servers that elect: a connection to one that does not listen yet waits for it.
+    /// A proxy between two servers of an ensemble: a connection to a server that does not listen yet waits for it.
     ///
-    /// A follower that is quicker than its leader is refused, and tries again. A proxy cannot refuse: it would accept and
-    /// close, which a follower takes for the end of this leader. It would go back to the election, alone, until the leader
-    /// has waited for it in vain and comes there too, 20 seconds later; and then again.
+    /// A follower that is quicker than its leader is refused, and tries again. A proxy cannot refuse: it would accept
+    /// and close, which the follower takes for the leader's end. The follower would go back to the election, alone,
+    /// until the leader has waited for it in vain and returns to the election, too, 20 seconds later; and so on.
     pub(crate) fn between_servers(target: SocketAddr) -> Self {
         Self::start(target, Reading::Bytes, Duration::from_secs(10))
     }
@@ -118,12 +119,12 @@ impl Proxy {
         self.shared.lock().target = target;
     }
 
-    /// Closes all connections, on both sides. New ones are welcome.
+    /// Closes all connections, on both sides, and accepts new ones.
     pub fn lose_connections(&self) {
         self.shared.change(State::close_all);
     }
 
-    /// Closes all connections, and every new one as soon as it is there.
+    /// Closes all connections, and every new one as soon as it is accepted.
     pub fn cut(&self) {
         self.shared.change(|state| {
             state.faults.cut = true;
@@ -131,44 +132,44 @@ impl Proxy {
         });
     }
 
-    /// Lets so many more requests reach the server (pings, credentials and restored watches do not count), and cuts at the
-    /// next: the client dies between two steps, as far as the server can tell.
+    /// Lets this many more requests reach the server (not counting pings, credentials and restored watches), and cuts
+    /// at the next: to the server, the client dies between two steps.
     pub fn cut_after(&self, requests: usize) {
         self.shared.change(|state| state.faults.requests_left = Some(requests));
     }
 
-    /// Whether everything is cut by now.
+    /// Whether everything is cut.
     pub fn is_cut(&self) -> bool {
         self.shared.lock().faults.cut
     }
 
-    /// Forwards everything so much later, in both directions and in order. What is on its way keeps its pace.
+    /// Delays everything by this much, in both directions and in order. Units already queued keep their delay.
     pub fn delay(&self, delay: Duration) {
         self.shared.change(|state| state.faults.delay = delay);
     }
 
-    /// Holds back what clients send: the server hears nothing, and goes on talking.
+    /// Holds requests: the server receives nothing, and goes on sending.
     pub fn hold_requests(&self) {
         self.shared.change(|state| state.faults.hold(Direction::Requests));
     }
 
-    /// Lets so many requests of this kind reach the server (heartbeats do not count), and holds back the next and all that
-    /// follow: somebody else can act between two steps of a client.
+    /// Lets this many requests of this kind reach the server (not counting heartbeats), and holds the next and
+    /// everything after it: so that another client can act between two steps.
     pub fn hold_requests_after(&self, passed: usize, op: OpCode) {
         self.shared.change(|state| state.faults.hold_after(passed, op));
     }
 
-    /// Whether requests are held back by now.
+    /// Whether requests are held.
     pub fn holds_requests(&self) -> bool {
         self.shared.lock().faults.holds(Direction::Requests)
     }
 
-    /// Holds back what the server sends: it hears and does what it is asked, and clients do not learn of it.
+    /// Holds replies: the server receives and executes requests, and clients do not learn of it.
     pub fn hold_replies(&self) {
         self.shared.change(|state| state.faults.hold(Direction::Replies));
     }
 
-    /// Holds back everything; connections stay open.
+    /// Holds both directions; connections stay open.
     pub fn partition(&self) {
         self.shared.change(|state| {
             state.faults.hold(Direction::Requests);
@@ -176,18 +177,19 @@ impl Proxy {
         });
     }
 
-    /// Lets the next request reach the server (pings, heartbeats, credentials, restored watches and ends of sessions do not count), swallows its reply,
-    /// and closes that connection: the client cannot know whether the request took effect. Once.
+    /// Lets the next request reach the server (not counting pings, heartbeats, credentials, restored watches and
+    /// closed sessions), swallows its reply, and closes that connection: the client cannot know whether the request
+    /// took effect. Once.
     pub fn drop_next_reply(&self) {
         self.shared.change(|state| state.faults.drop_next(None));
     }
 
-    /// The same for the next request of this kind; others before it are answered as ever.
+    /// The same for the next request of this kind; earlier ones are answered.
     pub fn drop_reply_of(&self, op: OpCode) {
         self.shared.change(|state| state.faults.drop_next(Some(op)));
     }
 
-    /// The same, and everything is cut from then on: the client does not come back to ask what became of it.
+    /// The same, and cuts everything from then on: the client cannot come back to ask for the outcome.
     pub fn cut_at_reply_of(&self, op: OpCode) {
         self.shared.change(|state| state.faults.cut_at_reply_of(op));
     }
@@ -197,33 +199,33 @@ impl Proxy {
         self.shared.change(|state| state.faults.drop_all());
     }
 
-    /// Ends all faults. What was held is delivered now, on those connections that are still there.
+    /// Ends all faults. Delivers what was held, on connections that are still open.
     pub fn heal(&self) {
         self.shared.change(|state| state.faults.heal());
     }
 
-    /// How many connections are open.
+    /// Open connections.
     pub fn connections(&self) -> usize {
         self.shared.lock().links.len()
     }
 
-    /// How many replies were swallowed so far.
+    /// Swallowed replies so far.
     pub fn dropped_replies(&self) -> usize {
         self.shared.lock().faults.dropped
     }
 
-    /// How many requests have reached the server so far, by operation code; connect requests count as
+    /// Requests that have reached the server so far, by operation code; connect requests count as
     /// [`OpCode::CreateSession`].
     pub fn requests(&self) -> BTreeMap<i32, usize> {
         self.shared.lock().faults.requests.clone()
     }
 
-    /// The same, and counts anew.
+    /// The same, and resets the counters.
     pub fn take_requests(&self) -> BTreeMap<i32, usize> {
         std::mem::take(&mut self.shared.lock().faults.requests)
     }
 
-    /// How many requests of this kind have reached the server so far.
+    /// Requests of this kind that have reached the server so far.
     pub fn requests_of(&self, op: OpCode) -> usize {
         self.shared.lock().faults.requests.get(&op.code()).copied().unwrap_or(0)
     }
@@ -235,10 +237,10 @@ impl Drop for Proxy {
             state.stopped = true;
             state.close_all();
         });
-        // The listener looks up only when somebody comes.
+        // Wake the listener, which blocks in accept.
         let woken = TcpStream::connect(self.address);
         if let (Ok(_), Some(listener)) = (woken, self.listener.take()) {
-            // A panic there has been printed; a second one while dropping would abort.
+            // A panic there was printed already; a second one while dropping would abort.
             let _ = listener.join();
         }
     }
@@ -273,7 +275,8 @@ fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
         if cut {
             continue;
         }
-        // Without a server behind it the client's connection closes, as near to a refusal as a proxy can come.
+        // Without a server behind it the proxy closes the client's connection, as near to a refusal as a proxy can
+        // come.
         let server = poll(shared.patience, || match TcpStream::connect(target) {
             Err(_) if !shared.lock().stopped => None,
             end => Some(end),

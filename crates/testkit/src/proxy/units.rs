@@ -1,8 +1,8 @@
-//! A stream of bytes, cut into what is forwarded or lost as a whole.
+//! Splits a stream of bytes into units that are forwarded or lost as a whole.
 
 use menagerie_wire::frame;
 
-/// More than any frame is long, and less than any four-letter word read as a length.
+/// Larger than any frame, and less than any four-letter word read as a length.
 const FRAME_BYTES_MAX: usize = 64 * 1024 * 1024;
 
 /// How a stream is read.
@@ -10,29 +10,29 @@ const FRAME_BYTES_MAX: usize = 64 * 1024 * 1024;
 pub(super) enum Reading {
     /// As ZooKeeper's protocol.
     Frames,
-    /// As bytes without a meaning.
+    /// As opaque bytes.
     Bytes,
 }
 
-/// What is forwarded at once. All hold the bytes as they came, lengths included.
+/// What is forwarded at once. Units hold the bytes as received, lengths included.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Unit {
     /// The first frame of a direction: connect request or response.
     Opening(Vec<u8>),
     /// Any other frame.
     Frame(Vec<u8>),
-    /// Bytes without a meaning.
+    /// Opaque bytes.
     Bytes(Vec<u8>),
     /// Nothing follows in this direction.
     End,
 }
 
-/// Cuts one direction of a connection.
+/// Splits one direction of a connection.
 #[derive(Debug)]
 pub(super) struct Splitter {
     reading: Reading,
     opened: bool,
-    /// A frame's beginning.
+    /// The beginning of an incomplete frame.
     rest: Vec<u8>,
 }
 
@@ -41,7 +41,7 @@ impl Splitter {
         Self { reading, opened: false, rest: Vec::new() }
     }
 
-    /// The units that are complete with these bytes.
+    /// The units completed by these bytes.
     pub(super) fn push(&mut self, bytes: &[u8]) -> Vec<Unit> {
         self.rest.extend_from_slice(bytes);
         let mut units = Vec::new();
@@ -53,7 +53,7 @@ impl Splitter {
                     units.push(if self.opened { Unit::Frame(frame) } else { Unit::Opening(frame) });
                     self.opened = true;
                 }
-                // A four-letter word or its answer, or a peer that must be let talk nonsense.
+                // A four-letter word or its answer, or a peer that sends garbage on purpose.
                 Err(_) => self.reading = Reading::Bytes,
             }
         }

@@ -1,4 +1,4 @@
-//! The few requests that these tests send.
+//! The requests that these tests send.
 
 use menagerie_testkit::{OpCode, RawClient};
 use menagerie_wire::request::Create;
@@ -9,7 +9,7 @@ pub fn creation(path: &str, flags: i32) -> Request<'_> {
     Request::Create { op: OpCode::Create, create }
 }
 
-/// The flag of znodes that end with their session.
+/// Flag of ephemeral znodes.
 pub const EPHEMERAL: i32 = 1;
 
 #[track_caller]

@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 
 use menagerie_testkit::{Ensemble, eventually};
 
-/// Tells this binary to play the one that will be killed.
+/// Tells this binary to play the victim.
 const VICTIM: &str = "MENAGERIE_TEST_VICTIM";
 
 #[test]
@@ -29,13 +29,13 @@ fn servers_and_their_data_go_with_the_process_that_started_them() {
     let left = lines.find_map(|line| Some(line.split_once("left: ")?.1.to_owned())).unwrap();
     let (pid, data) = left.split_once(' ').unwrap();
     let (process, data) = (Path::new("/proc").join(pid), Path::new(data));
-    assert!(runs(&process) && data.exists());
+    assert!(is_running(&process) && data.exists());
     victim.kill().unwrap();
     victim.wait().unwrap();
-    eventually("server and data are gone", || (!runs(&process) && !data.exists()).then_some(()));
+    eventually("server and data are gone", || (!is_running(&process) && !data.exists()).then_some(()));
 }
 
-/// Whoever inherits it may take its time to bury it.
-fn runs(process: &Path) -> bool {
+/// Whether it runs; whoever inherits a zombie may take its time to reap it.
+fn is_running(process: &Path) -> bool {
     std::fs::read_to_string(process.join("stat")).is_ok_and(|stat| !stat.contains(") Z "))
 }

@@ -1,4 +1,4 @@
-//! The tools that other tests trust, tried on real servers.
+//! Tests of the test tools, on real servers.
 mod ask;
 mod expiry;
 mod guards;

@@ -1,4 +1,4 @@
-//! Every fault, as a client and as its server see it. Each test has its own proxy, and all share the ensemble.
+//! Every fault, as a client and as its server see it. Each test has its own proxy; all share the ensemble.
 
 use std::time::{Duration, Instant};
 
@@ -9,14 +9,14 @@ use menagerie_wire::Request;
 
 use crate::ask::{create, creation, exists};
 
-/// To see that nothing comes: far longer than an answer on loopback takes.
+/// Wait this long to see that nothing arrives: far longer than an answer on loopback takes.
 const SILENCE: Duration = Duration::from_millis(150);
 
 fn proxy() -> Proxy {
     Proxy::new(ensemble().addresses()[0])
 }
 
-/// A client that sees everything, beside the proxy.
+/// A client that bypasses the proxy.
 fn witness() -> RawClient {
     RawClient::open(ensemble().addresses()[0])
 }
@@ -147,7 +147,7 @@ fn a_dropped_reply_is_to_a_request_that_took_effect() {
     assert!(exists(&mut witness(), &path));
     assert_eq!(proxy.dropped_replies(), 1);
 
-    // Once: the session goes on, and so does the rest.
+    // Once only: the session goes on, and so does the rest.
     let mut again = RawClient::connect(proxy.address(), &client.resumption()).unwrap();
     create(&mut again, &format!("{path}/b"), 0);
     proxy.drop_next_reply();

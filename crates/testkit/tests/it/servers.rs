@@ -1,4 +1,4 @@
-//! The verbs that all ensembles know.
+//! The verbs of all ensembles.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! A machine that is suspended.
+//! A suspended machine.
 
 use std::env;
 use std::process::Command;
@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use menagerie_testkit::{Machine, Process, boottime, eventually};
 
-/// Set only in the process that is suspended: this test executable, started anew.
+/// Set only in the process that is suspended: this test executable, started again.
 const CLOCKS: &str = "MENAGERIE_TEST_CLOCKS";
 const SLEEP: Duration = Duration::from_secs(2);
 
@@ -35,7 +35,7 @@ fn monotonic_clock_stands_still_while_a_machine_is_suspended_and_boottime_goes_o
     assert!((asleep..asleep + 1000).contains(&missed), "{missed} ms from {before:?} to {after:?}");
 }
 
-/// The other process; a test that does nothing otherwise.
+/// The other process; does nothing otherwise.
 #[test]
 fn clocks() {
     if env::var_os(CLOCKS).is_none() {

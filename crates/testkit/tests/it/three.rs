@@ -7,7 +7,7 @@ use menagerie_wire::Request;
 
 use crate::ask::{create, creation, exists};
 
-/// One ensemble for all: three JVMs take seconds to start.
+/// One ensemble for all steps: three JVMs take seconds to start.
 #[test]
 fn servers_are_killed_and_cut_off() {
     let mut servers = Ensemble::Apache3.start_own();
@@ -36,7 +36,8 @@ fn a_successor_is_elected_at_the_first_try(servers: &mut Servers) {
         servers.restart(killed);
         took
     };
-    // A busy machine may be slow once or twice. A leader whose followers do not come waits 50 ticks before it gives up.
+    // A busy machine may be slow once or twice. A leader whose followers do not come waits 50 ticks before it gives
+    // up.
     let quickest = (0..3).map(election).min();
     assert!(quickest < Some(Duration::from_millis(50 * u64::from(TICK_MS))), "{quickest:?}");
 }

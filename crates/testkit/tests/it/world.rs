@@ -1,4 +1,4 @@
-//! A world, and what can happen to those who live in it.
+//! A world, and what can happen to its sessions and processes.
 
 use std::fs;
 use std::net::TcpStream;
@@ -66,7 +66,7 @@ fn a_killed_daemon_comes_back_on_its_port_and_its_data() {
     run(&["queue", "create", "mail", "--partitions", "1"]);
     let mut worker = world.start(&["worker", "mail", "--settle", "100ms", "--", "true"]);
     let first = worker.id();
-    // It runs, and is killed.
+    // It still runs: restart kills it first.
     worker.restart();
     assert_ne!(worker.id(), first);
     assert_eq!(worker.stop().status.code(), Some(0));
