@@ -1,26 +1,26 @@
-//! Who asks, and whether they may.
+//! Who calls, and what they are allowed to do.
 
 use menagerie_znodes::queues::{KeyId, Scope, Settings, Visibility};
 
-/// Somebody who has shown a key.
+/// The holder of a valid key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Holder {
-    /// The application whose key it is.
+    /// The application the key belongs to.
     pub application: String,
-    /// Which key.
+    /// The key's public id.
     pub key: KeyId,
-    /// What it is good for.
+    /// What the key allows.
     pub scopes: Vec<Scope>,
 }
 
-/// Who asks: the keys that were shown, all of which are known. Without any it is anybody.
+/// Who calls: the holders of all keys presented, each valid. Empty for anonymous callers.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Caller(pub Vec<Holder>);
 
-/// What they want.
+/// What a caller asks to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Wish {
-    /// Make, change or delete queues.
+pub enum Action {
+    /// Create, change or delete queues.
     Manage,
     /// List queues.
     List,
@@ -32,8 +32,8 @@ pub enum Wish {
     Delete,
 }
 
-impl Wish {
-    /// What a key must be good for.
+impl Action {
+    /// The scope a key needs for this.
     fn scope(self) -> Scope {
         match self {
             Self::Manage => Scope::Admin,
@@ -44,36 +44,37 @@ impl Wish {
 }
 
 impl Caller {
-    /// Whether they may do this to a queue of `application`; without settings, to the application itself.
-    pub fn may(&self, wish: Wish, application: &str, queue: Option<&Settings>) -> bool {
+    /// Whether the caller is allowed to do this to a queue of `application`; without settings, to the application
+    /// itself.
+    pub fn can(&self, action: Action, application: &str, queue: Option<&Settings>) -> bool {
         let public = queue.is_some_and(|queue| queue.visibility == Visibility::Public);
         let allowed = |holder: &Holder| {
-            holder.scopes.contains(&wish.scope()) && is_meant(&holder.application, wish, application, queue)
+            holder.scopes.contains(&action.scope())
+                && is_entitled(&holder.application, action, application, queue)
         };
-        (public && wish == Wish::View) || self.0.iter().any(allowed)
+        (public && action == Action::View) || self.0.iter().any(allowed)
     }
 
-    /// Whether one of the keys is of this application.
+    /// Whether one of the keys belongs to this application.
     pub fn is_of(&self, application: &str) -> bool {
         self.0.iter().any(|holder| holder.application == application)
     }
 }
 
-/// Principles take reading and deleting from the application itself, and give nothing else to others.
-fn is_meant(holder: &str, wish: Wish, application: &str, queue: Option<&Settings>) -> bool {
+/// A queue's principles decide who reads and deletes, instead of the owning application; they grant nothing else.
+fn is_entitled(holder: &str, action: Action, application: &str, queue: Option<&Settings>) -> bool {
     let owns = holder == application;
     let Some(queue) = queue else { return owns };
-    match wish {
-        Wish::Manage | Wish::List | Wish::Post => owns,
-        Wish::View | Wish::Delete if queue.principles.is_empty() => owns,
-        Wish::View | Wish::Delete => {
+    match action {
+        Action::Manage | Action::List | Action::Post => owns,
+        Action::View | Action::Delete if queue.principles.is_empty() => owns,
+        Action::View | Action::Delete => {
             queue.principles.iter().any(|one| one.strip_prefix("app:") == Some(holder))
         }
     }
 }
 
-/// The keys in `Authorization: Application <key>`. Several parts are separated by `;`, and schemes that we do not know
-/// are passed over.
+/// The keys in `Authorization: Application <key>`. Several parts are separated by `;`; unknown schemes are ignored.
 pub fn keys(authorization: &str) -> Vec<&str> {
     authorization.split(';').filter_map(key).collect()
 }
@@ -88,7 +89,7 @@ mod tests {
     use super::*;
     use menagerie_znodes::queues::Consistency;
 
-    const ALL: [Wish; 5] = [Wish::Manage, Wish::List, Wish::Post, Wish::View, Wish::Delete];
+    const ALL: [Action; 5] = [Action::Manage, Action::List, Action::Post, Action::View, Action::Delete];
 
     fn settings(visibility: Visibility, principles: &[&str]) -> Settings {
         Settings {
@@ -112,12 +113,12 @@ mod tests {
         holder(name, &Scope::ALL)
     }
 
-    fn granted(caller: &Caller, queue: &Settings) -> Vec<Wish> {
-        ALL.into_iter().filter(|wish| caller.may(*wish, "notes", Some(queue))).collect()
+    fn granted(caller: &Caller, queue: &Settings) -> Vec<Action> {
+        ALL.into_iter().filter(|action| caller.can(*action, "notes", Some(queue))).collect()
     }
 
     #[test]
-    fn keys_of_any_letters_are_found() {
+    fn schemes_match_in_any_case() {
         assert_eq!(keys("Application actionapp"), ["actionapp"]);
         assert_eq!(keys("BrowserID xyz; Application  k1 ;Application k2"), ["k1", "k2"]);
         assert!(keys("Basic abc").is_empty() && keys("").is_empty() && keys("Application ").is_empty());
@@ -131,30 +132,30 @@ mod tests {
         assert_eq!(granted(&Caller::default(), &queue), []);
         let both = Caller([app("other").0, app("notes").0].concat());
         assert_eq!(granted(&both, &queue), ALL);
-        assert!(app("notes").may(Wish::Manage, "notes", None));
-        assert!(!app("other").may(Wish::List, "notes", None));
+        assert!(app("notes").can(Action::Manage, "notes", None));
+        assert!(!app("other").can(Action::List, "notes", None));
     }
 
     #[test]
-    fn principles_take_reading_from_the_application_and_give_no_more() {
+    fn principles_replace_the_application_for_reading_and_grant_no_more() {
         let queue = settings(Visibility::User, &["app:other", "bid:a@x.org"]);
-        assert_eq!(granted(&app("notes"), &queue), [Wish::Manage, Wish::List, Wish::Post]);
-        assert_eq!(granted(&app("other"), &queue), [Wish::View, Wish::Delete]);
+        assert_eq!(granted(&app("notes"), &queue), [Action::Manage, Action::List, Action::Post]);
+        assert_eq!(granted(&app("other"), &queue), [Action::View, Action::Delete]);
     }
 
     #[test]
-    fn anybody_may_view_what_is_public_and_no_more() {
+    fn anybody_can_view_a_public_queue_and_no_more() {
         let queue = settings(Visibility::Public, &[]);
-        assert_eq!(granted(&Caller::default(), &queue), [Wish::View]);
-        assert_eq!(granted(&app("other"), &queue), [Wish::View]);
+        assert_eq!(granted(&Caller::default(), &queue), [Action::View]);
+        assert_eq!(granted(&app("other"), &queue), [Action::View]);
     }
 
     #[test]
-    fn a_key_is_good_for_its_scopes_only() {
+    fn a_key_allows_its_scopes_only() {
         let queue = settings(Visibility::User, &[]);
-        assert_eq!(granted(&holder("notes", &[Scope::Read]), &queue), [Wish::List, Wish::View]);
-        assert_eq!(granted(&holder("notes", &[Scope::Write]), &queue), [Wish::Post, Wish::Delete]);
-        assert_eq!(granted(&holder("notes", &[Scope::Admin]), &queue), [Wish::Manage]);
+        assert_eq!(granted(&holder("notes", &[Scope::Read]), &queue), [Action::List, Action::View]);
+        assert_eq!(granted(&holder("notes", &[Scope::Write]), &queue), [Action::Post, Action::Delete]);
+        assert_eq!(granted(&holder("notes", &[Scope::Admin]), &queue), [Action::Manage]);
         assert_eq!(granted(&holder("notes", &[]), &queue), []);
     }
 }

@@ -1,20 +1,19 @@
-//! How often somebody may ask: so many requests a second, and as many at once.
+//! Rate limits: a token bucket per client, with a burst as large as one second's rate.
 
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::time::{Duration, Instant};
 
-/// Those who have been silent for a second have nothing to remember; they are forgotten when there are so many.
-const REMEMBERED_MAX: usize = 10_000;
+/// With more clients than this, buckets idle for a second are dropped: they are full again, so nothing is lost.
+const CLIENTS_MAX: usize = 10_000;
 
-/// What is left to one who asks.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Bucket {
     requests: f64,
     at: Instant,
 }
 
-/// What is left to all who ask.
+/// One token bucket per client.
 #[derive(Debug)]
 pub struct Buckets<K> {
     by_key: HashMap<K, Bucket>,
@@ -27,10 +26,11 @@ impl<K> Default for Buckets<K> {
 }
 
 impl<K: Hash + Eq + Clone> Buckets<K> {
-    /// Takes one request of `rate` a second; or says for how long there is none left.
+    /// Takes one token from a bucket that refills at `rate` per second. On failure, returns how long until the next
+    /// token.
     pub fn take(&mut self, key: &K, rate: u32, now: Instant) -> Result<(), Duration> {
         let rate = f64::from(rate.max(1));
-        if self.by_key.len() >= REMEMBERED_MAX && !self.by_key.contains_key(key) {
+        if self.by_key.len() >= CLIENTS_MAX && !self.by_key.contains_key(key) {
             self.by_key.retain(|_, bucket| now.duration_since(bucket.at) < Duration::from_secs(1));
         }
         let bucket = self.by_key.entry(key.clone()).or_insert(Bucket { requests: rate, at: now });
@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_asks_too_often_is_told_when_to_come_again() {
+    fn a_client_over_its_rate_learns_when_to_retry() {
         let (mut buckets, start) = (Buckets::default(), Instant::now());
         for _ in 0..10 {
             assert_eq!(buckets.take(&"a", 10, start), Ok(()));
@@ -63,12 +63,12 @@ mod tests {
     }
 
     #[test]
-    fn the_silent_are_forgotten() {
+    fn idle_clients_are_dropped() {
         let (mut buckets, start) = (Buckets::default(), Instant::now());
-        for key in 0..REMEMBERED_MAX {
+        for key in 0..CLIENTS_MAX {
             buckets.take(&key, 5, start).unwrap();
         }
-        buckets.take(&REMEMBERED_MAX, 5, start + Duration::from_secs(2)).unwrap();
+        buckets.take(&CLIENTS_MAX, 5, start + Duration::from_secs(2)).unwrap();
         assert_eq!(buckets.by_key.len(), 1);
     }
 }

@@ -1,4 +1,4 @@
-//! Parameters: of a query, a form or headers.
+//! Parameters of queries, forms and headers.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -7,19 +7,19 @@ use menagerie_journal::{MessageId, Order};
 use menagerie_znodes::queues::{Consistency, PARTITIONS_MAX, Visibility};
 use percent_encoding::percent_decode;
 
-/// Longest life of a message: 2^25 seconds.
+/// Longest time to live of a message: 2^25 seconds.
 pub const TTL_SECONDS_MAX: u64 = 1 << 25;
-/// Life of a message unless it says otherwise: three days.
+/// Default time to live of a message: three days.
 pub const TTL_SECONDS_DEFAULT: u64 = 259_200;
-/// Messages of one partition in one answer.
+/// Most messages per partition in one reply.
 pub const LIMIT_MAX: u64 = 1_000;
-/// Longest a reader may wait; what is longer is taken for a mistake.
+/// Longest long poll; more is refused as a mistake.
 pub const WAIT_SECONDS_MAX: f64 = 60.0;
 
-/// Why a request is refused: reasons by field, in the words of the original.
+/// Why a request is refused: a reason per field, worded as Queuey words it.
 pub type Reasons = BTreeMap<String, String>;
 
-/// Parameters that mean something; others are passed over, and take no memory.
+/// The parameters we read; others are dropped while parsing.
 const NAMES: [&str; 13] = [
     "queue_name",
     "partitions",
@@ -36,12 +36,12 @@ const NAMES: [&str; 13] = [
     "wait",
 ];
 
-/// Parameters by name. Of several with one name, the last counts.
+/// Parameters by name; the last one of a name wins.
 #[derive(Debug, Clone, Default)]
 pub struct Form(BTreeMap<String, String>);
 
 impl Form {
-    /// Reads `a=1&b=2`. What is no text is refused: a name with something else in its place would be another name.
+    /// Parses `a=1&b=2`. Refuses what is not UTF-8: replacing bytes would turn one queue's name into another's.
     pub fn parse(text: &[u8]) -> Result<Self, Reasons> {
         for part in text.split(|byte| *byte == b'&') {
             if percent_decode(part).decode_utf8().is_err() {
@@ -54,19 +54,19 @@ impl Form {
         Ok(Self(known.map(|(name, value)| (name.into_owned(), value.into_owned())).collect()))
     }
 
-    /// What was given; an empty one counts as not given.
-    fn given(&self, name: &str) -> Option<&str> {
+    /// The value of a parameter; an empty one counts as missing.
+    fn value(&self, name: &str) -> Option<&str> {
         self.0.get(name).map(String::as_str).filter(|value| !value.is_empty())
     }
 
-    /// Any word but `false` and `0` is true.
+    /// A flag: any value but `false` and `0` is true.
     fn flag(&self, name: &str) -> bool {
-        self.given(name).is_some_and(|word| !matches!(word.to_ascii_lowercase().as_str(), "false" | "0"))
+        self.value(name).is_some_and(|word| !matches!(word.to_ascii_lowercase().as_str(), "false" | "0"))
     }
 }
 
-/// A whole number within limits.
-pub fn whole(text: &str, min: u64, max: u64) -> Result<u64, String> {
+/// Parses an integer between `min` and `max`.
+pub fn integer(text: &str, min: u64, max: u64) -> Result<u64, String> {
     let text = text.trim();
     let number: i128 = text.parse().map_err(|_| format!("\"{text}\" is not a number"))?;
     match u64::try_from(number) {
@@ -77,18 +77,18 @@ pub fn whole(text: &str, min: u64, max: u64) -> Result<u64, String> {
     }
 }
 
-/// Collects what is wrong, so that all of it is told at once.
+/// Collects everything wrong with a request, so that one reply reports it all.
 #[derive(Debug, Default)]
-pub struct Findings(Reasons);
+pub struct Problems(Reasons);
 
-impl Findings {
-    /// The value, or what is wrong with it is noted.
-    pub fn take<T>(&mut self, field: &str, value: Result<T, String>) -> Option<T> {
+impl Problems {
+    /// Passes a valid value through; records the reason otherwise.
+    pub fn check<T>(&mut self, field: &str, value: Result<T, String>) -> Option<T> {
         value.map_err(|reason| self.0.insert(field.to_owned(), reason)).ok()
     }
 
-    /// The result, if nothing was wrong.
-    pub fn give<T>(self, value: Option<T>) -> Result<T, Reasons> {
+    /// The value, if nothing was wrong.
+    pub fn finish<T>(self, value: Option<T>) -> Result<T, Reasons> {
         match value {
             Some(value) if self.0.is_empty() => Ok(value),
             _ => Err(self.0),
@@ -101,54 +101,54 @@ impl Findings {
         field: &str,
         parse: impl FnOnce(&str) -> Result<T, String>,
     ) -> Option<T> {
-        form.given(field).and_then(|text| self.take(field, parse(text)))
+        form.value(field).and_then(|text| self.check(field, parse(text)))
     }
 }
 
-/// What a queue is to be; what is not given is left alone.
+/// Settings for a new queue, or changes to an existing one. `None` keeps what is there, or takes the default.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct QueueForm {
-    /// Its name; one is made up if there is none.
+    /// Name of the queue; random if `None`.
     pub name: Option<String>,
-    /// How many partitions.
+    /// Number of partitions; can only grow.
     pub partitions: Option<u16>,
-    /// Who may read.
+    /// Whether anonymous callers may read.
     pub visibility: Option<Visibility>,
-    /// Kept for whoever asks for it.
+    /// Stored and returned, without effect: Queuey's clients send it.
     pub consistency: Option<Consistency>,
-    /// Who may read and delete, as it was given.
+    /// Who may read and delete, as the client wrote it.
     pub principles: Option<String>,
 }
 
 impl QueueForm {
-    /// Reads a form.
+    /// Validates a form.
     pub fn parse(form: &Form) -> Result<Self, Reasons> {
-        let mut findings = Findings::default();
+        let mut problems = Problems::default();
         let parsed = Self {
-            name: form.given("queue_name").map(str::to_owned),
-            partitions: findings.optional(form, "partitions", |text| {
-                whole(text, 1, PARTITIONS_MAX.into())
+            name: form.value("queue_name").map(str::to_owned),
+            partitions: problems.optional(form, "partitions", |text| {
+                integer(text, 1, PARTITIONS_MAX.into())
                     .and_then(|n| u16::try_from(n).map_err(|e| e.to_string()))
             }),
-            visibility: findings.optional(form, "type", |text| match text {
+            visibility: problems.optional(form, "type", |text| match text {
                 "user" => Ok(Visibility::User),
                 "public" => Ok(Visibility::Public),
                 _ => Err(format!("\"{text}\" is not one of user, public")),
             }),
-            consistency: findings.optional(form, "consistency", |text| match text {
+            consistency: problems.optional(form, "consistency", |text| match text {
                 "weak" => Ok(Consistency::Weak),
                 "strong" => Ok(Consistency::Strong),
                 "very_strong" => Ok(Consistency::VeryStrong),
                 _ => Err(format!("\"{text}\" is not one of weak, strong, very_strong")),
             }),
-            principles: findings
+            principles: problems
                 .optional(form, "principles", |text| principles(text).map(|_| text.to_owned())),
         };
-        findings.give(Some(parsed))
+        problems.finish(Some(parsed))
     }
 }
 
-/// A comma list of `app:<name>` and `bid:<address>`.
+/// Parses a comma-separated list of `app:<name>` and `bid:<address>`.
 pub fn principles(text: &str) -> Result<Vec<String>, String> {
     let wrong = |one: &str| format!("\"{one}\" is not a principle, such as app:notes or bid:who@example.org");
     let word =
@@ -169,65 +169,65 @@ pub fn principles(text: &str) -> Result<Vec<String>, String> {
 /// Which queues to list.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ListForm {
-    /// At most so many.
+    /// Most queues to list.
     pub limit: Option<u64>,
-    /// The first name.
+    /// First name to list.
     pub offset: Option<String>,
-    /// With what they are.
+    /// Include the queues' settings.
     pub details: bool,
-    /// With the number of messages; includes the details.
+    /// Include message counts; implies `details`.
     pub include_count: bool,
 }
 
 impl ListForm {
-    /// Reads a query.
+    /// Validates a query.
     pub fn parse(form: &Form) -> Result<Self, Reasons> {
-        let mut findings = Findings::default();
+        let mut problems = Problems::default();
         let parsed = Self {
-            limit: findings.optional(form, "limit", |text| whole(text, 0, u64::MAX)),
-            offset: form.given("offset").map(str::to_owned),
+            limit: problems.optional(form, "limit", |text| integer(text, 0, u64::MAX)),
+            offset: form.value("offset").map(str::to_owned),
             details: form.flag("details") || form.flag("include_count"),
             include_count: form.flag("include_count"),
         };
-        findings.give(Some(parsed))
+        problems.finish(Some(parsed))
     }
 }
 
 /// Which messages to read.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ReadForm {
-    /// Only those behind this one.
+    /// Only messages after this one, exclusive.
     pub after: Option<MessageId>,
-    /// From this one on.
+    /// Only messages from this one on, inclusive.
     pub since: Option<MessageId>,
-    /// At most so many of each partition.
+    /// Most messages per partition.
     pub limit: Option<u64>,
-    /// Which way.
+    /// Oldest or newest first.
     pub order: Order,
-    /// Of which partitions, in this order.
+    /// Partitions to read, in this order.
     pub partitions: Vec<u64>,
-    /// When there are none, wait so long.
+    /// Long poll: how long to wait while there are no messages.
     pub wait: Duration,
 }
 
 impl ReadForm {
-    /// Reads a query.
+    /// Validates a query.
     pub fn parse(form: &Form) -> Result<Self, Reasons> {
-        let mut findings = Findings::default();
+        let mut problems = Problems::default();
         let id = |text: &str| text.parse::<MessageId>().map_err(|error| error.to_string());
         let parsed = Self {
-            after: findings.optional(form, "after", id),
-            since: findings.optional(form, "since", id),
-            limit: findings.optional(form, "limit", |text| whole(text, 1, LIMIT_MAX)),
-            order: findings.optional(form, "order", order).unwrap_or_default(),
-            partitions: findings.optional(form, "partitions", partitions).unwrap_or_else(|| vec![1]),
-            wait: findings.optional(form, "wait", wait).unwrap_or_default(),
+            after: problems.optional(form, "after", id),
+            since: problems.optional(form, "since", id),
+            limit: problems.optional(form, "limit", |text| integer(text, 1, LIMIT_MAX)),
+            order: problems.optional(form, "order", order).unwrap_or_default(),
+            partitions: problems.optional(form, "partitions", partitions).unwrap_or_else(|| vec![1]),
+            wait: problems.optional(form, "wait", wait).unwrap_or_default(),
         };
         if parsed.after.is_some() && parsed.since.is_some() {
             let reason = "after and since exclude each other: since includes its message, after does not";
-            findings.take::<()>("after", Err(reason.to_owned()));
+            problems.check::<()>("after", Err(reason.to_owned()));
         }
-        findings.give(Some(parsed))
+        problems.finish(Some(parsed))
     }
 }
 
@@ -241,14 +241,14 @@ fn order(text: &str) -> Result<Order, String> {
 
 fn partitions(text: &str) -> Result<Vec<u64>, String> {
     let number = |one: &str| match one.bytes().all(|byte| byte.is_ascii_digit()) {
-        // More digits than a number has name a partition that no queue has, and unknown ones give nothing.
+        // A number too large for u64 names a partition that no queue has, which reads as empty.
         true => Ok(one.parse().unwrap_or(u64::MAX)),
         false => Err(format!("\"{one}\" is not a number")),
     };
     let mut numbers = Vec::new();
     for one in text.split(',').map(str::trim).filter(|one| !one.is_empty()) {
         let number = number(one)?;
-        // Who asks twice gets it once, and cannot make us read for ever.
+        // Skip repeats, so that a long list cannot make us read the same partition for ever.
         if !numbers.contains(&number) {
             numbers.push(number);
         }
@@ -280,28 +280,28 @@ mod tests {
     }
 
     #[test]
-    fn numbers_are_refused_in_the_words_of_the_original() {
-        assert_eq!(whole("fred", 1, 1), Err("\"fred\" is not a number".into()));
-        assert_eq!(whole("4", 1, 1), Err("4 is greater than maximum value 1".into()));
-        assert_eq!(whole("0", 1, 1), Err("0 is less than minimum value 1".into()));
-        assert_eq!(whole("-1", 0, 1), Err("-1 is less than minimum value 0".into()));
+    fn numbers_are_refused_in_the_words_of_queuey() {
+        assert_eq!(integer("fred", 1, 1), Err("\"fred\" is not a number".into()));
+        assert_eq!(integer("4", 1, 1), Err("4 is greater than maximum value 1".into()));
+        assert_eq!(integer("0", 1, 1), Err("0 is less than minimum value 1".into()));
+        assert_eq!(integer("-1", 0, 1), Err("-1 is less than minimum value 0".into()));
         assert_eq!(
-            whole("99999999999999999999", 0, 9),
+            integer("99999999999999999999", 0, 9),
             Err("99999999999999999999 is greater than maximum value 9".into())
         );
     }
 
     #[test]
-    fn what_is_no_text_is_refused_by_its_name() {
+    fn parameters_that_are_not_utf8_are_refused_by_name() {
         for text in [&b"a=1&queue_name=%FF"[..], b"queue_name=\xff", b"queue_name=%e2%98&b=%83"] {
             assert_eq!(reasons(Form::parse(text)), [("queue_name".into(), "it is not UTF-8".into())]);
         }
-        assert_eq!(form("queue_name=%e2%98%83").given("queue_name"), Some("\u{2603}"));
+        assert_eq!(form("queue_name=%e2%98%83").value("queue_name"), Some("\u{2603}"));
         assert_eq!(form("a=1&queue_name=x&b&=&limit=1&a=2").0.len(), 2, "what nobody asks for is not kept");
     }
 
     #[test]
-    fn a_queue_says_only_what_it_says() {
+    fn parameters_that_are_missing_or_empty_are_none() {
         assert_eq!(QueueForm::parse(&form("")), Ok(QueueForm::default()));
         assert_eq!(QueueForm::parse(&form("queue_name=&partitions=")), Ok(QueueForm::default()));
         let all = QueueForm::parse(&form(
@@ -313,10 +313,10 @@ mod tests {
     }
 
     #[test]
-    fn everything_that_is_wrong_is_told_at_once() {
-        let told = reasons(QueueForm::parse(&form("partitions=201&type=x&principles=queen")));
+    fn everything_wrong_is_reported_at_once() {
+        let reported = reasons(QueueForm::parse(&form("partitions=201&type=x&principles=queen")));
         assert_eq!(
-            told.iter().map(|(field, _)| field.as_str()).collect::<Vec<_>>(),
+            reported.iter().map(|(field, _)| field.as_str()).collect::<Vec<_>>(),
             ["partitions", "principles", "type"]
         );
     }

@@ -1,41 +1,41 @@
-//! Lists of message ids in a path: `[partition:]hex32`, with commas between.
+//! Lists of message ids in a path: `[partition:]hex32`, separated by commas.
 
 use menagerie_journal::MessageId;
 
-/// Digits of a partition's number: there are at most 200.
+/// Digits of a partition's number, which is at most 200.
 const PARTITION_DIGITS_MAX: usize = 3;
 
-/// One message.
+/// A message named by partition and UUID.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Place {
-    /// The partition; 1 unless it is named.
+pub struct MessageRef {
+    /// 1 if the list does not name it.
     pub partition: u16,
-    /// Its time; nothing for a UUID that is not of version 1, which no message has.
+    /// The UUID's timestamp; `None` unless it is a version 1 UUID. No message has another version.
     pub id: Option<MessageId>,
-    /// All of it, with the clock sequence and the node, which a journal does not keep.
+    /// The whole UUID, with clock sequence and node, which the journal's ids lack.
     pub uuid: u128,
 }
 
-impl Place {
-    /// Written without dashes, if its clock sequence and node are another's than ours.
+impl MessageRef {
+    /// The UUID without dashes, if a client chose it: its clock sequence and node are not ours.
     pub fn foreign(&self) -> Option<String> {
         let ours = self.id.is_some_and(|id| id.to_uuid() == self.uuid);
         (!ours).then(|| format!("{:032x}", self.uuid))
     }
 }
 
-/// So many in one request; each is looked for.
-pub const PLACES_MAX: usize = 1_000;
+/// Most ids in one request: each costs a read from the journal.
+pub const IDS_MAX: usize = 1_000;
 
-/// Nothing if any of them is not written as an id is, or if there are too many.
-pub fn places(text: &str) -> Option<Vec<Place>> {
-    if text.split(',').count() > PLACES_MAX {
+/// `None` if any id is malformed, or there are too many.
+pub fn parse_list(text: &str) -> Option<Vec<MessageRef>> {
+    if text.split(',').count() > IDS_MAX {
         return None;
     }
-    text.split(',').map(str::trim).map(place).collect()
+    text.split(',').map(str::trim).map(parse_ref).collect()
 }
 
-fn place(text: &str) -> Option<Place> {
+fn parse_ref(text: &str) -> Option<MessageRef> {
     let (partition, hex) = match text.split_once(':') {
         Some((partition, hex)) => (number(partition)?, hex),
         None => (1, text),
@@ -43,7 +43,7 @@ fn place(text: &str) -> Option<Place> {
     let hex: String = hex.chars().filter(|c| *c != '-').collect();
     let written = hex.len() == 32 && hex.bytes().all(|byte| byte.is_ascii_hexdigit());
     let uuid = written.then(|| u128::from_str_radix(&hex, 16).ok())??;
-    Some(Place { partition, id: MessageId::from_uuid(uuid), uuid })
+    Some(MessageRef { partition, id: MessageId::from_uuid(uuid), uuid })
 }
 
 fn number(digits: &str) -> Option<u16> {
@@ -60,14 +60,14 @@ mod tests {
 
     #[test]
     fn partitions_have_up_to_three_digits() {
-        let list = places(&format!("{ID},10:{ID}, 200:6BA7B810-9DAD-11D1-80B4-00C04FD430C8")).unwrap();
-        assert_eq!(list.iter().map(|place| place.partition).collect::<Vec<_>>(), [1, 10, 200]);
-        assert!(list.iter().all(|place| place.id == list[0].id && place.id.is_some()));
+        let list = parse_list(&format!("{ID},10:{ID}, 200:6BA7B810-9DAD-11D1-80B4-00C04FD430C8")).unwrap();
+        assert_eq!(list.iter().map(|message| message.partition).collect::<Vec<_>>(), [1, 10, 200]);
+        assert!(list.iter().all(|message| message.id == list[0].id && message.id.is_some()));
     }
 
-    /// The original crashed on most of these.
+    /// Queuey crashed on most of these.
     #[test]
-    fn what_is_not_written_like_an_id_is_refused() {
+    fn malformed_ids_are_refused() {
         for text in [
             "",
             "x",
@@ -77,23 +77,23 @@ mod tests {
             &format!(":{ID}"),
             &format!("1000:{ID}"),
         ] {
-            assert_eq!(places(text), None, "{text}");
-            assert_eq!(places(&format!("{text},2:{ID}")), None, "{text}");
+            assert_eq!(parse_list(text), None, "{text}");
+            assert_eq!(parse_list(&format!("{text},2:{ID}")), None, "{text}");
         }
     }
 
     #[test]
-    fn ids_of_others_are_told_from_ours() {
-        let foreign = places(ID).unwrap()[0];
+    fn ids_chosen_by_clients_differ_from_ours() {
+        let foreign = parse_list(ID).unwrap()[0];
         assert_eq!(foreign.foreign().as_deref(), Some(ID));
         let ours = format!("{:032x}", foreign.id.unwrap().to_uuid());
-        assert_eq!(places(&ours).unwrap()[0].foreign(), None);
-        let many = [ID; PLACES_MAX + 1].join(",");
-        assert!(places(&many).is_none());
+        assert_eq!(parse_list(&ours).unwrap()[0].foreign(), None);
+        let many = [ID; IDS_MAX + 1].join(",");
+        assert!(parse_list(&many).is_none());
     }
 
     #[test]
-    fn a_uuid_of_another_version_is_an_id_that_no_message_has() {
-        assert_eq!(places("00000000000000000000000000000000").unwrap()[0].id, None);
+    fn a_uuid_of_another_version_has_no_message_id() {
+        assert_eq!(parse_list("00000000000000000000000000000000").unwrap()[0].id, None);
     }
 }

@@ -1,40 +1,40 @@
-//! A list of messages as JSON, of which only what counts is kept: whatever else a request has in it, however much and
-//! however deep, leaves no more than a name, by which it is refused.
+//! Deserializes `{"messages": […]}` in bounded memory: of unknown fields, however large or deep, only the first name is
+//! kept, for the error reply.
 
 use std::fmt;
 
 use serde::de::{Deserialize, Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
-/// The first `MAX` messages of a list, and how many there are.
+/// The first `MAX` messages of a list, and the list's length.
 #[derive(Debug, Default)]
 pub struct Items<const MAX: usize> {
-    /// The first of them.
+    /// At most `MAX` messages.
     pub items: Vec<Field>,
-    /// All of them.
+    /// Length of the list.
     pub count: usize,
-    /// The first field beside them that nobody knows.
+    /// First unknown field beside `messages`.
     pub unknown: Option<String>,
 }
 
-/// So much of a name is kept.
+/// Characters kept of an unknown field's name.
 const NAME_CHARS_MAX: usize = 50;
 
-/// Notes the name of a field that nobody knows, if it is the first.
-fn note(unknown: &mut Option<String>, name: &str) {
+/// Records the name of an unknown field, unless there is one already.
+fn keep_first(unknown: &mut Option<String>, name: &str) {
     unknown.get_or_insert_with(|| name.chars().take(NAME_CHARS_MAX).collect());
 }
 
-/// A value, as far as anything can be made of it.
+/// A JSON value, reduced to what a message can use.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Field {
-    /// There is none, or `null`.
+    /// Missing or `null`.
     #[default]
     Nothing,
-    /// A text.
+    /// A string.
     Text(String),
-    /// What it says, if it is neither a text nor an object.
+    /// Any other scalar, as it would be written; or "a list".
     Other(String),
-    /// An object.
+    /// An object, taken for a message.
     Object(Box<Item>),
 }
 
@@ -49,13 +49,13 @@ pub struct Item {
     pub partition: Field,
     /// `ttl`
     pub ttl: Field,
-    /// The first field that nobody knows.
+    /// First unknown field of the message.
     pub unknown: Option<String>,
 }
 
 impl Field {
-    /// As a text, whatever it is: a number may come as one, or as text.
-    pub fn said(&self) -> Option<&str> {
+    /// The value as text: clients send numbers as numbers or as strings.
+    pub fn as_text(&self) -> Option<&str> {
         match self {
             Self::Nothing => None,
             Self::Text(text) | Self::Other(text) => Some(text),
@@ -66,14 +66,14 @@ impl Field {
 
 impl<'de, const MAX: usize> Deserialize<'de> for Items<MAX> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_map(Outer)
+        deserializer.deserialize_map(MessagesVisitor)
     }
 }
 
 /// `{"messages": […]}`
-struct Outer<const MAX: usize>;
+struct MessagesVisitor<const MAX: usize>;
 
-impl<'de, const MAX: usize> Visitor<'de> for Outer<MAX> {
+impl<'de, const MAX: usize> Visitor<'de> for MessagesVisitor<MAX> {
     type Value = Items<MAX>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -86,7 +86,7 @@ impl<'de, const MAX: usize> Visitor<'de> for Outer<MAX> {
             match key.as_str() {
                 "messages" => found = Some(map.next_value::<List<MAX>>()?.0),
                 other => {
-                    note(&mut unknown, other);
+                    keep_first(&mut unknown, other);
                     map.next_value::<IgnoredAny>()?;
                 }
             }
@@ -100,13 +100,13 @@ struct List<const MAX: usize>(Items<MAX>);
 
 impl<'de, const MAX: usize> Deserialize<'de> for List<MAX> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_seq(Inner).map(Self)
+        deserializer.deserialize_seq(ListVisitor).map(Self)
     }
 }
 
-struct Inner<const MAX: usize>;
+struct ListVisitor<const MAX: usize>;
 
-impl<'de, const MAX: usize> Visitor<'de> for Inner<MAX> {
+impl<'de, const MAX: usize> Visitor<'de> for ListVisitor<MAX> {
     type Value = Items<MAX>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -129,13 +129,13 @@ impl<'de, const MAX: usize> Visitor<'de> for Inner<MAX> {
 
 impl<'de> Deserialize<'de> for Field {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(Any)
+        deserializer.deserialize_any(FieldVisitor)
     }
 }
 
-struct Any;
+struct FieldVisitor;
 
-impl<'de> Visitor<'de> for Any {
+impl<'de> Visitor<'de> for FieldVisitor {
     type Value = Field;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -184,7 +184,7 @@ impl<'de> Visitor<'de> for Any {
                 "partition" => &mut item.partition,
                 "ttl" => &mut item.ttl,
                 other => {
-                    note(&mut item.unknown, other);
+                    keep_first(&mut item.unknown, other);
                     map.next_value::<IgnoredAny>()?;
                     continue;
                 }
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn what_counts_is_kept_and_of_the_rest_a_name() {
+    fn known_fields_are_kept_and_of_the_rest_one_name() {
         let found = read(r#"{"x":[1,{"y":2}],"messages":[{"body":"a","z":[[]],"ttl":5},7,8,[9]]}"#).unwrap();
         let (body, ttl, unknown) = (Field::Text("a".into()), Field::Other("5".into()), Some("z".to_owned()));
         let item = Item { body, ttl, unknown, ..Item::default() };
@@ -215,18 +215,18 @@ mod tests {
     }
 
     #[test]
-    fn numbers_say_what_they_are() {
-        let said = |json: &str| serde_json::from_str::<Field>(json).unwrap().said().map(str::to_owned);
+    fn scalars_become_text() {
+        let as_text = |json: &str| serde_json::from_str::<Field>(json).unwrap().as_text().map(str::to_owned);
         for (json, text) in
             [("5", "5"), ("-5", "-5"), ("5.0", "5.0"), ("\"5\"", "5"), ("true", "true"), ("[5]", "a list")]
         {
-            assert_eq!(said(json).as_deref(), Some(text));
+            assert_eq!(as_text(json).as_deref(), Some(text));
         }
-        assert_eq!(said("null"), None);
+        assert_eq!(as_text("null"), None);
     }
 
     #[test]
-    fn what_is_no_list_of_messages_is_an_error() {
+    fn anything_but_a_list_of_messages_is_an_error() {
         for json in ["[]", "{}", "{\"messages\":1}", "{\"messages\":null}", "{\"messages\":[}", "1", ""] {
             assert!(read(json).is_err(), "{json}");
         }

@@ -1,4 +1,4 @@
-//! Whose key it is: of those in the configuration and those in ZooKeeper.
+//! Application keys, from the configuration and from ZooKeeper.
 
 use std::collections::BTreeMap;
 
@@ -9,41 +9,40 @@ use tokio::sync::Semaphore;
 
 use crate::access::Holder;
 use crate::keys::Hash;
-use crate::shelf::is_live;
+use crate::settings_cache::is_live;
 
-/// Keys that nobody knows are looked for at most so many at a time: who guesses keys must not be able to keep ZooKeeper
-/// busy.
+/// Concurrent ZooKeeper look-ups of unknown keys, so that guessing keys cannot keep ZooKeeper busy.
 const LOOKUPS_MAX: usize = 8;
 
-/// The application of the command line, which is always there.
+/// The application the command line uses; it always exists.
 const DEFAULT_APPLICATION: &str = "default";
 
-/// An application of the configuration.
+/// An application from the configuration file.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Application {
-    /// Its keys.
+    /// Hashes of its keys.
     pub keys: Vec<Hash>,
-    /// What they are good for; everything, if it is not said.
+    /// Scopes of these keys; all scopes if `None`.
     pub scopes: Option<Vec<Scope>>,
-    /// So many requests a second with each of them.
+    /// Requests per second for each key.
     pub rate_limit: Option<u32>,
 }
 
-/// What memory says about a key.
+/// What the cache knows about a key.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Remembered {
-    /// It is theirs.
+pub enum CachedKey {
+    /// A valid key.
     Known(Holder),
-    /// It is not what is kept under its name.
+    /// Another key, or damaged data, is stored under its id.
     Wrong,
-    /// Somebody must look.
-    Nothing {
-        /// Whether we would have heard of it if it were not quite new.
-        live: bool,
+    /// Not in the cache: look it up in ZooKeeper.
+    Unknown {
+        /// Whether the cache is current, so that only a key added a moment ago can be missing from it.
+        is_live: bool,
     },
 }
 
-/// All keys.
+/// All keys, configured and stored.
 #[derive(Debug)]
 pub struct Keyring {
     configured: BTreeMap<String, Application>,
@@ -53,7 +52,7 @@ pub struct Keyring {
 }
 
 impl Keyring {
-    /// These, and those in ZooKeeper as they come and go.
+    /// Caches the keys in ZooKeeper, beside those configured, and keeps them up to date by watches.
     pub async fn follow(
         session: &Session,
         configured: BTreeMap<String, Application>,
@@ -63,21 +62,22 @@ impl Keyring {
         Ok(Self { configured, session: session.clone(), cache, lookups: Semaphore::new(LOOKUPS_MAX) })
     }
 
-    /// Whose key it is, as far as that can be said without asking anybody.
-    pub fn remembered(&self, hash: &Hash) -> Remembered {
+    /// Who holds this key, without asking ZooKeeper.
+    pub fn cached(&self, hash: &Hash) -> CachedKey {
         if let Some(holder) = self.configured(hash) {
-            return Remembered::Known(holder);
+            return CachedKey::Known(holder);
         }
         let id = hash.id();
-        let live = is_live(&self.session, &self.cache);
-        match live.then(|| self.cache.read(&queues::key(&id))) {
-            Some(Ok(Some(key))) => holder(hash, id, key.value).map_or(Remembered::Wrong, Remembered::Known),
-            Some(Err(_)) => Remembered::Wrong,
-            Some(Ok(None)) | None => Remembered::Nothing { live },
+        let is_live = is_live(&self.session, &self.cache);
+        match is_live.then(|| self.cache.read(&queues::key(&id))) {
+            Some(Ok(Some(key))) => holder(hash, id, key.value).map_or(CachedKey::Wrong, CachedKey::Known),
+            Some(Err(_)) => CachedKey::Wrong,
+            Some(Ok(None)) | None => CachedKey::Unknown { is_live },
         }
     }
 
-    /// Whose key it is. It may have been added a moment ago; and while nobody tells us of revoked ones, each is looked at.
+    /// Who holds this key, read from ZooKeeper: for keys that may be new, and for all of them while the cache is stale
+    /// and a revocation may have escaped it.
     pub async fn look_up(&self, hash: &Hash) -> Result<Option<Holder>, CallError> {
         let id = hash.id();
         let _turn = self.lookups.acquire().await.map_err(|_| CallError::Closed)?;
@@ -87,7 +87,7 @@ impl Keyring {
         Ok(found.and_then(|found| holder(hash, id, found.value.sound()?)))
     }
 
-    /// All of them are compared, so that the time tells nothing.
+    /// Compares all configured keys even after a match, so that timing reveals nothing.
     fn configured(&self, hash: &Hash) -> Option<Holder> {
         let mut found = None;
         for (name, application) in &self.configured {
@@ -101,13 +101,13 @@ impl Keyring {
         found
     }
 
-    /// So many requests a second with a key of this application, if its configuration says so.
+    /// Configured rate per key of this application, in requests per second.
     pub fn rate_limit(&self, application: &str) -> Option<u32> {
         self.configured.get(application)?.rate_limit
     }
 
-    /// Whether there is a key of this application, as far as we have heard.
-    pub fn knows(&self, application: &str) -> bool {
+    /// Whether this application has a key, as far as the cache knows.
+    pub fn has_application(&self, application: &str) -> bool {
         let named = |name: String| {
             let id: KeyId = name.parse().ok()?;
             Some(self.cache.read(&queues::key(&id)).ok()??.value.application)

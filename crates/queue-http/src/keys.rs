@@ -1,4 +1,4 @@
-//! Keys: drawn, hashed and compared. A key itself is held no longer than it takes to hash it.
+//! Generating, hashing and comparing keys. We keep hashes only, never a key.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use aws_lc_rs::constant_time::verify_slices_are_equal;
 use aws_lc_rs::digest::{SHA256, digest};
 use menagerie_znodes::queues::{ApplicationKey, KeyId, Scope};
 
-/// Who brings a key of his own brings at least so many characters: it must not be guessed.
+/// Shortest key that an operator may choose, so that it cannot be guessed.
 pub const KEY_CHARS_MIN: usize = 16;
 const KEY_BYTES: usize = 32;
 
@@ -21,36 +21,36 @@ impl fmt::Debug for Hash {
 }
 
 impl Hash {
-    /// Of a key.
+    /// Hashes a key.
     pub fn of(key: &str) -> Self {
         Self(hex(digest(&SHA256, key.as_bytes()).as_ref()))
     }
 
-    /// What the key is called.
+    /// The key's public id, a prefix of its hash.
     pub fn id(&self) -> KeyId {
         KeyId::of_hash(&self.0).expect("a hash has more digits than a name")
     }
 
-    /// The digits.
+    /// The hash in hexadecimal.
     pub fn digits(&self) -> &str {
         &self.0
     }
 
-    /// Whether these digits are the same; compared in a time that does not tell how much of them is.
+    /// Compares with another hash in constant time.
     pub fn is(&self, digits: &str) -> bool {
         verify_slices_are_equal(self.0.as_bytes(), digits.as_bytes()).is_ok()
     }
 }
 
-/// A new key.
-pub fn draw() -> Result<String, getrandom::Error> {
+/// Generates a random key.
+pub fn generate() -> Result<String, getrandom::Error> {
     let mut bytes = [0; KEY_BYTES];
     getrandom::fill(&mut bytes)?;
     Ok(hex(&bytes))
 }
 
-/// What is kept of a key.
-pub fn kept(
+/// The record of a key as ZooKeeper stores it.
+pub fn stored(
     application: &str,
     hash: &Hash,
     scopes: Vec<Scope>,
@@ -80,8 +80,8 @@ mod tests {
     }
 
     #[test]
-    fn keys_are_drawn_long_and_never_twice() {
-        let (one, other) = (draw().unwrap(), draw().unwrap());
+    fn generated_keys_are_long_and_never_repeat() {
+        let (one, other) = (generate().unwrap(), generate().unwrap());
         assert_ne!(one, other);
         assert_eq!(one.len(), 64);
     }

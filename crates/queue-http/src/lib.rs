@@ -1,33 +1,34 @@
-//! The queues over HTTP: Queuey's API, and what a client of today expects on top; its texts, limits, keys and sockets.
+//! Queues over HTTP: Queuey's API, with its texts and limits, plus keys, rate limits, long polls and idempotent posts.
 //! Not here: what a queue is and does (`menagerie-queues`), and how a server is started (`menagerie`).
 //!
 //! # Layout
-//! - [`route`]: what a path means; [`access`]: who asks, and whether they may; [`bucket`]: and how often; [`room`]: and how much.
-//! - [`form`]: parameters of queries, forms and headers; [`bodies`] and `items`: messages as they are posted; [`ids`]: lists of
-//!   message ids. All of them take text and give values, or the reasons why not, in the words of the original.
-//! - [`reply`]: what goes back, with exactly the keys that clients know; `refusal`: what does when it was not done.
-//! - [`keys`]: keys as they are kept; [`keyring`]: all of them, as they come and go.
-//! - `shelf`: what queues are; `tide`: readers that wait.
-//! - [`service`]: a request is answered; `queues`, `messages` and `named`: what is done. [`server`]: the sockets;
-//!   [`metrics`]: what is counted.
+//! - [`route`]: what a path means. [`access`]: who calls, and what they are allowed to do. [`bucket`]: rate limits.
+//!   [`memory`]: memory limits.
+//! - [`form`]: parameters of queries, forms and headers. [`bodies`] and `items`: posted messages. [`ids`]: lists of
+//!   message ids. All of them parse text into values, or into the reasons why not, worded as Queuey words them.
+//! - [`reply`]: replies, with exactly the JSON keys that clients know. `refusal`: error replies.
+//! - [`keys`]: hashed keys. [`keyring`]: all known keys. `settings_cache`: settings of all queues.
+//! - `newest_ids`: long polls.
+//! - [`service`]: admits and dispatches requests. `queues`, `messages` and `by_id` carry them out. [`server`]: sockets
+//!   and the access log. [`metrics`]: counters.
 
 pub mod access;
 pub mod bodies;
 pub mod bucket;
+mod by_id;
 pub mod form;
 pub mod ids;
 mod items;
 pub mod keyring;
 pub mod keys;
+pub mod memory;
 mod messages;
 pub mod metrics;
-mod named;
+mod newest_ids;
 mod queues;
 mod refusal;
 pub mod reply;
-pub mod room;
 pub mod route;
 pub mod server;
 pub mod service;
-mod shelf;
-mod tide;
+mod settings_cache;

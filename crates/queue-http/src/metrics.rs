@@ -1,4 +1,4 @@
-//! What the server counts, by application. Those that nobody knows are one: their names come from anybody.
+//! Metrics by application. Unknown applications share one label, so that clients cannot create labels.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ struct Application {
     application: String,
 }
 
-/// All of it. Cheap to clone.
+/// The server's metrics. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Metrics {
     requests: Family<Request, Counter>,
@@ -31,23 +31,23 @@ pub struct Metrics {
     open: Gauge,
 }
 
-/// What one request came to.
+/// The outcome of one request.
 #[derive(Debug, Clone, Copy)]
 pub struct Served<'a> {
-    /// Whose queues it was about.
+    /// Application in the path, if it exists.
     pub application: Option<&'a str>,
-    /// What was asked.
+    /// HTTP method.
     pub method: &'static str,
-    /// What was answered.
+    /// HTTP status.
     pub code: u16,
-    /// With how many messages.
+    /// Messages posted or read.
     pub messages: usize,
-    /// How long it took.
+    /// Time from the request's head to the reply.
     pub took: Duration,
 }
 
 impl Metrics {
-    /// Registers them.
+    /// Registers the metrics.
     pub fn new(registry: &mut Registry) -> Self {
         let buckets = || Histogram::new(exponential_buckets(0.0005, 2.0, 18));
         let metrics = Self {
@@ -70,13 +70,13 @@ impl Metrics {
         metrics
     }
 
-    /// One more is open, until what is given back is dropped.
-    pub fn opened(&self) -> Open {
+    /// Counts a request as open until the guard is dropped.
+    pub fn open_request(&self) -> OpenRequest {
         self.open.inc();
-        Open(self.open.clone())
+        OpenRequest(self.open.clone())
     }
 
-    /// Counts an answer.
+    /// Counts an answered request.
     pub fn count(&self, served: Served<'_>) {
         let application = served.application.unwrap_or("-").to_owned();
         let labels = Application { application: application.clone() };
@@ -89,11 +89,11 @@ impl Metrics {
     }
 }
 
-/// A request that is not answered yet.
+/// Guard of a request in flight.
 #[derive(Debug)]
-pub struct Open(Gauge);
+pub struct OpenRequest(Gauge);
 
-impl Drop for Open {
+impl Drop for OpenRequest {
     fn drop(&mut self) {
         self.0.dec();
     }

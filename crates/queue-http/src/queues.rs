@@ -1,4 +1,4 @@
-//! Queues: made, listed, changed, deleted.
+//! Creating, listing, changing and deleting queues.
 
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
@@ -9,37 +9,37 @@ use menagerie_queues::coordination::claim::topic;
 use menagerie_queues::journals::{self, Home};
 use menagerie_znodes::queues::{QueueName, Settings};
 
-use crate::access::{Caller, Wish};
+use crate::access::{Action, Caller};
 use crate::bodies::is_json;
 use crate::form::{Form, ListForm, QueueForm, principles};
 use crate::keys;
 use crate::reply::{Listed, Reply};
-use crate::service::{Request, Service, failed, unreachable};
+use crate::service::{Request, Service, journal_refusal, unavailable};
 
-/// A journal that was started a moment ago is waited for.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// How long to wait for the first journal to register: it may have just started.
+const JOURNAL_WAIT: Duration = Duration::from_secs(5);
 
-/// Digits of a name that is made up.
+/// Hexadecimal digits of a random queue name.
 const NAME_DIGITS: usize = 32;
 
-/// A queue that is made and deleted by others so often meanwhile is not ours to make.
-const ATTEMPTS: usize = 10;
+/// Attempts to create a queue while others keep creating and deleting it.
+const CREATE_ATTEMPTS_MAX: usize = 10;
 
 impl Service {
     /// `POST /v1/{application}`
-    pub(crate) async fn make(
+    pub(crate) async fn create(
         &self,
         request: &Request,
         caller: &Caller,
         application: &str,
     ) -> Result<Reply, Reply> {
-        if !caller.may(Wish::Manage, application, None) {
-            return Err(Reply::denied());
+        if !caller.can(Action::Manage, application, None) {
+            return Err(Reply::forbidden());
         }
         let form = queue_form(request)?;
         let name = match &form.name {
             Some(name) => name.clone(),
-            None => made_up()?,
+            None => random_name()?,
         };
         let bad = |why: &str| Reply::error(400, "queue_name", why);
         let queue = QueueName::new(application, &name).map_err(|error| bad(&error.to_string()))?;
@@ -47,7 +47,7 @@ impl Service {
             return Err(bad("names that end with .failed are for messages that were given up"));
         }
         let change = change_of(&form);
-        for _ in 0..ATTEMPTS {
+        for _ in 0..CREATE_ATTEMPTS_MAX {
             match self.try_change(&queue, &change).await? {
                 Changed::To(settings) => {
                     return Ok(Reply::created(&queue, &settings, form.principles.as_deref()));
@@ -60,7 +60,7 @@ impl Service {
                 Ok(admin::Created::Fresh) => {
                     return Ok(Reply::created(&queue, &settings, form.principles.as_deref()));
                 }
-                // Somebody was faster: then it is changed.
+                // Somebody else created it first: go round and change it instead.
                 Ok(admin::Created::Existed) | Err(QueueError::Exists { .. }) => {}
                 Err(QueueError::Narrow { .. }) => return Err(Reply::fewer_partitions(409)),
                 Err(error) => return Err(refusal(error)),
@@ -72,7 +72,7 @@ impl Service {
     async fn settings_of(&self, form: &QueueForm) -> Result<Settings, Reply> {
         let journal = match &self.options.journal {
             Some(journal) => journal.clone(),
-            None => match self.journals.names(PATIENCE).await.as_slice() {
+            None => match self.journals.names(JOURNAL_WAIT).await.as_slice() {
                 [only] => only.clone(),
                 [] => return Err(Reply::storage_down("no journal is registered")),
                 _ => {
@@ -97,13 +97,13 @@ impl Service {
         caller: &Caller,
         application: &str,
     ) -> Result<Reply, Reply> {
-        if !caller.may(Wish::List, application, None) {
-            return Err(Reply::denied());
+        if !caller.can(Action::List, application, None) {
+            return Err(Reply::forbidden());
         }
         let form = Form::parse(request.query.as_bytes())
             .and_then(|form| ListForm::parse(&form))
             .map_err(|reasons| Reply::refused(400, &reasons))?;
-        let found = self.shelf.of(application).await.map_err(|error| unreachable(error.into()))?;
+        let found = self.settings.list(application).await.map_err(|error| unavailable(error.into()))?;
         let offset = form.offset.as_deref().unwrap_or_default();
         let limit = form.limit.map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(usize::MAX));
         let shown: Vec<_> = found.iter().filter(|(queue, _)| queue.name() >= offset).take(limit).collect();
@@ -112,14 +112,14 @@ impl Service {
             false => None,
         };
         let listed = shown.iter().map(|(queue, settings)| {
-            // One that is not there was deleted a moment ago.
+            // A queue without a count was deleted a moment ago.
             let count = counts.as_ref().map(|counts| counts.get(queue).copied().unwrap_or_default());
             Listed::new(queue, form.details.then_some(settings), count)
         });
         Ok(Reply::queues(listed.collect()))
     }
 
-    /// Messages of these queues; each journal is asked once, however many they are.
+    /// Messages per queue, with one request per journal.
     async fn counts(&self, queues: &[&(QueueName, Settings)]) -> Result<HashMap<QueueName, u64>, Reply> {
         let mut by_home: BTreeMap<Home, Vec<&(QueueName, Settings)>> = BTreeMap::new();
         for queue in queues {
@@ -128,12 +128,12 @@ impl Service {
         let mut counts = HashMap::new();
         for queues in by_home.into_values() {
             let Some((first, settings)) = queues.first() else { continue };
-            let store = admin::home(&self.journals, first, settings).map_err(unreachable)?;
-            let topics = store.topics().await.map_err(failed)?;
+            let store = admin::home(&self.journals, first, settings).map_err(unavailable)?;
+            let topics = store.topics().await.map_err(journal_refusal)?;
             let messages: HashMap<&str, u64> =
                 topics.iter().map(|view| (view.topic.as_str(), view.messages)).collect();
             for (queue, _) in queues {
-                let topic = topic(queue).map_err(unreachable)?;
+                let topic = topic(queue).map_err(unavailable)?;
                 counts.extend(messages.get(topic.as_str()).map(|count| (queue.clone(), *count)));
             }
         }
@@ -145,9 +145,9 @@ impl Service {
         &self,
         request: &Request,
         caller: &Caller,
-        place: (&str, &str),
+        path: (&str, &str),
     ) -> Result<Reply, Reply> {
-        let (queue, _) = self.queue(caller, Wish::Manage, place).await?;
+        let (queue, _) = self.queue(caller, Action::Manage, path).await?;
         let form = queue_form(request)?;
         match self.try_change(&queue, &change_of(&form)).await? {
             Changed::To(settings) => Ok(Reply::updated(&queue, &settings)),
@@ -161,10 +161,10 @@ impl Service {
     }
 
     /// `DELETE /v1/{application}/{queue}`
-    pub(crate) async fn remove(&self, caller: &Caller, place: (&str, &str)) -> Result<Reply, Reply> {
-        let (queue, _) = self.queue(caller, Wish::Manage, place).await?;
-        // Another server may have been faster, or have changed it meanwhile.
-        self.refreshed(&queue).await?;
+    pub(crate) async fn remove(&self, caller: &Caller, path: (&str, &str)) -> Result<Reply, Reply> {
+        let (queue, _) = self.queue(caller, Action::Manage, path).await?;
+        // Our settings may be stale: another server may have deleted or changed the queue.
+        self.fresh_settings(&queue).await?;
         match admin::delete(&self.session, &self.journals, &queue).await {
             Ok(()) => Ok(Reply::done()),
             Err(error) => Err(refusal(error)),
@@ -172,7 +172,7 @@ impl Service {
     }
 }
 
-/// A JSON body is not read: Queuey's clients send forms.
+/// Ignores a JSON body: Queuey's clients send forms.
 fn queue_form(request: &Request) -> Result<QueueForm, Reply> {
     let form = match is_json(request.headers.content_type.as_deref()) {
         true => Ok(Form::default()),
@@ -191,9 +191,9 @@ fn change_of(form: &QueueForm) -> Change {
     }
 }
 
-/// As Queuey does: a UUID of version 4, without dashes.
-fn made_up() -> Result<String, Reply> {
-    let drawn = keys::draw().map_err(|error| Reply::storage_down(&error.to_string()))?;
+/// A version 4 UUID without dashes, as Queuey names queues.
+fn random_name() -> Result<String, Reply> {
+    let drawn = keys::generate().map_err(|error| Reply::storage_down(&error.to_string()))?;
     let mut name: String = drawn.chars().take(NAME_DIGITS).collect();
     name.replace_range(12..13, "4");
     name.replace_range(16..17, "a");
@@ -204,8 +204,8 @@ fn refusal(error: QueueError) -> Reply {
     match error {
         QueueError::NoQueue { .. } => Reply::no_queue(),
         QueueError::Topic { source, .. } => Reply::error(400, "queue_name", &source.to_string()),
-        QueueError::Journal(error) => failed(error),
+        QueueError::Journal(error) => journal_refusal(error),
         error @ QueueError::Ahead { .. } => Reply::error(409, "queue", &error.to_string()),
-        error => unreachable(error),
+        error => unavailable(error),
     }
 }

@@ -1,4 +1,4 @@
-//! What goes back, with exactly the keys that clients know.
+//! Replies, with exactly the JSON keys that clients know.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -8,22 +8,22 @@ use serde::{Serialize, Serializer};
 
 use menagerie_queues::failed::Meta;
 
-/// An answer: its code, its JSON, and headers of its own.
+/// A reply to a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reply {
-    /// The HTTP code.
+    /// HTTP status.
     pub code: u16,
-    /// The body.
+    /// JSON, as a rule.
     pub body: Vec<u8>,
-    /// What the body is.
+    /// Media type of the body.
     pub media: &'static str,
-    /// Headers beside those that every answer has.
+    /// Headers beside those every reply has.
     pub headers: Vec<(&'static str, String)>,
-    /// Messages that were posted or read, for who counts them.
+    /// Messages posted or read, for the metrics.
     pub messages: usize,
 }
 
-/// Told to who gets fewer messages than there are, because an answer has an end: more follow behind the last one.
+/// Header of a reply that was cut at its size limit: more messages follow after the last one.
 pub const TRUNCATED: &str = "x-truncated";
 
 const JSON: &str = "application/json";
@@ -82,7 +82,7 @@ struct Details {
     principles: Vec<String>,
 }
 
-/// Not through [`Ok`]: flattening costs more than all the rest, and messages come in great numbers.
+/// Not wrapped in [`Ok`]: serde's `flatten` would dominate the cost of large replies.
 #[derive(Serialize)]
 struct Messages<T> {
     status: &'static str,
@@ -121,22 +121,22 @@ impl Reply {
         Self::json(code, &Ok { status: "ok", fields })
     }
 
-    /// A text, for people and simple programs.
+    /// A plain text.
     pub fn text(text: &str) -> Self {
         Self { body: text.into(), media: "text/plain; charset=utf-8", ..Self::done() }
     }
 
-    /// JSON that is written already.
+    /// JSON that is already serialized.
     pub fn document(json: &str) -> Self {
         Self { body: json.into(), ..Self::done() }
     }
 
-    /// It is done, and there is nothing to say.
+    /// Success without further fields.
     pub fn done() -> Self {
         Self::ok(200, Nothing {})
     }
 
-    /// A queue was made, or is there already. Principles are given back as they came.
+    /// A queue was created or existed already. Returns the principles as the client wrote them.
     pub fn created(queue: &QueueName, settings: &Settings, principles: Option<&str>) -> Self {
         let fields = Created {
             queue_name: queue.name(),
@@ -148,7 +148,7 @@ impl Reply {
         Self::ok(201, fields)
     }
 
-    /// A queue was changed.
+    /// The settings of a queue after a change.
     pub fn updated(queue: &QueueName, settings: &Settings) -> Self {
         let fields = Updated {
             queue_name: queue.name(),
@@ -160,12 +160,12 @@ impl Reply {
         Self::ok(200, fields)
     }
 
-    /// Queues of an application.
+    /// A list of queues.
     pub fn queues(queues: Vec<Listed>) -> Self {
         Self::ok(200, Queues { queues })
     }
 
-    /// Messages were posted.
+    /// Partition and id of each message posted.
     pub fn posted(messages: &[(u16, MessageId)]) -> Self {
         let one = |(partition, id): &(u16, MessageId)| Posted {
             key: hex(id.to_uuid()),
@@ -177,12 +177,12 @@ impl Reply {
         Self { messages: messages.len(), ..reply }
     }
 
-    /// Messages that were read; `more` if an answer has no place for all of them.
-    pub fn messages(messages: &[(u16, Message)], more: bool) -> Self {
+    /// Messages that were read; `is_truncated` if more match than fit into one reply.
+    pub fn messages(messages: &[(u16, Message)], is_truncated: bool) -> Self {
         let read = messages.iter().map(read).collect();
         let mut reply = Self::json(200, &Messages { status: "ok", messages: read });
         reply.messages = messages.len();
-        if more {
+        if is_truncated {
             reply.headers.push((TRUNCATED, "true".to_owned()));
         }
         reply
@@ -190,7 +190,7 @@ impl Reply {
 }
 
 impl Listed {
-    /// A queue; with what it is, if that is asked for, and the number of its messages.
+    /// A queue, with its settings and message count if the client asked for them.
     pub fn new(queue: &QueueName, settings: Option<&Settings>, count: Option<u64>) -> Self {
         let details = settings.map(|settings| Details {
             application: queue.application().to_owned(),
@@ -204,7 +204,7 @@ impl Listed {
     }
 }
 
-/// A message that is no text has `body_base64` in place of `body`.
+/// A body that is not UTF-8 goes into `body_base64` in place of `body`.
 fn read((partition, message): &(u16, Message)) -> Read<'_> {
     let text = std::str::from_utf8(&message.body).ok();
     Read {
@@ -216,7 +216,7 @@ fn read((partition, message): &(u16, Message)) -> Read<'_> {
     }
 }
 
-/// The id of a message: the one that it was put under, if somebody else has made it up.
+/// The id of a message: the UUID a client chose for it, or else ours.
 pub fn name(message: &Message) -> String {
     let foreign = (!message.meta.is_empty()).then(|| Meta::of(message).id).flatten();
     foreign.unwrap_or_else(|| hex(message.id.to_uuid()))
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_have_exactly_the_keys_of_the_original() {
+    fn replies_have_exactly_the_keys_of_queuey() {
         let queue: QueueName = "notes:mail".parse().unwrap();
         let created = Reply::created(&queue, &settings(), None);
         assert_eq!(created.code, 201);

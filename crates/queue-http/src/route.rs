@@ -1,41 +1,35 @@
-//! What a path means.
+//! Maps paths to routes.
 
 use percent_encoding::percent_decode_str;
 
-/// What is asked about.
+/// What a request is about.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(missing_docs, reason = "application and queue are names in the path")]
 pub enum Route {
-    /// Whether somebody is there.
+    /// `/__heartbeat__`
     Heartbeat,
-    /// What can be asked.
+    /// `/openapi.json`
     OpenApi,
-    /// The queues of an application.
-    Application {
-        /// Its name.
-        application: String,
-    },
-    /// A queue and its messages.
+    /// `/v1/{application}`: its queues.
+    Application { application: String },
+    /// `/v1/{application}/{queue}`: a queue and its messages.
     Queue {
-        /// Whose it is.
         application: String,
-        /// Its name.
         queue: String,
-        /// Whether a slash follows: something may have been meant to stand behind it.
+        /// Whether the path ends with a slash: the client may have meant to put an id there.
         slash: bool,
     },
-    /// Some messages of a queue.
+    /// `/v1/{application}/{queue}/{ids}`: some messages of a queue.
     Messages {
-        /// Whose it is.
         application: String,
-        /// The queue's name.
         queue: String,
-        /// Which ones, as they were written.
+        /// The list of ids, not parsed yet.
         ids: String,
     },
 }
 
 impl Route {
-    /// Whose queues it is about.
+    /// The application named in the path.
     pub fn application(&self) -> Option<&str> {
         match self {
             Self::Heartbeat | Self::OpenApi => None,
@@ -46,7 +40,7 @@ impl Route {
     }
 }
 
-/// The route of a path as it came, without the query; nothing if it is none of ours. One slash at the end is passed over.
+/// The route of a raw path without its query; `None` if there is no such route. Ignores one trailing slash.
 pub fn route(path: &str) -> Option<Route> {
     let path = path.strip_prefix('/')?;
     let slash = path.ends_with('/');
@@ -76,7 +70,7 @@ fn below_version(parts: &[String], slash: bool) -> Option<Route> {
     }
 }
 
-/// A `%2F` in a part is a character of that part, and does not divide it.
+/// Decodes after splitting, so a `%2F` belongs to its segment.
 fn decoded(part: &str) -> Option<String> {
     percent_decode_str(part).decode_utf8().ok().map(Into::into)
 }
@@ -86,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paths_are_told_apart() {
+    fn paths_map_to_routes() {
         let queue = |slash| Route::Queue { application: "app".into(), queue: "mail".into(), slash };
         for (path, meaning) in [
             ("/__heartbeat__", Some(Route::Heartbeat)),

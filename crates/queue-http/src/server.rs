@@ -1,4 +1,4 @@
-//! The HTTP server: requests come from sockets, are answered by the [`Service`], counted and written down.
+//! The HTTP server: takes requests from sockets, has the [`Service`] answer them, counts and logs them.
 
 use std::io;
 use std::net::SocketAddr;
@@ -20,61 +20,61 @@ use tokio::time::timeout;
 use crate::metrics::{Metrics, Served};
 use crate::reply::Reply;
 use crate::route::route;
-use crate::service::{Answer, Headers, Held, Request, Service};
+use crate::service::{Answer, Headers, Request, RequestMemory, Service};
 
-/// What one request may hold, unless the operator says otherwise.
+/// Default for the largest request body.
 pub const BODY_BYTES_MAX: usize = 10 << 20;
 
-/// Whoever takes longer to send a body does not want to.
-const BODY_TIME: Duration = Duration::from_secs(60);
+/// Clients must send a whole body within this time.
+const BODY_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// One line of the access log. No key and no query is in it.
+/// One line of the access log. It contains neither keys nor queries.
 #[derive(Debug, Serialize)]
 pub struct Line<'a> {
-    /// When it was answered, in milliseconds since 1970.
+    /// When the reply was ready, in milliseconds since 1970.
     pub time_ms: u64,
-    /// From where.
+    /// Address of the client.
     pub peer: String,
-    /// Whose queues it was about.
+    /// Application in the path, if it exists.
     pub application: Option<&'a str>,
-    /// The name of the key that was shown.
+    /// Id of the first key presented.
     pub key: Option<&'a str>,
-    /// What was asked.
+    /// HTTP method.
     pub method: &'a str,
-    /// About what.
+    /// Path without the query.
     pub path: &'a str,
-    /// What was answered.
+    /// HTTP status.
     pub code: u16,
-    /// With how many bytes.
+    /// Size of the reply's body.
     pub bytes: usize,
-    /// How long it took, in microseconds.
+    /// Time from the request's head to the reply, in microseconds.
     pub took_us: u64,
 }
 
-/// Where lines of the access log go.
+/// Receives each line of the access log.
 pub type AccessLog = Box<dyn Fn(&Line<'_>) + Send + Sync>;
 
-/// A server that is not serving yet.
+/// Everything a server needs; [`Server::serve`] starts it.
 pub struct Server {
-    /// Answers.
+    /// Answers requests.
     pub service: Service,
-    /// Counts.
+    /// Counts requests.
     pub metrics: Metrics,
-    /// Writes down.
+    /// Logs requests, if set.
     pub access_log: Option<AccessLog>,
-    /// What one request may hold.
+    /// Largest request body accepted.
     pub body_bytes_max: usize,
 }
 
 impl Server {
-    /// Answers until `stop`, and what was asked by then.
+    /// Serves until `stop`, then finishes the requests in flight.
     pub async fn serve<L: Listener<Addr = SocketAddr>>(
         self,
         listener: L,
         stop: impl Future<Output = ()> + Send + 'static,
     ) -> io::Result<()> {
         let router = Router::new().fallback(handle).with_state(Arc::new(self));
-        // Any listener that is tapped can tell where connections come from.
+        // axum implements `Connected` for any tapped listener, which is how we learn the peer's address.
         let listener = listener.tap_io(|_| {});
         let serving = axum::serve(listener, router.into_make_service_with_connect_info::<SocketAddr>());
         serving.with_graceful_shutdown(stop).await
@@ -87,7 +87,7 @@ async fn handle(
     request: HttpRequest<Body>,
 ) -> Response {
     let began = Instant::now();
-    let _open = server.metrics.opened();
+    let _open = server.metrics.open_request();
     let (parts, body) = request.into_parts();
     let request = Request {
         route: route(parts.uri.path()),
@@ -97,11 +97,11 @@ async fn handle(
         peer: peer.ip(),
         method: parts.method.clone(),
     };
-    let (answer, held) = answer(&server, request, body, &parts.headers).await;
+    let (answer, memory) = answer(&server, request, body, &parts.headers).await;
     let took = began.elapsed();
     server.metrics.count(Served {
         application: answer.application.as_deref(),
-        method: word(&parts.method),
+        method: method_label(&parts.method),
         code: answer.reply.code,
         messages: answer.reply.messages,
         took,
@@ -120,41 +120,46 @@ async fn handle(
             took_us: u64::try_from(took.as_micros()).unwrap_or(u64::MAX),
         });
     }
-    response(answer.reply, held)
+    response(answer.reply, memory)
 }
 
-/// The body is read when it is known who sends it. Without a key there is nothing to send: messages may be read at most.
+/// Reads the body only after the caller is known. Anonymous callers can only read, so their bodies are ignored.
 async fn answer(
     server: &Server,
     mut request: Request,
     body: Body,
     headers: &HeaderMap,
-) -> (Answer, Option<Held>) {
-    let caller = match server.service.admitted(&request).await {
+) -> (Answer, Option<RequestMemory>) {
+    let caller = match server.service.admit(&request).await {
         Ok(caller) => caller,
         Err(answer) => return (answer, None),
     };
-    let mut held = server.service.place(&caller);
+    let mut memory = server.service.reserve_memory(&caller);
     if let Some(holder) = caller.0.first() {
-        request.body = match received(body, headers, server.body_bytes_max, &mut held).await {
+        request.body = match read_body(body, headers, server.body_bytes_max, &mut memory).await {
             Ok(body) => body,
             Err(reply) => {
                 return (Answer { reply, application: None, key: Some(holder.key.clone()) }, None);
             }
         };
     }
-    (server.service.answer(&request, &caller, &mut held).await, Some(held))
+    (server.service.answer(&request, &caller, &mut memory).await, Some(memory))
 }
 
-/// The body, if it is not too large. What says so itself is not read at all; of the rest, what has come is counted.
-async fn received(body: Body, headers: &HeaderMap, max: usize, held: &mut Held) -> Result<Bytes, Reply> {
+/// Reads the body up to `max` bytes. Refuses a larger `Content-Length` without reading; otherwise counts what arrives.
+async fn read_body(
+    body: Body,
+    headers: &HeaderMap,
+    max: usize,
+    memory: &mut RequestMemory,
+) -> Result<Bytes, Reply> {
     let too_large = || Reply::too_large(&format!("more than {max} bytes"));
     let announced = headers.get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
     if announced.is_some_and(|length| length > max as u64) {
         return Err(too_large());
     }
     let whole = async {
-        // Copied, and not kept as it comes: in pieces of one byte each, what is around them would be many times as much.
+        // Copy the chunks together: kept as one-byte chunks, their overhead would be many times the body.
         let mut whole = BytesMut::new();
         let mut stream = body.into_data_stream();
         while let Some(part) = stream.next().await {
@@ -162,17 +167,17 @@ async fn received(body: Body, headers: &HeaderMap, max: usize, held: &mut Held) 
             if whole.len() + part.len() > max {
                 return Err(too_large());
             }
-            held.grow(part.len()).map_err(|_| Reply::no_room())?;
+            memory.grow(part.len()).map_err(|_| Reply::busy())?;
             whole.extend_from_slice(&part);
         }
         Ok(whole.freeze())
     };
     let late = || Reply::error(408, "body", "it did not arrive in time");
-    timeout(BODY_TIME, whole).await.unwrap_or_else(|_| Err(late()))
+    timeout(BODY_TIMEOUT, whole).await.unwrap_or_else(|_| Err(late()))
 }
 
 fn headers(map: &HeaderMap) -> Headers {
-    // A header that is no text is there all the same: a key that cannot be one is a wrong key, and not none.
+    // A header that is not UTF-8 still counts: a garbled key is a wrong key, not a missing one.
     let lossy = |value: &HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
     let text = |name: &HeaderName| map.get(name).map(lossy);
     let authorization: Vec<String> = map.get_all(AUTHORIZATION).iter().map(lossy).collect();
@@ -185,8 +190,8 @@ fn headers(map: &HeaderMap) -> Headers {
     }
 }
 
-/// Methods that anybody makes up are one.
-fn word(method: &Method) -> &'static str {
+/// Method as a metric label; invented methods share one, so that clients cannot create labels.
+fn method_label(method: &Method) -> &'static str {
     match method.as_str() {
         "GET" => "GET",
         "HEAD" => "HEAD",
@@ -197,23 +202,23 @@ fn word(method: &Method) -> &'static str {
     }
 }
 
-/// The body of an answer; what it takes is given back when it was sent.
-struct Sent {
+/// The body of a reply; releases its memory reservation once it is sent.
+struct ReplyBody {
     body: Vec<u8>,
-    _held: Option<Held>,
+    _memory: Option<RequestMemory>,
 }
 
-impl AsRef<[u8]> for Sent {
+impl AsRef<[u8]> for ReplyBody {
     fn as_ref(&self) -> &[u8] {
         &self.body
     }
 }
 
-fn response(reply: Reply, mut held: Option<Held>) -> Response {
-    if let Some(held) = &mut held {
-        held.settle(reply.body.len());
+fn response(reply: Reply, mut memory: Option<RequestMemory>) -> Response {
+    if let Some(memory) = &mut memory {
+        memory.set_bytes(reply.body.len());
     }
-    let body = Bytes::from_owner(Sent { body: reply.body, _held: held });
+    let body = Bytes::from_owner(ReplyBody { body: reply.body, _memory: memory });
     let mut response = Response::new(Body::from(body));
     *response.status_mut() = StatusCode::from_u16(reply.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let headers = response.headers_mut();

@@ -1,4 +1,4 @@
-//! What every request needs, who asks, and where it goes.
+//! The service: identifies callers, limits their rate and dispatches their requests.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
@@ -17,91 +17,89 @@ use menagerie_znodes::queues::{KeyId, QueueName, QueueNameError, Settings};
 use tokio::sync::Semaphore;
 use tracing::warn;
 
-use crate::access::{self, Caller, Wish};
+use crate::access::{self, Action, Caller};
 use crate::bucket::Buckets;
-use crate::keyring::{Application, Keyring, Remembered};
+use crate::keyring::{Application, CachedKey, Keyring};
 use crate::keys::Hash;
+use crate::memory::{IN_FLIGHT_BYTES_MAX, MemoryBudget, Reservation};
+use crate::newest_ids::NewestIds;
 use crate::reply::Reply;
-use crate::room::{Place, ROOM_BYTES, Room};
 use crate::route::Route;
-use crate::shelf::Shelf;
-use crate::tide::Tide;
+use crate::settings_cache::SettingsCache;
 
-/// The document that says what can be asked.
+/// OpenAPI document of this server.
 pub const OPENAPI: &str = include_str!("../../../docs/queue-openapi.json");
 
-/// Keys that nobody has heard of, from one address, unless the operator says otherwise: a key that was added a moment ago
-/// is one of them, but not often.
+/// Default rate of unknown keys from one address. A key added a moment ago is unknown, too, but that is rare.
 const GUESSES_PER_SECOND: u32 = 10;
 
-/// Who shows no key has ZooKeeper asked about queues at most so many at a time, however many they are.
-const STRANGERS_LOOKUPS_MAX: usize = 8;
+/// Anonymous callers share this many concurrent ZooKeeper look-ups.
+const ANONYMOUS_LOOKUPS_MAX: usize = 8;
 
-/// What the operator chooses.
+/// Options chosen by the operator.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
-    /// The journal that new queues are kept in; the only one that is registered, if it is not said.
+    /// Journal for new queues; if `None`, the only one registered.
     pub journal: Option<String>,
-    /// Applications of the configuration.
+    /// Applications of the configuration, by name.
     pub applications: BTreeMap<String, Application>,
-    /// So many requests a second with one key, unless its application says otherwise; and from one address without a key.
+    /// Requests per second for each key, unless its application has its own rate; and for each address without a key.
     pub rate_limit: Option<u32>,
-    /// Bytes of requests and answers that are held at once, unless it is [`ROOM_BYTES`].
-    pub room_bytes: Option<usize>,
+    /// Memory for requests and replies in flight; [`IN_FLIGHT_BYTES_MAX`] if `None`.
+    pub in_flight_bytes_max: Option<usize>,
 }
 
-/// Whose requests are counted.
+/// A client, as rate limits and memory shares count it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub enum Asker {
-    /// Who has shown this key.
+pub enum Client {
+    /// A holder of this key.
     Key(KeyId),
-    /// Who has shown none, from there.
+    /// An anonymous caller at this address.
     Address(IpAddr),
-    /// Who shows keys that nobody has heard of.
-    Guess(IpAddr),
+    /// A caller with unknown keys at this address.
+    Guesser(IpAddr),
 }
 
-impl Asker {
+impl Client {
     fn of(caller: &Caller, peer: IpAddr) -> Self {
         match caller.0.first() {
             Some(holder) => Self::Key(holder.key.clone()),
-            None => Self::Address(origin(peer)),
+            None => Self::Address(rate_limit_address(peer)),
         }
     }
 }
 
-/// Whoever has one address of a network of IPv6 has all of them.
-fn origin(peer: IpAddr) -> IpAddr {
+/// The /64 network of an IPv6 address: whoever has one address of it has all of them.
+fn rate_limit_address(peer: IpAddr) -> IpAddr {
     match peer.to_canonical() {
         IpAddr::V6(address) => IpAddr::V6((u128::from(address) >> 64 << 64).into()),
         address @ IpAddr::V4(_) => address,
     }
 }
 
-/// What a request holds in memory.
-pub type Held = Place<Asker>;
+/// Memory reserved by a request.
+pub type RequestMemory = Reservation<Client>;
 
-/// A request, as far as it concerns us.
+/// The parts of an HTTP request that we use.
 #[derive(Debug)]
+#[expect(missing_docs, reason = "method and headers name themselves")]
 pub struct Request {
-    /// What is to be done.
     pub method: Method,
-    /// With what.
+    /// `None` if there is no such path.
     pub route: Option<Route>,
-    /// Behind the `?`, as it came.
+    /// The raw query, without `?`.
     pub query: String,
-    /// Headers by which messages are described.
     pub headers: Headers,
-    /// What was sent.
+    /// Empty until the caller is admitted.
     pub body: Bytes,
-    /// From where.
+    /// Address of the client.
     pub peer: IpAddr,
 }
 
-/// Headers that mean something; what is no text has U+FFFD in it.
+/// The headers we read; bytes that are not UTF-8 become U+FFFD.
 #[derive(Debug, Clone, Default)]
 pub struct Headers {
-    /// `Authorization`, all of them with `;` between.
+    /// All `Authorization` headers, joined by `;`.
     pub authorization: String,
     /// `Content-Type`
     pub content_type: Option<String>,
@@ -113,14 +111,14 @@ pub struct Headers {
     pub idempotency_key: Option<String>,
 }
 
-/// An answer, and for whom it was.
+/// A reply, and what the access log and the metrics say about it.
 #[derive(Debug)]
 pub struct Answer {
-    /// What goes back.
+    /// The reply to send.
     pub reply: Reply,
-    /// The application, if there is one of that name.
+    /// Application in the path, if it exists.
     pub application: Option<String>,
-    /// The key that was shown.
+    /// First key presented.
     pub key: Option<KeyId>,
 }
 
@@ -128,19 +126,19 @@ pub struct Answer {
 pub struct Service {
     pub(crate) session: Session,
     pub(crate) journals: Journals,
-    pub(crate) shelf: Shelf,
-    pub(crate) tide: Tide,
+    pub(crate) settings: SettingsCache,
+    pub(crate) newest_ids: NewestIds,
     pub(crate) options: Options,
     keyring: Keyring,
-    asked: Mutex<Buckets<Asker>>,
-    room: Room<Asker>,
-    strangers: Semaphore,
-    /// The partition that the next message without a wish goes to.
+    rates: Mutex<Buckets<Client>>,
+    memory: MemoryBudget<Client>,
+    anonymous_lookups: Semaphore,
+    /// Round robin over partitions, for messages that name none.
     next: AtomicU16,
 }
 
 impl Service {
-    /// Follows what there is.
+    /// Fills the caches of queues and keys, then serves from them.
     pub async fn new(
         session: &Session,
         journals: Journals,
@@ -151,182 +149,189 @@ impl Service {
         Ok(Self {
             session: session.clone(),
             journals,
-            shelf: Shelf::follow(session).await?,
-            tide: Tide::default(),
-            room: Room::new(options.room_bytes.unwrap_or(ROOM_BYTES)),
-            strangers: Semaphore::new(STRANGERS_LOOKUPS_MAX),
+            settings: SettingsCache::follow(session).await?,
+            newest_ids: NewestIds::default(),
+            memory: MemoryBudget::new(options.in_flight_bytes_max.unwrap_or(IN_FLIGHT_BYTES_MAX)),
+            anonymous_lookups: Semaphore::new(ANONYMOUS_LOOKUPS_MAX),
             options,
             keyring,
-            asked: Mutex::default(),
+            rates: Mutex::default(),
             next: AtomicU16::new(since.subsec_micros() as u16),
         })
     }
 
-    /// Who asks, if there is something to be asked; or what they are told. Needs no body: nobody sends one for nothing.
-    pub async fn admitted(&self, request: &Request) -> Result<Caller, Answer> {
+    /// Identifies the caller and checks its rate; `Err` answers at once. Decides without the body, so that nobody
+    /// uploads one in vain.
+    pub async fn admit(&self, request: &Request) -> Result<Caller, Answer> {
         let answer = |reply| Answer { reply, application: None, key: None };
         match (&request.route, request.method.as_str()) {
-            (None, _) => return Err(answer(Reply::nothing_here())),
+            (None, _) => return Err(answer(Reply::not_found())),
             (Some(Route::Heartbeat), "GET" | "HEAD" | "POST") => return Err(answer(Reply::text("OK"))),
             (Some(Route::OpenApi), "GET" | "HEAD") => return Err(answer(Reply::document(OPENAPI))),
             _ => {}
         }
         let caller = self.caller(request).await.map_err(answer)?;
         let key = caller.0.first().map(|holder| holder.key.clone());
-        match self.admit(&caller, request.peer) {
+        match self.check_rate(&caller, request.peer) {
             Ok(()) => Ok(caller),
             Err(reply) => Err(Answer { key, ..answer(reply) }),
         }
     }
 
-    /// Where a request of theirs has its bytes. Those who show no key share one half, however many addresses they have: the
-    /// other is for keys.
-    pub fn place(&self, caller: &Caller) -> Held {
-        self.room.place(Asker::of(caller, Ipv4Addr::UNSPECIFIED.into()))
+    /// A memory reservation for one request. All anonymous callers count as one client, whatever their addresses, so
+    /// that half of the budget is left to callers with keys.
+    pub fn reserve_memory(&self, caller: &Caller) -> RequestMemory {
+        self.memory.reserve(Client::of(caller, Ipv4Addr::UNSPECIFIED.into()))
     }
 
-    /// Answers somebody who was admitted.
-    pub async fn answer(&self, request: &Request, caller: &Caller, held: &mut Held) -> Answer {
+    /// Answers the request of an admitted caller.
+    pub async fn answer(&self, request: &Request, caller: &Caller, memory: &mut RequestMemory) -> Answer {
         let key = caller.0.first().map(|holder| holder.key.clone());
         let application = self.application(request, caller);
         let reply = match application {
             None => Reply::no_application(),
-            Some(_) => self.dispatch(request, caller, held).await.unwrap_or_else(|refused| refused),
+            Some(_) => self.dispatch(request, caller, memory).await.unwrap_or_else(|refused| refused),
         };
         Answer { reply, application, key }
     }
 
-    /// Whose keys were shown.
+    /// The holders of the keys presented; refuses the request if any key is wrong.
     pub(crate) async fn caller(&self, request: &Request) -> Result<Caller, Reply> {
         let mut holders = Vec::new();
         for key in access::keys(&request.headers.authorization) {
             let hash = Hash::of(key);
-            let holder = match self.keyring.remembered(&hash) {
-                Remembered::Known(holder) => Some(holder),
-                Remembered::Wrong => None,
-                // Before ZooKeeper is asked: whoever guesses must not keep it busy.
-                Remembered::Nothing { live } => {
-                    self.admit_guess(request.peer, live)?;
-                    self.keyring.look_up(&hash).await.map_err(|error| unreachable(error.into()))?
+            let holder = match self.keyring.cached(&hash) {
+                CachedKey::Known(holder) => Some(holder),
+                CachedKey::Wrong => None,
+                // Check the rate before asking ZooKeeper: guessing keys must not keep it busy.
+                CachedKey::Unknown { is_live } => {
+                    self.admit_guess(request.peer, is_live)?;
+                    self.keyring.look_up(&hash).await.map_err(|error| unavailable(error.into()))?
                 }
             };
-            holders.push(holder.ok_or_else(Reply::wrong_key)?);
+            holders.push(holder.ok_or_else(Reply::invalid_key)?);
         }
         Ok(Caller(holders))
     }
 
-    /// Whether this address may show another key that we have not heard of. While nobody tells us about keys, that is every
-    /// one, and only what the operator has said counts.
-    fn admit_guess(&self, peer: IpAddr, live: bool) -> Result<(), Reply> {
-        match self.options.rate_limit.or(live.then_some(GUESSES_PER_SECOND)) {
-            Some(rate) => self.take(&Asker::Guess(origin(peer)), rate),
+    /// Whether this address may present another unknown key. While the cache is stale every key is unknown, so only the
+    /// operator's rate applies.
+    fn admit_guess(&self, peer: IpAddr, is_live: bool) -> Result<(), Reply> {
+        match self.options.rate_limit.or(is_live.then_some(GUESSES_PER_SECOND)) {
+            Some(rate) => self.take_token(&Client::Guesser(rate_limit_address(peer)), rate),
             None => Ok(()),
         }
     }
 
-    /// The application of a request, if there is one of that name.
+    /// The application in the path, if it exists.
     fn application(&self, request: &Request, caller: &Caller) -> Option<String> {
         let application = request.route.as_ref()?.application()?;
-        let known =
-            caller.is_of(application) || self.keyring.knows(application) || self.shelf.knows(application);
+        let known = caller.is_of(application)
+            || self.keyring.has_application(application)
+            || self.settings.has_application(application);
         known.then(|| application.to_owned())
     }
 
-    /// Whether who asks may ask again already.
-    fn admit(&self, caller: &Caller, peer: IpAddr) -> Result<(), Reply> {
+    /// Takes one request from the caller's rate.
+    fn check_rate(&self, caller: &Caller, peer: IpAddr) -> Result<(), Reply> {
         let own = caller.0.first().and_then(|holder| self.keyring.rate_limit(&holder.application));
         let Some(rate) = own.or(self.options.rate_limit) else { return Ok(()) };
-        self.take(&Asker::of(caller, peer), rate)
+        self.take_token(&Client::of(caller, peer), rate)
     }
 
-    fn take(&self, asker: &Asker, rate: u32) -> Result<(), Reply> {
-        let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
-        asked.take(asker, rate, Instant::now()).map_err(Reply::too_often)
+    fn take_token(&self, client: &Client, rate: u32) -> Result<(), Reply> {
+        let mut rates = self.rates.lock().unwrap_or_else(PoisonError::into_inner);
+        rates.take(client, rate, Instant::now()).map_err(Reply::rate_limited)
     }
 
-    async fn dispatch(&self, request: &Request, caller: &Caller, held: &mut Held) -> Result<Reply, Reply> {
+    async fn dispatch(
+        &self,
+        request: &Request,
+        caller: &Caller,
+        memory: &mut RequestMemory,
+    ) -> Result<Reply, Reply> {
         match (&request.route, request.method.as_str()) {
             (Some(Route::Application { application }), "POST") => {
-                self.make(request, caller, application).await
+                self.create(request, caller, application).await
             }
             (Some(Route::Application { application }), "GET") => {
                 self.list(request, caller, application).await
             }
             (Some(Route::Queue { application, queue, slash }), method) => {
-                let place = (application.as_str(), queue.as_str());
+                let path = (application.as_str(), queue.as_str());
                 match method {
-                    "POST" => self.post(request, caller, place).await,
-                    "GET" => self.read(request, caller, place, held).await,
-                    "PUT" => self.change(request, caller, place).await,
-                    "DELETE" if *slash => Err(Reply::no_id()),
-                    "DELETE" => self.remove(caller, place).await,
-                    _ => Err(Reply::nothing_here()),
+                    "POST" => self.post(request, caller, path).await,
+                    "GET" => self.read(request, caller, path, memory).await,
+                    "PUT" => self.change(request, caller, path).await,
+                    "DELETE" if *slash => Err(Reply::missing_id()),
+                    "DELETE" => self.remove(caller, path).await,
+                    _ => Err(Reply::not_found()),
                 }
             }
             (Some(Route::Messages { application, queue, ids }), method) => {
-                let place = (application.as_str(), queue.as_str());
+                let path = (application.as_str(), queue.as_str());
                 match method {
-                    "GET" => self.pick(caller, place, ids, held).await,
-                    "PUT" => self.replace(request, caller, (place, ids), held).await,
-                    "DELETE" => self.delete(caller, place, ids).await,
-                    _ => Err(Reply::nothing_here()),
+                    "GET" => self.pick(caller, path, ids, memory).await,
+                    "PUT" => self.replace(request, caller, (path, ids), memory).await,
+                    "DELETE" => self.delete(caller, path, ids).await,
+                    _ => Err(Reply::not_found()),
                 }
             }
-            _ => Err(Reply::nothing_here()),
+            _ => Err(Reply::not_found()),
         }
     }
 
-    /// The queue of a path, if it is there and this may be done to it.
+    /// The queue in the path and its settings, if it exists and the caller is allowed to do this.
     pub(crate) async fn queue(
         &self,
         caller: &Caller,
-        wish: Wish,
+        action: Action,
         (application, name): (&str, &str),
     ) -> Result<(QueueName, Settings), Reply> {
         let queue = QueueName::new(application, name).map_err(|error| match error {
-            QueueNameError::Long(_) | QueueNameError::Bytes(_) => Reply::long_name(),
+            QueueNameError::Long(_) | QueueNameError::Bytes(_) => Reply::name_too_long(),
             _ => Reply::no_queue(),
         })?;
-        let found = match self.shelf.known(&queue) {
+        let found = match self.settings.cached(&queue) {
             Some(settings) => Some(settings),
             None => {
                 let _turn = match caller.0.is_empty() {
-                    true => Some(self.strangers.acquire().await),
+                    true => Some(self.anonymous_lookups.acquire().await),
                     false => None,
                 };
-                self.shelf.fresh(&queue).await.map_err(|error| unreachable(error.into()))?
+                self.settings.read_fresh(&queue).await.map_err(|error| unavailable(error.into()))?
             }
         };
         let settings = found.ok_or_else(Reply::no_queue)?;
-        if caller.may(wish, application, Some(&settings)) {
+        if caller.can(action, application, Some(&settings)) {
             return Ok((queue, settings));
         }
-        // Somebody may have allowed it a moment ago, on another server.
-        let settings = self.refreshed(&queue).await?;
-        if caller.may(wish, application, Some(&settings)) {
+        // Our settings may be stale: another server may have granted access a moment ago.
+        let settings = self.fresh_settings(&queue).await?;
+        if caller.can(action, application, Some(&settings)) {
             Ok((queue, settings))
         } else {
-            Err(Reply::denied())
+            Err(Reply::forbidden())
         }
     }
 
-    /// What a queue is at this moment.
-    pub(crate) async fn refreshed(&self, queue: &QueueName) -> Result<Settings, Reply> {
-        let found = self.shelf.fresh(queue).await.map_err(|error| unreachable(error.into()))?;
+    /// Current settings of a queue.
+    pub(crate) async fn fresh_settings(&self, queue: &QueueName) -> Result<Settings, Reply> {
+        let found = self.settings.read_fresh(queue).await.map_err(|error| unavailable(error.into()))?;
         found.ok_or_else(Reply::no_queue)
     }
 
-    /// A partition for a message that does not care: one after the other.
-    pub(crate) fn any_partition(&self, partitions: u16) -> u16 {
+    /// The next partition, round robin, for a message that names none.
+    pub(crate) fn next_partition(&self, partitions: u16) -> u16 {
         self.next.fetch_add(1, Ordering::Relaxed) % partitions.max(1) + 1
     }
 }
 
-/// What a client is told when the journal did not do it.
-pub(crate) fn failed(error: JournalError) -> Reply {
+/// The reply to a client when the journal refuses a request.
+pub(crate) fn journal_refusal(error: JournalError) -> Reply {
     match &error {
         JournalError::NoTopic { .. } => Reply::no_queue(),
-        // The queue was made anew with fewer of them, a moment ago and on another server.
+        // Another server recreated the queue with fewer partitions a moment ago.
         JournalError::NoPartition { partition, partitions } => {
             let why = format!("{} is greater than maximum value {partitions}", partition.number);
             Reply::error(400, "partition", &why)
@@ -334,12 +339,12 @@ pub(crate) fn failed(error: JournalError) -> Reply {
         JournalError::TooLarge { .. } => Reply::too_large(&error.to_string()),
         JournalError::Ahead { .. } => Reply::error(400, "InvalidMessageID", &error.to_string()),
         JournalError::Invalid(reason) => Reply::error(400, "InvalidParameter", reason),
-        _ => unreachable(error.into()),
+        _ => unavailable(error.into()),
     }
 }
 
-/// What a client is told when something is down that he cannot see.
-pub(crate) fn unreachable(error: QueueError) -> Reply {
+/// The reply to a client when ZooKeeper or the journal does not answer.
+pub(crate) fn unavailable(error: QueueError) -> Reply {
     let reason = match &error {
         QueueError::Journal(error) => error.to_string(),
         QueueError::Call(CallError::Suspended | CallError::Unknown { .. } | CallError::Expired) => {
@@ -356,8 +361,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_has_a_network_is_one() {
-        let of = |text: &str| Asker::of(&Caller::default(), text.parse().unwrap());
+    fn an_ipv6_network_counts_as_one_client() {
+        let of = |text: &str| Client::of(&Caller::default(), text.parse().unwrap());
         assert_eq!(of("2001:db8::1"), of("2001:db8::ffff:1"));
         assert_ne!(of("2001:db8::1"), of("2001:db8:0:1::1"));
         assert_eq!(of("192.0.2.1"), of("::ffff:192.0.2.1"));

@@ -1,4 +1,4 @@
-//! Who may do what.
+//! Keys, scopes, principles and rate limits.
 
 use menagerie_queue_http::keys::{self, Hash};
 use menagerie_queues::admin::keys as stored;
@@ -47,7 +47,7 @@ async fn without_a_key_nothing_is_open_and_a_wrong_one_is_refused_everywhere() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn several_schemes_and_any_letters_are_understood() {
+async fn several_schemes_in_any_case_are_understood() {
     let (_world, site) = site("http-schemes", "queue_name=mail").await;
     for authorization in [
         format!("Application {KEY}"),
@@ -78,15 +78,17 @@ async fn principles_read_in_place_of_the_application_every_time() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn keys_count_as_soon_as_they_are_added_and_no_longer_than_until_they_are_revoked() {
+async fn keys_work_once_added_and_until_revoked() {
     let world = World::new("http-revoked");
     let (site, second) = (Site::new(&world).await, Site::new(&world).await);
-    let (full, reader) = (keys::draw().unwrap(), keys::draw().unwrap());
+    let (full, reader) = (keys::generate().unwrap(), keys::generate().unwrap());
     for (key, scopes) in [(&full, Scope::ALL.to_vec()), (&reader, vec![Scope::Read])] {
-        let kept = keys::kept("fresh", &Hash::of(key), scopes, 0, None);
+        let kept = keys::stored("fresh", &Hash::of(key), scopes, 0, None);
         assert!(stored::add(&site.session, &kept).await.unwrap());
         assert!(
-            !stored::add(&site.session, &keys::kept("thief", &Hash::of(key), vec![], 0, None)).await.unwrap()
+            !stored::add(&site.session, &keys::stored("thief", &Hash::of(key), vec![], 0, None))
+                .await
+                .unwrap()
         );
     }
     let full_header = format!("Application {full}");
@@ -114,7 +116,7 @@ async fn keys_count_as_soon_as_they_are_added_and_no_longer_than_until_they_are_
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_asks_too_often_is_told_to_come_again() {
+async fn a_client_over_its_rate_is_told_to_retry() {
     let world = World::new("http-rate");
     let site = Site::with(&world, Some(3)).await;
     let mut refused = None;

@@ -1,4 +1,4 @@
-//! What Queuey's clients count on, point by point, as far as no other test shows it.
+//! What Queuey's clients rely on, point by point, where no other test covers it.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::world::{Log, World, options};
 
 const QUEUE: &str = "/v1/notes/mail";
 const JSON: (&str, &str) = ("Content-Type", "application/json");
-/// How long a message lives that does not say.
+/// Default time to live of a message.
 const TTL: Duration = Duration::from_secs(259_200);
 
 async fn site(name: &str, form: &str) -> (World, Site) {
@@ -21,7 +21,7 @@ async fn site(name: &str, form: &str) -> (World, Site) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn unknown_words_of_forms_and_queries_are_passed_over_and_so_is_a_trailing_slash() {
+async fn unknown_parameters_and_a_trailing_slash_are_ignored() {
     let (_world, site) = site("http-slash", "colour=blue").await;
     let json = br#"{"messages":[{"body":"a"}]}"#;
     assert_eq!(site.own_with("POST", &format!("{QUEUE}/"), &[JSON], json).await.code, 201);
@@ -61,7 +61,7 @@ async fn errors_have_one_shape() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_name_that_is_missing_is_a_uuid_of_version_4() {
+async fn a_queue_without_a_name_is_named_by_a_version_4_uuid() {
     let (_world, site) = site("http-uuid4", "").await;
     for form in ["", "queue_name=", "queue_name=&partitions=2"] {
         let made = site.own("POST", "/v1/notes", form).await.json();
@@ -73,7 +73,7 @@ async fn a_name_that_is_missing_is_a_uuid_of_version_4() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn lists_say_as_much_as_is_asked_for() {
+async fn lists_include_what_the_client_asks_for() {
     let (_world, site) = site("http-list-all", "consistency=weak&type=public").await;
     site.queue("queue_name=news&principles=app:other").await;
     let first = async |query: &str| {
@@ -95,13 +95,13 @@ async fn lists_say_as_much_as_is_asked_for() {
     for limit in ["1.5", "x", "-1"] {
         assert!(!site.own("GET", &format!("/v1/notes?limit={limit}"), "").await.reason("limit").is_empty());
     }
-    // A change of partitions leaves everything else alone.
+    // Changing the partitions changes nothing else.
     assert_eq!(site.own("PUT", QUEUE, "partitions=2").await.code, 200);
     let after = first("details=1").await;
     assert_eq!((&after["consistency"], &after["type"]), (&json!("weak"), &json!("public")));
 }
 
-/// One that was counted in two ways is told the same both times.
+/// Both ways of counting agree.
 #[tokio::test(flavor = "multi_thread")]
 async fn counts_are_those_of_each_queue() {
     let (_world, site) = site("http-counts", "partitions=3").await;
@@ -117,7 +117,7 @@ async fn counts_are_those_of_each_queue() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_message_that_says_nothing_lives_three_days_in_any_partition() {
+async fn by_default_a_message_lives_three_days_in_any_partition() {
     let (world, site) = site("http-defaults", "partitions=3").await;
     let mut used = Vec::new();
     for _ in 0..6 {
@@ -167,7 +167,7 @@ async fn since_takes_ids_in_any_spelling() {
     assert_eq!(read(format!("since={}", dashed(&first))).await, ["a", "b"]);
     assert_eq!(read(format!("after={}", dashed(&first))).await, ["b"]);
     assert_eq!(read(format!("since={second}&order=descending&limit=1")).await, ["b"]);
-    // What queuey-py does to go on behind a message.
+    // How queuey-py continues after a message.
     assert_eq!(read(format!("since={first}&limit=2")).await, ["a", "b"]);
     let later: MessageId = "99999999999.0".parse().unwrap();
     assert!(read(format!("since={later}")).await.is_empty(), "later than everything");
@@ -179,7 +179,7 @@ async fn since_takes_ids_in_any_spelling() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_put_under_an_id_lives_from_the_time_of_the_id() {
+async fn a_message_put_under_an_id_lives_from_the_ids_timestamp() {
     let (world, site) = site("http-put-ttl", "partitions=2").await;
     let id = site.post(QUEUE, 1, "x").await;
     assert_eq!(site.own("PUT", &format!("{QUEUE}/2:{id}"), "same").await.code, 200);
@@ -192,7 +192,7 @@ async fn what_is_put_under_an_id_lives_from_the_time_of_the_id() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_deleted_queue_is_gone_for_every_verb_and_a_long_name_for_all() {
+async fn every_verb_refuses_a_deleted_queue_and_a_name_that_is_too_long() {
     let (_world, site) = site("http-gone", "").await;
     let id = site.post(QUEUE, 1, "x").await;
     assert_eq!(site.own("DELETE", QUEUE, "").await.code, 200);
@@ -215,7 +215,7 @@ async fn a_deleted_queue_is_gone_for_every_verb_and_a_long_name_for_all() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn those_who_may_read_may_do_no_more() {
+async fn permission_to_read_grants_no_more() {
     let (_world, site) = site("http-no-more", "type=public&principles=app:other").await;
     let id = site.post(QUEUE, 1, "x").await;
     let by = async |key: &str, method: &str, path: &str| {
@@ -228,8 +228,8 @@ async fn those_who_may_read_may_do_no_more() {
         assert_eq!(site.ask(method, path, &[], b"x").await.code, 403, "{method} {path}");
     }
     assert_eq!(by(OTHER_KEY, "GET", "/v1/notes").await, 403);
-    assert_eq!(site.ask("DELETE", &message, &[], b"").await.code, 403, "who has no key only reads");
-    assert_eq!(by(KEY, "DELETE", &message).await, 403, "it is for those who are named");
+    assert_eq!(site.ask("DELETE", &message, &[], b"").await.code, 403, "anonymous callers only read");
+    assert_eq!(by(KEY, "DELETE", &message).await, 403, "only the principles may");
     for path in [QUEUE, &message] {
         assert_eq!(site.ask("GET", path, &[], b"").await.bodies(), ["x"]);
         assert_eq!(by(KEY, "GET", path).await, 200, "what is public is so for its owner, too");
@@ -238,7 +238,7 @@ async fn those_who_may_read_may_do_no_more() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_put_behind_a_worker_is_kept_and_read_but_not_delivered() {
+async fn a_message_put_behind_the_workers_cursor_is_stored_but_not_delivered() {
     let (world, site) = site("http-behind", "").await;
     let first = site.post(QUEUE, 1, "a").await;
     site.post(QUEUE, 1, "b").await;

@@ -1,4 +1,4 @@
-//! Those who mean no good, or know no better.
+//! Hostile and broken clients.
 
 use menagerie_journal::NewMessage;
 use menagerie_queues::admin::{Place, Putter};
@@ -38,7 +38,7 @@ async fn hostile_names_and_ids_are_refused_or_taken_literally() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn names_that_cannot_be_kept_are_refused_and_leave_nothing_behind() {
+async fn names_that_cannot_be_stored_are_refused_and_leave_nothing_behind() {
     let world = World::new("http-wide");
     let site = Site::new(&world).await;
     for count in [47, 50] {
@@ -59,7 +59,7 @@ async fn names_that_cannot_be_kept_are_refused_and_leave_nothing_behind() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_body_is_not_waited_for_without_a_key_that_is_known() {
+async fn the_server_does_not_wait_for_a_body_without_a_valid_key() {
     let world = World::new("http-no-body");
     let site = Site::new(&world).await;
     site.queue("queue_name=mail").await;
@@ -86,7 +86,7 @@ async fn a_body_is_not_waited_for_without_a_key_that_is_known() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_guesses_keys_is_stopped_and_others_are_not() {
+async fn guessing_keys_is_rate_limited_and_others_are_served() {
     let world = World::new("http-guess");
     let site = Site::new(&world).await;
     let mut codes = Vec::new();
@@ -102,7 +102,7 @@ async fn who_guesses_keys_is_stopped_and_others_are_not() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn many_who_show_no_key_are_all_answered_and_keep_nobody_waiting() {
+async fn many_anonymous_callers_are_all_answered_and_delay_nobody() {
     let world = World::new("http-strangers");
     let site = Site::new(&world).await;
     site.queue("queue_name=mail").await;
@@ -120,20 +120,20 @@ async fn many_who_show_no_key_are_all_answered_and_keep_nobody_waiting() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_too_large_is_not_taken() {
+async fn bodies_that_are_too_large_are_refused() {
     let world = World::new("http-large");
     let site = Site::new(&world).await;
     site.queue("queue_name=mail").await;
     let large = vec![b'x'; (10 << 20) + 1];
     let authorization = format!("Authorization: Application {KEY}\r\n");
-    // Announced, it is refused before it is sent; in pieces, as soon as it is too much.
+    // With a length it is refused before it is sent; in chunks, as soon as it exceeds the limit.
     let head = format!("POST /v1/notes/mail HTTP/1.1\r\nHost: queue\r\n{authorization}Connection: close\r\n");
     let announced = format!("{head}Content-Length: {}\r\n\r\n", large.len());
     let piece = format!("{head}Transfer-Encoding: chunked\r\n\r\n{:x}\r\n", large.len());
     for (head, body) in [(announced, &b""[..]), (piece, &large[..])] {
         let mut stream = TcpStream::connect(site.address).await.unwrap();
         stream.write_all(head.as_bytes()).await.unwrap();
-        // It may be refused while we still send.
+        // The server may refuse it while we are still sending.
         let _ = stream.write_all(body).await;
         let mut answer = vec![0; 12];
         stream.read_exact(&mut answer).await.unwrap();
@@ -148,7 +148,7 @@ async fn what_is_too_large_is_not_taken() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_answer_has_an_end_and_says_so() {
+async fn a_reply_is_truncated_at_its_limit_and_says_so() {
     let world = World::new("http-end");
     let site = Site::new(&world).await;
     site.queue("queue_name=mail").await;
@@ -169,7 +169,7 @@ async fn an_answer_has_an_end_and_says_so() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn empty_messages_fill_an_answer_too() {
+async fn empty_messages_count_towards_the_limit_of_a_reply() {
     let world = World::new("http-empty");
     let site = Site::new(&world).await;
     site.queue("queue_name=mail").await;

@@ -4,9 +4,9 @@
 mod access;
 mod checklist;
 mod hostile;
+mod memory;
 mod messages;
 mod queues;
-mod room;
 mod side_by_side;
 mod site;
 mod smuggling;

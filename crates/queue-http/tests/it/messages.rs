@@ -1,4 +1,4 @@
-//! Messages: posted, read, replaced, deleted.
+//! Posting, reading, replacing and deleting messages.
 
 use std::sync::Arc;
 
@@ -69,7 +69,7 @@ async fn several_messages_are_all_or_none() {
         (refused.code, keys(&refused.json()["error_msg"])),
         (400, vec!["1.body".into(), "1.ttl".into(), "2.partition".into()])
     );
-    // Nobody would know that it counts for nothing: it would be delivered at once.
+    // Ignoring the delay silently would deliver the message at once.
     let unknown =
         br#"{"messages":[{"body":"f"},{"body":"g","delay":"10m","colour":{"deep":[1]}}],"priority":9}"#;
     let refused = site.own_with("POST", QUEUE, &[JSON], unknown).await;
@@ -92,7 +92,7 @@ async fn several_messages_are_all_or_none() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn bytes_that_are_no_text_come_back_as_base64() {
+async fn bytes_that_are_not_utf8_come_back_as_base64() {
     let (_world, site) = site("http-binary", 1).await;
     assert_eq!(site.own_with("POST", QUEUE, &[], b"\xff\x00").await.code, 201);
     let body = br#"{"messages":[{"body_base64":"/w=="}]}"#;
@@ -167,7 +167,7 @@ async fn messages_are_picked_by_their_ids() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_no_id_is_refused_and_deletes_nothing() {
+async fn a_malformed_id_is_refused_and_deletes_nothing() {
     let (_world, site) = site("http-delete", 2).await;
     let left = async || site.own("GET", &format!("{QUEUE}?partitions=1,2"), "").await.bodies().join("");
     let (a, b, c) =
@@ -182,7 +182,7 @@ async fn what_is_no_id_is_refused_and_deletes_nothing() {
         );
     }
     assert_eq!(left().await, "acb");
-    // Ids that no message has are no fault.
+    // Ids without a message are no error.
     assert_eq!(delete(&format!("{a},{a},9:{c},{}", "0".repeat(32))).await.code, 200);
     assert_eq!(left().await, "cb");
     let many = delete(&vec![c.as_str(); 1_001].join(",")).await;
@@ -193,7 +193,7 @@ async fn what_is_no_id_is_refused_and_deletes_nothing() {
     assert_eq!(left().await, "cb");
     assert_eq!(delete(&format!("2:{b},{c}")).await.code, 200);
     assert_eq!(left().await, "");
-    // An id that is missing is not the queue.
+    // A missing id does not mean the queue.
     assert_eq!(delete("").await.code, 400);
     site.post(QUEUE, 1, "still there").await;
 }
@@ -214,7 +214,7 @@ async fn one_body_is_put_under_several_ids_old_and_new_and_repeated() {
     let names: Vec<&Value> =
         read["messages"].as_array().unwrap().iter().map(|one| &one["message_id"]).collect();
     assert_eq!(names, [&json!(one), &json!(two), &json!(one), &json!(id)]);
-    // Two of one time cannot both be, and then none is put.
+    // Two ids with the same timestamp exclude each other, and then neither is stored.
     let foreign = |id: &str| format!("{}80b400c04fd430c8", &id[..16]);
     let both = format!("{},{}", at(3), foreign(&at(3)));
     assert_eq!(site.own("PUT", &format!("{QUEUE}/{both}"), "x").await.code, 409);
@@ -236,7 +236,7 @@ async fn a_message_is_put_under_an_id_and_keeps_it() {
         (&read["messages"][0]["message_id"], &read["messages"][0]["body"]),
         (&json!(id), &json!("second"))
     );
-    // An id that a client has made up: its clock sequence and node come back, too. It lives from its time on.
+    // An id chosen by a client comes back with its clock sequence and node. The message lives from its timestamp on.
     let foreign = format!("{}80b400c04fd430c8", &id[..16]);
     let made = site.own_with("PUT", &format!("{QUEUE}/2:{foreign}"), &[("X-TTL", "3600")], b"mine").await;
     assert_eq!(made.code, 200);
@@ -270,14 +270,14 @@ async fn posting_again_with_the_same_key_is_posting_once() {
     assert_eq!(first, site.own_with("POST", QUEUE, &[key, JSON], several).await.json());
     let counted = site.own("GET", "/v1/notes?include_count=1", "").await.json();
     assert_eq!(counted["queues"][0]["count"], 3);
-    // A key of one is no key of several, whatever it is called.
+    // The same key means something else for a single message and for a list.
     assert_eq!(site.own_with("POST", QUEUE, &[("Idempotency-Key", "order 67/0")], b"c").await.code, 201);
     let counted = site.own("GET", "/v1/notes?include_count=1", "").await.json();
     assert_eq!(counted["queues"][0]["count"], 4);
     let long = "k".repeat(201);
     let refused = site.own_with("POST", QUEUE, &[("Idempotency-Key", &long)], b"x").await;
     assert_eq!(refused.code, 400);
-    // What was deleted since was posted all the same.
+    // A message deleted since still counts as posted.
     let first = first["messages"][0].clone();
     let (id, partition) = (first["key"].as_str().unwrap(), first["partition"].as_u64().unwrap());
     assert_eq!(site.own("DELETE", &format!("{QUEUE}/{partition}:{id}"), "").await.code, 200);
@@ -302,7 +302,7 @@ async fn the_command_line_and_http_see_the_same() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_message_lives_as_long_as_it_says() {
+async fn a_message_expires_after_its_ttl() {
     let (_world, site) = site("http-ttl", 1).await;
     assert_eq!(site.own_with("POST", QUEUE, &[("X-TTL", "1")], b"brief").await.code, 201);
     assert_eq!(site.own_with("POST", QUEUE, &[("X-TTL", "3600")], b"long").await.code, 201);
@@ -313,7 +313,7 @@ async fn a_message_lives_as_long_as_it_says() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_journal_that_is_away_is_told_and_waited_for_by_nobody() {
+async fn requests_fail_at_once_while_the_journal_is_down() {
     let (world, site) = site("http-away", 1).await;
     let nobody = Address::plain("127.0.0.1:1", Token::new("x"));
     let journals = Journals::from([(JOURNAL.to_owned(), Arc::new(Client::new(nobody)) as _)]);

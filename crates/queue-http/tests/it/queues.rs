@@ -1,4 +1,4 @@
-//! Queues: made, listed, changed, deleted.
+//! Creating, listing, changing and deleting queues.
 
 use serde_json::json;
 
@@ -25,7 +25,7 @@ async fn heartbeat_answers_anybody() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn queues_are_made_with_what_is_said_and_the_rest_by_default() {
+async fn queues_are_created_with_the_given_settings_and_defaults() {
     let world = World::new("http-make");
     let site = Site::new(&world).await;
     let made = site.own("POST", "/v1/notes", "").await;
@@ -43,12 +43,12 @@ async fn queues_are_made_with_what_is_said_and_the_rest_by_default() {
     let wanted = json!({"status": "ok", "queue_name": "mail", "partitions": 3, "type": "public",
         "consistency": "weak", "principles": "app:other,bid:a.b@x.org"});
     assert_eq!(made, wanted);
-    // A JSON body is not read here.
+    // A JSON body is ignored here.
     let json = site
         .own_with("POST", "/v1/notes", &[("Content-Type", "application/json")], br#"{"partitions": 9}"#)
         .await;
     assert_eq!((json.code, &json.json()["partitions"]), (201, &json!(1)));
-    // An existing one is changed, and never shrinks.
+    // Creating an existing queue changes it; it never loses partitions.
     let again = site.own("POST", "/v1/notes", "queue_name=mail&partitions=5").await;
     assert_eq!(
         (again.code, &again.json()["partitions"], &again.json()["type"]),
@@ -62,7 +62,7 @@ async fn queues_are_made_with_what_is_said_and_the_rest_by_default() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_makes_no_sense_is_refused_by_field() {
+async fn invalid_settings_are_refused_by_field() {
     let world = World::new("http-refuse");
     let site = Site::new(&world).await;
     let long = format!("queue_name={}", "x".repeat(51));
@@ -115,7 +115,7 @@ async fn queues_are_listed_by_name() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn changes_leave_alone_what_they_do_not_name() {
+async fn a_change_keeps_the_settings_it_does_not_name() {
     let world = World::new("http-change");
     let site = Site::new(&world).await;
     site.queue("queue_name=mail&partitions=2&type=public").await;
@@ -135,7 +135,7 @@ async fn changes_leave_alone_what_they_do_not_name() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nothing_is_left_of_a_queue_that_was_deleted() {
+async fn deleting_a_queue_leaves_nothing_behind() {
     let world = World::new("http-delete");
     let site = Site::new(&world).await;
     site.queue("queue_name=mail").await;
@@ -162,7 +162,7 @@ async fn nothing_is_left_of_a_queue_that_was_deleted() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_not_there_is_404_also_for_the_wrong_method() {
+async fn unknown_paths_and_wrong_methods_are_404() {
     let world = World::new("http-404");
     let site = Site::new(&world).await;
     site.queue("queue_name=mail").await;

@@ -1,4 +1,4 @@
-//! Two servers see the same.
+//! Two servers agree.
 
 use menagerie_testkit::eventually_async;
 
@@ -6,7 +6,7 @@ use crate::site::{OTHER_KEY, Site};
 use crate::world::World;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_one_server_answered_the_other_knows() {
+async fn each_server_sees_what_the_other_acknowledged() {
     let world = World::new("http-two");
     let (one, two) = (Site::new(&world).await, Site::new(&world).await);
     let other = [("Authorization", &*format!("Application {OTHER_KEY}"))];
@@ -26,7 +26,7 @@ async fn what_one_server_answered_the_other_knows() {
         assert_eq!(one.ask("GET", &queue, &[], b"").await.code, 200);
         assert_eq!(one.own("PUT", &queue, "type=user&principles=app:other").await.code, 200);
         assert_eq!(two.ask("GET", &queue, &other, b"").await.code, 200);
-        // What was allowed is forbidden as soon as the watch tells.
+        // Access is withdrawn once the watch fires.
         eventually_async("it is private again", async || {
             (two.ask("GET", &queue, &[], b"").await.code == 403).then_some(())
         })
@@ -37,7 +37,7 @@ async fn what_one_server_answered_the_other_knows() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_queue_that_is_made_on_two_servers_at_once_is_one() {
+async fn creating_a_queue_on_two_servers_at_once_creates_one() {
     let world = World::new("http-race");
     let (one, two) = (Site::new(&world).await, Site::new(&world).await);
     for round in 0..10 {
@@ -53,13 +53,13 @@ async fn a_queue_that_is_made_on_two_servers_at_once_is_one() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_queue_that_is_made_anew_with_fewer_partitions_is_that_one_on_both_servers() {
+async fn a_queue_recreated_with_fewer_partitions_is_so_on_both_servers() {
     let world = World::new("http-anew");
     let (one, two) = (Site::new(&world).await, Site::new(&world).await);
     let queue = "/v1/notes/mail";
     for round in 0..20 {
         one.queue("queue_name=mail&partitions=9").await;
-        // The other one knows it with nine.
+        // The other server still caches nine.
         let last = two.post(queue, 9, "old").await;
         assert_eq!(one.own("DELETE", queue, "").await.code, 200);
         one.queue("queue_name=mail&partitions=1").await;

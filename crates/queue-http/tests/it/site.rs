@@ -1,4 +1,4 @@
-//! A server over HTTP, and a client that says exactly what a test wants said.
+//! An HTTP server, and a client that sends exactly the bytes a test wants.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -22,14 +22,13 @@ use crate::world::{JOURNAL, World};
 pub const KEY: &str = "actionable-key-of-notes-app";
 pub const OTHER_KEY: &str = "another-key-for-another-app";
 
-/// A server.
 pub struct Site {
     pub session: Session,
     pub address: SocketAddr,
     pub registry: Registry,
 }
 
-/// What came back.
+/// A reply, parsed just far enough.
 #[derive(Debug)]
 pub struct Answer {
     pub code: u16,
@@ -47,14 +46,14 @@ impl Answer {
         keys(&self.json())
     }
 
-    /// The reason given for a field.
+    /// The reason in an error reply for this field.
     pub fn reason(&self, field: &str) -> String {
         let json = self.json();
         assert_eq!(json["status"], "error", "{json}");
         json["error_msg"][field].as_str().unwrap_or_else(|| panic!("{field} in {json}")).to_owned()
     }
 
-    /// Bodies of messages, in order.
+    /// Bodies of the messages in the reply, in order.
     pub fn bodies(&self) -> Vec<String> {
         assert_eq!(self.code, 200, "{self:?}");
         let json = self.json();
@@ -76,7 +75,7 @@ impl Site {
         Self::start(world, world.journals(), Options { rate_limit, ..Options::default() }).await
     }
 
-    /// With other journals than the world's.
+    /// A server with other journals than the world's.
     pub async fn over(world: &World, journals: Journals) -> Self {
         Self::start(world, journals, Options::default()).await
     }
@@ -95,17 +94,17 @@ impl Site {
         let server = Server { service, metrics, access_log: None, body_bytes_max: BODY_BYTES_MAX };
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        // It ends with the test's runtime.
+        // The task ends with the test's runtime.
         tokio::spawn(server.serve(listener, std::future::pending()));
         Self { session, address, registry }
     }
 
-    /// Asks with these headers.
+    /// Sends a request with these headers.
     pub async fn ask(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) -> Answer {
         ask(self.address, method, path, headers, body).await
     }
 
-    /// Asks as the application `notes`.
+    /// Sends a request as the application `notes`.
     pub async fn own(&self, method: &str, path: &str, body: &str) -> Answer {
         self.own_with(method, path, &[], body.as_bytes()).await
     }
@@ -117,7 +116,7 @@ impl Site {
         self.ask(method, path, &all, body).await
     }
 
-    /// How many requests are not answered yet.
+    /// Requests in flight.
     pub fn open_requests(&self) -> u64 {
         let mut text = String::new();
         encode(&mut text, &self.registry).unwrap();
@@ -125,12 +124,12 @@ impl Site {
         text.lines().find_map(value).unwrap()
     }
 
-    /// Makes a queue.
+    /// Creates a queue.
     pub async fn queue(&self, form: &str) {
         assert_eq!(self.own("POST", "/v1/notes", form).await.code, 201);
     }
 
-    /// Posts a message and gives its id.
+    /// Posts a message and returns its id.
     pub async fn post(&self, path: &str, partition: u16, body: &str) -> String {
         let number = partition.to_string();
         let answer = self.own_with("POST", path, &[("X-Partition", &number)], body.as_bytes()).await;
@@ -139,12 +138,12 @@ impl Site {
     }
 }
 
-/// Sends these bytes, and gives everything that comes back until the server closes.
+/// Sends these bytes and returns everything until the server closes.
 pub async fn exchange(address: SocketAddr, bytes: &[u8]) -> String {
     let mut stream = TcpStream::connect(address).await.unwrap();
     stream.write_all(bytes).await.unwrap();
     let mut answer = Vec::new();
-    // It may close while there is something that it has not read.
+    // The server may close before it has read everything.
     let _ = stream.read_to_end(&mut answer).await;
     String::from_utf8_lossy(&answer).into_owned()
 }

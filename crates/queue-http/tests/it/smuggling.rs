@@ -1,4 +1,4 @@
-//! Requests within requests, and paths that pretend to be others.
+//! Request smuggling, and paths that pretend to be others.
 
 use crate::site::{KEY, Site, exchange};
 use crate::world::World;
@@ -10,7 +10,7 @@ fn answers(text: &str) -> usize {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_body_that_is_not_read_is_never_taken_for_a_request() {
+async fn an_unread_body_is_never_taken_for_a_request() {
     let world = World::new("http-smuggle");
     let site = Site::new(&world).await;
     site.queue("queue_name=mail").await;
@@ -18,24 +18,24 @@ async fn a_body_that_is_not_read_is_never_taken_for_a_request() {
     let inner = format!("DELETE {QUEUE} HTTP/1.1\r\nHost: queue\r\n{own}Connection: close\r\n\r\n");
     let length = inner.len();
     for head in [
-        // Refused before its body is read.
+        // Refused before the server reads its body.
         format!("POST {QUEUE} HTTP/1.1\r\nHost: queue\r\nContent-Length: {length}\r\n"),
         format!("POST /nowhere HTTP/1.1\r\nHost: queue\r\nContent-Length: {length}\r\n"),
         format!("POST /__heartbeat__ HTTP/1.1\r\nHost: queue\r\nContent-Length: {length}\r\n"),
         format!("GET {QUEUE} HTTP/1.1\r\nHost: queue\r\n{own}Content-Length: {length}\r\n"),
-        // Of two lengths none counts.
+        // Of two lengths neither counts.
         format!(
             "POST {QUEUE} HTTP/1.1\r\nHost: queue\r\n{own}Content-Length: 0\r\nContent-Length: {length}\r\n"
         ),
         format!("POST {QUEUE} HTTP/1.1\r\nHost: queue\r\n{own}Content-Length: +{length}\r\n"),
         format!("POST {QUEUE} HTTP/1.1\r\nHost: queue\r\n{own}Content-Length : {length}\r\n"),
     ] {
-        // The first answer closes what is left, or the body was read.
+        // Either the server closed after the first reply, or it read the body.
         let said = exchange(site.address, format!("{head}Connection: close\r\n\r\n{inner}").as_bytes()).await;
         assert!(answers(&said) <= 1, "{head}: {said}");
         assert_eq!(site.own("GET", QUEUE, "").await.code, 200, "it is still there after {head}");
     }
-    // A length beside pieces: the pieces count, and what is behind them is no request.
+    // A length beside chunks: the chunks count, and what follows them is no request.
     let chunked = format!(
         "POST {QUEUE} HTTP/1.1\r\nHost: queue\r\n{own}Content-Length: 4\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n1\r\nx\r\n0\r\n\r\n{inner}"
     );
@@ -45,7 +45,7 @@ async fn a_body_that_is_not_read_is_never_taken_for_a_request() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn no_spelling_of_a_path_opens_what_is_closed() {
+async fn no_spelling_of_a_path_bypasses_access_control() {
     let world = World::new("http-paths");
     let site = Site::new(&world).await;
     site.queue("queue_name=mail").await;
@@ -88,12 +88,12 @@ async fn no_spelling_of_a_path_opens_what_is_closed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn headers_say_one_thing_or_nothing() {
+async fn contradictory_headers_are_refused() {
     let world = World::new("http-headers");
     let site = Site::new(&world).await;
     site.queue("queue_name=mail").await;
     let own = format!("Application {KEY}");
-    // One of several keys that is wrong is one too many, in one header or in two.
+    // One wrong key among several is one too many, in one header or in two.
     let two = [("Authorization", own.as_str()), ("Authorization", "Application nobody-knows-this")];
     assert_eq!(site.ask("GET", QUEUE, &two, b"").await.code, 401);
     for scheme in ["Applications", "Bearer", "Application:", "XApplication"] {

@@ -1,4 +1,4 @@
-//! Readers that wait.
+//! Long polls.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -15,7 +15,7 @@ use crate::world::World;
 const QUEUE: &str = "/v1/notes/mail";
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_reader_that_waits_has_the_message_when_it_is_there() {
+async fn a_waiting_reader_gets_the_message_when_it_is_posted() {
     let world = World::new("http-wait");
     let site = Arc::new(Site::new(&world).await);
     site.queue("queue_name=mail&partitions=3").await;
@@ -25,7 +25,7 @@ async fn a_reader_that_waits_has_the_message_when_it_is_there() {
         let path = format!("{QUEUE}?partitions=1,2,3&after={first}&wait=60");
         tokio::spawn(async move { site.own("GET", &path, "").await.bodies() })
     };
-    // Whether it waits already or not: it has the message.
+    // The reader gets the message whether it waits already or not.
     site.post(QUEUE, 3, "new").await;
     assert_eq!(waiting.await.unwrap(), ["new"]);
     let began = Instant::now();
@@ -37,7 +37,7 @@ async fn a_reader_that_waits_has_the_message_when_it_is_there() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_thousand_readers_wait_at_once() {
-    // Both ends of each are ours.
+    // This process holds both ends of each connection.
     allow_files(3_000);
     let world = World::new("http-thousand");
     let site = Site::new(&world).await;
@@ -52,7 +52,7 @@ async fn a_thousand_readers_wait_at_once() {
             ask(address, "GET", &path, &[("Authorization", &authorization)], b"").await.bodies()
         });
     }
-    // Others are served meanwhile.
+    // Meanwhile the server serves others.
     for partition in 1..=4 {
         assert_eq!(site.own("GET", "/v1/notes", "").await.code, 200);
         site.post(QUEUE, partition, "at last").await;
@@ -62,7 +62,7 @@ async fn a_thousand_readers_wait_at_once() {
     }
 }
 
-/// Somebody who waits at a queue for as long as is allowed, and does already.
+/// Starts a long poll of the longest allowed time, and returns once it is open.
 async fn reader(site: &Site, authorization: Option<String>) -> JoinHandle<Answer> {
     let address = site.address;
     let waiting = tokio::spawn(async move {
@@ -75,7 +75,7 @@ async fn reader(site: &Site, authorization: Option<String>) -> JoinHandle<Answer
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_waits_at_a_queue_that_is_deleted_is_told() {
+async fn deleting_a_queue_ends_its_long_polls() {
     let world = World::new("http-wait-deleted");
     let (site, second) = (Site::new(&world).await, Site::new(&world).await);
     for server in [&site, &second] {
@@ -83,11 +83,11 @@ async fn who_waits_at_a_queue_that_is_deleted_is_told() {
         let began = Instant::now();
         let waiting = reader(&site, Some(format!("Application {KEY}"))).await;
         assert_eq!(server.own("DELETE", QUEUE, "").await.code, 200);
-        let told = waiting.await.unwrap();
-        assert_eq!(told.reason("InvalidQueueName"), "Queue of that name was not found.");
+        let answer = waiting.await.unwrap();
+        assert_eq!(answer.reason("InvalidQueueName"), "Queue of that name was not found.");
         assert!(began.elapsed() < Duration::from_secs(50), "it need not wait to the end");
     }
-    // One that is made anew has readers of its own.
+    // A recreated queue has readers of its own.
     site.queue("queue_name=mail").await;
     let waiting = reader(&site, Some(format!("Application {KEY}"))).await;
     site.post(QUEUE, 1, "new").await;
@@ -95,13 +95,13 @@ async fn who_waits_at_a_queue_that_is_deleted_is_told() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_key_that_is_revoked_while_it_waits_reads_nothing_more() {
+async fn a_key_revoked_during_a_long_poll_reads_nothing_more() {
     let world = World::new("http-wait-revoked");
     let site = Site::new(&world).await;
     site.queue("queue_name=mail").await;
-    let key = keys::draw().unwrap();
+    let key = keys::generate().unwrap();
     let hash = Hash::of(&key);
-    let kept = keys::kept("notes", &hash, Scope::ALL.to_vec(), 0, None);
+    let kept = keys::stored("notes", &hash, Scope::ALL.to_vec(), 0, None);
     assert!(stored::add(&site.session, &kept).await.unwrap());
     let authorization = format!("Application {key}");
     let waiting = reader(&site, Some(authorization.clone())).await;
@@ -112,13 +112,13 @@ async fn a_key_that_is_revoked_while_it_waits_reads_nothing_more() {
     })
     .await;
     site.post(QUEUE, 1, "secret").await;
-    let told = waiting.await.unwrap();
-    // Whoever showed it too often is told that first.
-    assert!([401, 429].contains(&told.code), "{told:?}");
+    let answer = waiting.await.unwrap();
+    // The rate limit for unknown keys may answer first.
+    assert!([401, 429].contains(&answer.code), "{answer:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_queue_that_becomes_private_while_somebody_waits_is_closed_to_them() {
+async fn a_queue_made_private_is_closed_to_readers_that_wait() {
     let world = World::new("http-wait-private");
     let site = Site::new(&world).await;
     site.queue("queue_name=mail&type=public").await;
@@ -133,7 +133,7 @@ async fn a_queue_that_becomes_private_while_somebody_waits_is_closed_to_them() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nothing_is_left_of_readers_that_have_gone() {
+async fn readers_that_disconnect_leave_nothing_behind() {
     let world = World::new("http-wait-gone");
     let site = Site::new(&world).await;
     site.queue("queue_name=mail").await;

@@ -82,7 +82,7 @@ impl Add {
         let hash = Hash::of(&key);
         let scopes = if self.scopes.is_empty() { Scope::ALL.to_vec() } else { self.scopes };
         let now = u64::try_from(clock::now_ms()).unwrap_or(0);
-        let kept = keys::kept(&self.application, &hash, scopes, now, self.note);
+        let kept = keys::stored(&self.application, &hash, scopes, now, self.note);
         stores.change(async |stores| {
             let added = stored::add(&stores.session, &kept).await.map_err(cannot("add a key"))?;
             if !added {
@@ -98,7 +98,7 @@ impl Add {
 }
 
 fn draw_key() -> Result<String, CliError> {
-    keys::draw().map_err(|error| CliError::Io {
+    keys::generate().map_err(|error| CliError::Io {
         doing: "draw a key".to_owned(),
         source: std::io::Error::other(error.to_string()),
     })

@@ -11,8 +11,8 @@ use clap::Args;
 use menagerie_kernel::Session;
 use menagerie_kernel::session::Rights::Owner;
 use menagerie_queue_http::keyring::Application;
+use menagerie_queue_http::memory::IN_FLIGHT_BYTES_MAX;
 use menagerie_queue_http::metrics::Metrics;
-use menagerie_queue_http::room::ROOM_BYTES;
 use menagerie_queue_http::server::{AccessLog, BODY_BYTES_MAX, Line, Server};
 use menagerie_queue_http::service::{Options, Service};
 use menagerie_queues::QueueError;
@@ -56,7 +56,7 @@ pub struct Serve {
     body_bytes_max: u32,
     /// Maximum bytes of requests and answers in flight; one key may use half of it. Requests that do not fit are told
     /// to come again.
-    #[arg(long, value_name = "BYTES", default_value_t = ROOM_BYTES as u64, value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "BYTES", default_value_t = IN_FLIGHT_BYTES_MAX as u64, value_parser = clap::value_parser!(u64).range(1..))]
     in_flight_bytes_max: u64,
     /// Append one JSON line per request to this file; it never contains keys.
     #[arg(long, value_name = "FILE")]
@@ -98,7 +98,7 @@ impl Serve {
                 journal: self.journal,
                 applications: applications(&settings),
                 rate_limit: self.rate_limit,
-                room_bytes: usize::try_from(self.in_flight_bytes_max).ok(),
+                in_flight_bytes_max: usize::try_from(self.in_flight_bytes_max).ok(),
             },
         };
         let access = stores.access.access(&settings);

@@ -1,4 +1,4 @@
-//! What requests may hold in memory, all of them together.
+//! The memory budget of requests in flight.
 
 use std::net::SocketAddr;
 
@@ -13,22 +13,22 @@ use crate::world::World;
 const QUEUE: &str = "/v1/notes/mail";
 const ROOM: usize = 1 << 20;
 
-/// A body that never ends: so much of it has come.
+/// Sends the first `bytes` of a body that never ends.
 async fn unfinished(address: SocketAddr, bytes: usize) -> TcpStream {
     let mut stream = TcpStream::connect(address).await.unwrap();
     let length = bytes + 1;
     let head = format!(
         "POST {QUEUE} HTTP/1.1\r\nHost: queue\r\nAuthorization: Application {KEY}\r\nContent-Length: {length}\r\n\r\n"
     );
-    // It may be refused on the way.
+    // The server may refuse it on the way.
     let _ = stream.write_all(&[head.as_bytes(), &vec![b'x'; bytes]].concat()).await;
     stream
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn bodies_on_their_way_are_counted_and_one_key_leaves_room_for_others() {
-    let world = World::new("http-room");
-    let options = Options { room_bytes: Some(ROOM), ..Options::default() };
+async fn bodies_in_flight_count_and_one_key_leaves_memory_to_others() {
+    let world = World::new("http-memory");
+    let options = Options { in_flight_bytes_max: Some(ROOM), ..Options::default() };
     let site = Site::start(&world, world.journals(), options).await;
     site.queue("queue_name=mail").await;
     let other = format!("Application {OTHER_KEY}");
@@ -38,28 +38,28 @@ async fn bodies_on_their_way_are_counted_and_one_key_leaves_room_for_others() {
     let held = eventually_async("what is held stands in the way", async || {
         let held = unfinished(site.address, ROOM * 4 / 10).await;
         let refused = site.own_with("POST", QUEUE, &[], &body).await;
-        // Else it has not arrived yet, or was refused itself.
+        // Otherwise it has not arrived yet, or was itself refused.
         (refused.code == 503).then_some((held, refused))
     });
     let (held, refused) = held.await;
     assert!(refused.head.to_lowercase().contains("retry-after: 1"), "{}", refused.head);
     assert!(refused.reason("busy").contains("come again"));
     let others = site.ask("POST", "/v1/other/mail", &other, &body).await;
-    assert_eq!(others.code, 201, "a key has no more than half of the room");
+    assert_eq!(others.code, 201, "a key has no more than half of the budget");
     drop(held);
-    eventually_async("there is room again", async || {
+    eventually_async("there is memory again", async || {
         (site.own_with("POST", QUEUE, &[], &body).await.code == 201).then_some(())
     })
     .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn answers_that_nobody_takes_are_counted_and_one_alone_is_never_refused() {
-    let world = World::new("http-room-answers");
-    let options = Options { room_bytes: Some(ROOM), ..Options::default() };
+async fn replies_that_nobody_reads_count_and_the_only_request_is_never_refused() {
+    let world = World::new("http-memory-answers");
+    let options = Options { in_flight_bytes_max: Some(ROOM), ..Options::default() };
     let site = Site::start(&world, world.journals(), options).await;
     site.queue("queue_name=mail").await;
-    // More than the room, and together more than sockets hold for who does not read.
+    // More than the budget, and together more than sockets buffer for a client that does not read.
     let large = vec![b'x'; 9 << 20];
     for _ in 0..3 {
         assert_eq!(site.own_with("POST", QUEUE, &[], &large).await.code, 201);
@@ -70,26 +70,26 @@ async fn answers_that_nobody_takes_are_counted_and_one_alone_is_never_refused() 
         let mut idle = TcpStream::connect(site.address).await.unwrap();
         idle.write_all(ask.as_bytes()).await.unwrap();
         let refused = site.own("GET", &format!("{QUEUE}?limit=1"), "").await;
-        // Else ours was first, and may have stood in its way.
+        // Otherwise our request came first, and may have been in its way.
         (refused.code == 503).then_some(idle)
     })
     .await;
     drop(idle);
-    eventually_async("there is room again", async || {
+    eventually_async("there is memory again", async || {
         (site.own("GET", QUEUE, "").await.code == 200).then_some(())
     })
     .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn messages_that_are_named_end_where_an_answer_ends() {
-    let world = World::new("http-room-ids");
+async fn reading_by_id_is_truncated_at_the_limit_of_a_reply() {
+    let world = World::new("http-memory-ids");
     let site = Site::new(&world).await;
     site.queue("queue_name=mail&type=public").await;
     let large = vec![b'x'; 9 << 20];
     let posted = site.own_with("POST", QUEUE, &[], &large).await.json();
     let id = posted["messages"][0]["key"].as_str().unwrap();
-    // Anybody may ask: for the same one, as often as a request has room for.
+    // Anybody can ask for the same message as often as a request has ids.
     let picked = site.ask("GET", &format!("{QUEUE}/{}", vec![id; 1_000].join(",")), &[], b"").await;
     assert!(picked.head.contains("x-truncated: true"), "{}", picked.head);
     assert_eq!(picked.bodies().len(), 4);

@@ -1,43 +1,43 @@
-//! What queues are, as ZooKeeper has it: from memory where that is as good, asked anew where it is not.
+//! Queue settings: cached where a slightly stale answer is good enough, read afresh from ZooKeeper where it is not.
 
 use menagerie_kernel::recipes::tree_cache::{Freshness, TreeCache, TreeCacheError};
 use menagerie_kernel::{CallError, Session};
 use menagerie_znodes::queues::{self, QueueName, Settings};
 use menagerie_znodes::quote::unquote;
 
-/// All queues.
+/// Settings of all queues.
 #[derive(Debug, Clone)]
-pub struct Shelf {
+pub struct SettingsCache {
     session: Session,
     cache: TreeCache,
 }
 
-impl Shelf {
-    /// Follows them.
+impl SettingsCache {
+    /// Fills the cache and keeps it up to date by watches.
     pub async fn follow(session: &Session) -> Result<Self, TreeCacheError> {
         let cache = TreeCache::start(session, &queues::all_settings());
         cache.ready().await?;
         Ok(Self { session: session.clone(), cache })
     }
 
-    /// What a queue is. A watch tells us of every change a moment after it; but a queue that we have not heard of may have
-    /// been made on another server by who asks now, and when nobody tells us anything, we know nothing.
-    pub fn known(&self, queue: &QueueName) -> Option<Settings> {
+    /// Settings of a queue, at most a watch's delay old. `None` means "ask ZooKeeper", not "no such queue": the caller
+    /// may have just created it on another server, or the cache may be stale.
+    pub fn cached(&self, queue: &QueueName) -> Option<Settings> {
         if !is_live(&self.session, &self.cache) {
             return None;
         }
         Some(self.cache.read(&queues::settings(queue)).ok()??.value)
     }
 
-    /// What a queue is at this moment: for decisions that must not be made on what was.
-    pub async fn fresh(&self, queue: &QueueName) -> Result<Option<Settings>, CallError> {
+    /// Current settings of a queue, for decisions that must not rest on stale ones.
+    pub async fn read_fresh(&self, queue: &QueueName) -> Result<Option<Settings>, CallError> {
         let term = self.session.term();
         term.sync(queues::settings(queue).path()).await?;
         Ok(term.read(&queues::settings(queue)).await?.map(|found| found.value))
     }
 
-    /// All queues of an application at this moment, by name.
-    pub async fn of(&self, application: &str) -> Result<Vec<(QueueName, Settings)>, CallError> {
+    /// Current settings of all queues of an application, sorted by name. Queues with damaged settings are left out.
+    pub async fn list(&self, application: &str) -> Result<Vec<(QueueName, Settings)>, CallError> {
         let term = self.session.term();
         term.sync("/").await?;
         let names = match term.children(queues::all_settings().path()).await {
@@ -52,15 +52,15 @@ impl Shelf {
         Ok(found.filter_map(|(name, found)| Some((name, found?.value.sound()?))).collect())
     }
 
-    /// Whether some queue is of this application.
-    pub fn knows(&self, application: &str) -> bool {
+    /// Whether this application has a queue, as far as the cache knows.
+    pub fn has_application(&self, application: &str) -> bool {
         let names = self.cache.children(queues::all_settings().path());
         names.iter().filter_map(|name| parse(name)).any(|queue| queue.application() == application)
     }
 }
 
-/// Whether a cache shows what is. Who was paused does not know yet that the connection is lost, and who is cut off notices
-/// late: so the lease must hold, too.
+/// Whether a cache is current. Its own freshness is not enough: a process that was paused or cut off has not yet
+/// noticed that its connection is lost, so the session's lease must hold, too.
 pub(crate) fn is_live(session: &Session, cache: &TreeCache) -> bool {
     *cache.freshness().borrow() == Freshness::Live && session.term().is_valid()
 }
