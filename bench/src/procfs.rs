@@ -1,4 +1,4 @@
-//! What a process has used: CPU time and resident memory.
+//! CPU time and resident memory of processes.
 
 use std::time::Duration;
 
@@ -6,20 +6,20 @@ use anyhow::{Context, Result, bail};
 use nix::time::{ClockId, clock_getcpuclockid};
 use nix::unistd::Pid;
 
-/// CPU time of all threads of the process, those that ended included.
+/// CPU time of all threads of the process, including those that ended.
 ///
 /// From its CPU clock, to the nanosecond: `/proc/PID/stat` counts ticks of 10 ms, and `schedstat`, which has
-/// nanoseconds too, is not built into every kernel.
+/// nanoseconds, too, is not built into every kernel.
 pub fn cpu_time(pid: u32) -> Result<Duration> {
     let clock: ClockId =
         clock_getcpuclockid(as_pid(pid)?).with_context(|| format!("no CPU clock of process {pid}"))?;
     Ok(clock.now().with_context(|| format!("cannot read the CPU clock of process {pid}"))?.into())
 }
 
-/// CPU time of the whole machine, idling and waiting for disks excepted. What others steal from a virtual machine is
-/// part of it: it is as lost to us.
+/// CPU time of the whole machine, except idle and IO wait. Includes time stolen from a virtual machine: it is lost to
+/// us just the same.
 pub fn machine_cpu_time() -> Result<Duration> {
-    /// Of the clock that `/proc/stat` counts in, on every Linux that we run on.
+    /// The unit of `/proc/stat`, on every Linux that we run on.
     const TICKS_PER_SECOND: f64 = 100.0;
     let stat = std::fs::read_to_string("/proc/stat").context("cannot read /proc/stat")?;
     let line = stat.lines().next().unwrap_or_default();
@@ -41,12 +41,12 @@ pub fn resident_kib(pid: u32) -> Result<u64> {
     kib.parse().with_context(|| format!("VmRSS in {path} is {kib:?}, not a number"))
 }
 
-/// The type that signals and clocks want.
+/// The pid as signals and clocks take it.
 pub fn as_pid(pid: u32) -> Result<Pid> {
     Ok(Pid::from_raw(i32::try_from(pid).context("process ids fit into 31 bits")?))
 }
 
-/// Cores, kernel and the load of the machine, for the head of the report.
+/// Cores, kernel and load of the machine, for the head of the report.
 pub fn machine() -> String {
     let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
     let cores = std::thread::available_parallelism().map_or(0, usize::from);

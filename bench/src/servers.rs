@@ -1,4 +1,4 @@
-//! The servers under test, each a process of its own with a folder of its own, on 127.0.0.1.
+//! The servers under test, each a process with a folder of its own, on 127.0.0.1.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -16,13 +16,13 @@ use tempfile::TempDir;
 
 use crate::procfs;
 
-/// How long a server may take until it is ready, or until it has stopped.
+/// Longest wait for a server to be ready, or to stop.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// How often Apache is asked whether it is ready; the error of its start-up time.
 const ASK_EVERY: Duration = Duration::from_millis(5);
 
-/// Where Debian's libzookeeper-java is. Its manifest names the other jars that it needs.
+/// From Debian's libzookeeper-java. Its manifest names the other jars.
 const APACHE_JAR: &str = "/usr/share/java/zookeeper.jar";
 
 /// Which server.
@@ -47,12 +47,12 @@ impl Kind {
     }
 }
 
-/// What is needed to start any of them.
+/// What it takes to start a server.
 #[derive(Debug, Clone)]
 pub struct Launcher {
     /// The `menagerie` binary.
     pub menagerie: PathBuf,
-    /// On the disk under test; servers' folders are made here.
+    /// Folder on the disk under test, for the servers' own folders.
     pub scratch: PathBuf,
 }
 
@@ -104,7 +104,7 @@ impl Server {
         self.process.0.id()
     }
 
-    /// Ends the server with the signal and starts it again on what it left behind.
+    /// Ends the server with the signal and restarts it on the same data.
     pub fn restart(self, signal: Signal) -> Result<Self> {
         let Self { kind, process, folder, launcher, .. } = self;
         process.stop(signal).with_context(|| format!("cannot stop {}", kind.name()))?;
@@ -143,17 +143,17 @@ impl Drop for Process {
 
 type Launched = (Process, SocketAddr, Duration);
 
-/// Starts a server that says `… ready on HOST:PORT` on its standard output.
+/// Starts a server that prints `… ready on HOST:PORT` to its standard output.
 fn launch_announced(command: Command, folder: &Path) -> Result<Launched> {
     let began = Instant::now();
     let mut process = Process::spawn(command, folder)?;
     let stdout = process.0.stdout.take().expect("stdout is piped");
     let (announce, announced) = mpsc::channel();
-    // Reads on after the announcement: the server must not block on a full pipe.
+    // Keep reading after the announcement: the server must not block on a full pipe.
     std::thread::spawn(move || {
         for line in BufReader::new(stdout).lines().map_while(Result::ok) {
             if let Some((_, address)) = line.split_once(" ready on ") {
-                // Nobody listens to a second announcement.
+                // Only the first announcement has a receiver.
                 let _ = announce.send((address.trim().to_owned(), Instant::now()));
             }
         }
@@ -193,8 +193,8 @@ fn launch_apache(folder: &Path) -> Result<Launched> {
     Ok((process, address, began.elapsed()))
 }
 
-/// The defaults (forceSync among them); what differs makes it listen here only, accept all our connections, and
-/// answer four-letter words.
+/// Defaults (forceSync among them), except that it listens on loopback only, accepts all our connections, and answers
+/// four-letter words.
 fn apache_config(data: &Path, address: SocketAddr) -> String {
     format!(
         "tickTime=2000\ndataDir={}\nclientPortAddress={}\nclientPort={}\nmaxClientCnxns=0\n\
@@ -205,7 +205,7 @@ fn apache_config(data: &Path, address: SocketAddr) -> String {
     )
 }
 
-/// Asks `srvr`, for Apache says `imok` long before it has loaded its data.
+/// Asks `srvr`, because Apache answers `imok` long before it has loaded its data.
 fn serves(address: SocketAddr) -> bool {
     let ask = || -> std::io::Result<String> {
         let mut stream = TcpStream::connect(address)?;

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-/// The middle of some values and how far they lie apart.
+/// Median and spread of some values.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Spread {
     pub median: f64,
@@ -24,7 +24,7 @@ impl Spread {
         Some(Self { median, min, max })
     }
 
-    /// The ratios of values that belong together: what one round did to both, noise included, cancels out.
+    /// Ratios of paired values: the noise of a round hits both and cancels out.
     pub fn of_ratios(
         over: impl IntoIterator<Item = f64>,
         under: impl IntoIterator<Item = f64>,

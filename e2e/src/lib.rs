@@ -1,2 +1,2 @@
 //! End-to-end tests of the `menagerie` binary: real processes on real sockets and disks, which are killed, paused,
-//! starved and lied to. There is nothing here but the tests, in `tests/it`, one file for each kind of trouble.
+//! starved and lied to. Everything is in `tests/it`, one file per kind of trouble.

@@ -1,4 +1,4 @@
-//! `cargo xtask bench`: benchmarks, side by side with the peers.
+//! `cargo xtask bench`: benchmarks, side by side with peers.
 
 use std::process::Command;
 
@@ -20,14 +20,14 @@ pub struct Bench {
 }
 
 impl Bench {
-    /// Builds in release and runs.
+    /// Builds in release mode and runs.
     pub fn run(self) -> Result<()> {
         packages::install()?;
         step(
             "build",
             &mut cargo(&["build", "--release", "--quiet", "--package", "menagerie", "--package", "bench"]),
         )?;
-        // Peers that only one of them has.
+        // Peers of single benchmarks.
         let peer = match self.name.as_str() {
             "journal" => Some(("NATS_SERVER", nats_server()?)),
             "queues" => Some(("QUEUES_PYTHON", task_queues()?)),

@@ -1,4 +1,4 @@
-//! kazoo's own test suite, against the keeper; the tests that restart the server included.
+//! kazoo's own test suite against the keeper, including the tests that restart the server.
 
 use std::fs;
 use std::net::{Ipv4Addr, TcpListener};
@@ -15,19 +15,19 @@ use crate::test::report::{Outcome, Report};
 use crate::test::suite::{Exit, Run, conclude, judge};
 use crate::venv::venv;
 
-/// How long the keeper may take to start.
+/// Longest wait for the keeper to start.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Below what Linux gives to outgoing connections: one of those could take the port while the keeper is down for a restart.
+/// Below the range for outgoing connections on Linux: one of those could take the port while the keeper restarts.
 const PORTS: Range<u16> = 10_000..30_000;
 
-/// What pytest ends with when all tests ran and some failed.
+/// pytest's exit code when all tests ran and some failed.
 const TESTS_FAILED: i32 = 1;
 
-/// What people call the suite.
+/// Name of the suite in reports.
 const NAME: &str = "kazoo's own suite";
 
-/// Runs the suite; an error unless all of it passed.
+/// Runs the suite; an error unless all tests passed.
 pub fn run() -> Result<()> {
     let mut report = Report::default();
     report.add(outcomes()?);
@@ -51,7 +51,7 @@ pub fn outcomes() -> Result<Vec<Outcome>> {
     eprintln!("==> {NAME}");
     let began = Instant::now();
     let crowd = pytest(&keeper, &scratch, &venv, None)?;
-    // pytest ends in another way than with [`TESTS_FAILED`] unless it ran all that it found.
+    // pytest exits with 0 or [`TESTS_FAILED`] only if it ran everything it found.
     let listed: Vec<String> = crowd.ended.keys().cloned().collect();
     let outcomes = judge(NAME, &listed, &crowd, |test| pytest(&keeper, &scratch, &venv, Some(test)))?;
     keeper.stop()?;
@@ -59,7 +59,7 @@ pub fn outcomes() -> Result<Vec<Outcome>> {
     Ok(outcomes)
 }
 
-/// Runs one test or all of them.
+/// Runs one test, or all.
 fn pytest(keeper: &Restartable, scratch: &Path, venv: &Path, test: Option<&str>) -> Result<Run> {
     let events_file = scratch.join("events");
     let _ = fs::remove_file(&events_file);
@@ -84,7 +84,7 @@ fn pytest(keeper: &Restartable, scratch: &Path, venv: &Path, test: Option<&str>)
     Ok(Run { ended: ended.collect(), how: status.to_string(), exit: Exit::of(status, TESTS_FAILED) })
 }
 
-/// A keeper that a shell script can stop and start again: kazoo's tests restart their server by shell commands.
+/// A keeper that shell commands can stop and restart: that is how kazoo's tests restart their server.
 struct Restartable {
     script: PathBuf,
     address: String,

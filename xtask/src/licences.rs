@@ -1,5 +1,5 @@
-//! The licences of all dependencies, checked without any tool besides cargo. `cargo deny` checks advisories too, where
-//! it is installed; deny.toml has the same list.
+//! Checks the licences of all dependencies with no tool besides cargo. `cargo deny`, where installed, checks
+//! advisories, too; deny.toml has the same list.
 
 use anyhow::{Result, bail};
 
@@ -42,7 +42,7 @@ fn allowed(deny: &str) -> Vec<String> {
     list.split('"').skip(1).step_by(2).map(str::to_owned).collect()
 }
 
-/// One alternative is enough where there is a choice; all are needed where there is none.
+/// One allowed alternative is enough for `OR`; `AND` needs all.
 fn is_allowed(licence: &str, allowed: &[String]) -> bool {
     licence.replace('/', " OR ").split(" OR ").any(|alternative| {
         alternative

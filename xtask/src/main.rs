@@ -1,4 +1,4 @@
-//! `cargo xtask`: everything that is done to this repository besides building it.
+//! `cargo xtask`: every chore of this repository besides building it.
 
 mod bench;
 mod kazoo;

@@ -18,12 +18,12 @@ const PACKAGES: [(&str, &str); 8] = [
     ("strace", "makes system calls fail"),
 ];
 
-/// Installs what is missing: as root by apt, otherwise it says exactly what to do.
+/// Installs missing packages: as root with apt, otherwise says exactly what to do.
 pub fn install() -> Result<()> {
     install_also(&PACKAGES)
 }
 
-/// The same for others, which not everybody needs.
+/// The same for optional packages.
 pub fn install_also(packages: &[(&str, &str)]) -> Result<()> {
     let missing: Vec<&str> =
         packages.iter().map(|(name, _)| *name).filter(|package| !is_installed(package)).collect();

@@ -6,12 +6,11 @@ use std::time::Instant;
 
 use anyhow::{Context as _, Result, bail};
 
-/// The root of the repository.
 pub fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().map_or_else(|| PathBuf::from("."), Path::to_owned)
 }
 
-/// Where cargo builds.
+/// Cargo's target directory.
 pub fn target() -> PathBuf {
     root().join(std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| PathBuf::from("target"), PathBuf::from))
 }
@@ -23,7 +22,7 @@ pub fn cargo(arguments: &[&str]) -> Command {
     command
 }
 
-/// Runs a command to its end; anything but success is an error. Says what runs and how long it took.
+/// Runs a command to its end and prints its name and duration; anything but success is an error.
 pub fn step(what: &str, command: &mut Command) -> Result<()> {
     eprintln!("==> {what}");
     let started = Instant::now();
@@ -32,7 +31,7 @@ pub fn step(what: &str, command: &mut Command) -> Result<()> {
     if status.success() { Ok(()) } else { bail!("{what} failed: {status}") }
 }
 
-/// What a command prints.
+/// The standard output of a command.
 pub fn output(command: &mut Command) -> Result<String> {
     let output = command.output().with_context(|| format!("cannot run {:?}", command.get_program()))?;
     if !output.status.success() {

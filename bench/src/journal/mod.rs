@@ -17,11 +17,11 @@ use crate::procfs;
 pub const BODY: usize = 256;
 /// Messages of a batch.
 pub const BATCH: usize = 500;
-/// Batches on their way at once.
+/// Batches in flight.
 pub const BATCHES: usize = 8;
-/// Single messages on their way at once, on one connection.
+/// Single messages in flight on one connection.
 pub const SINGLES: usize = BATCHES * BATCH;
-/// About as far apart as the appends of the row that measures delivery.
+/// Roughly the interval between appends in the delivery row.
 const PACE: Duration = Duration::from_millis(4);
 
 /// Measure the journal, beside nats-server where there is one.
@@ -45,7 +45,6 @@ pub struct Journal {
 }
 
 impl Journal {
-    /// Runs all rows and prints them.
     pub fn run(self) -> Result<()> {
         println!("{}", procfs::machine());
         let beside = std::env::current_exe()?.with_file_name("menagerie");
@@ -73,8 +72,8 @@ impl Journal {
     }
 }
 
-/// The middle of some syncs, as the disk is now. A machine that idles in between takes longer for each: that is what a lone
-/// append meets.
+/// Median of some syncs of this disk. On a machine that idles in between each takes longer, and a lone append meets
+/// exactly that.
 fn fdatasync_ms(folder: &std::path::Path, pace: Duration) -> Result<f64> {
     use std::os::unix::fs::FileExt as _;
     let file = std::fs::File::create(folder.join("sync"))?;

@@ -1,5 +1,5 @@
-//! JetStream under the same load. Its protocol is lines of text, spoken by hand: so both sides have a client of the same
-//! kind, and no other one is needed.
+//! JetStream under the same load. We speak its line protocol by hand, so that both sides have the same kind of client
+//! and need no other.
 
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -89,7 +89,7 @@ impl Connection {
         let mut connection = Self { stream: BufReader::with_capacity(256 << 10, stream) };
         let hello =
             "CONNECT {\"verbose\":false,\"pedantic\":false,\"headers\":true}\r\nSUB reply.* 1\r\nPING\r\n";
-        // Each connection has replies of its own.
+        // Each connection has its own reply subjects.
         let hello = hello.replace("reply.*", &format!("{}.*", connection.inbox()));
         connection.stream.get_mut().write_all(hello.as_bytes()).await?;
         while connection.line().await? != "PONG" {}
@@ -134,12 +134,12 @@ impl Connection {
         self.message().await
     }
 
-    /// Publishes with so many in flight, each acknowledged, and gives the rate.
+    /// Publishes with this many in flight, each acknowledged, and returns the rate.
     async fn publish(&mut self, in_flight: usize, seconds: f64) -> Result<f64> {
         let mut one = format!("PUB bench.1 {}.p {BODY}\r\n", self.inbox()).into_bytes();
         one.extend(std::iter::repeat_n(b'x', BODY));
         one.extend(b"\r\n");
-        // Written in parts, so that acknowledgements are read while more is sent.
+        // Write in parts, so that acknowledgements are read while more is sent.
         let part = (in_flight / 8).max(1);
         let many = one.repeat(part);
         let (mut waiting, mut done) = (0, 0u64);
@@ -162,7 +162,7 @@ impl Connection {
         }
     }
 
-    /// Publishes atomic batches, several in flight, each acknowledged as a whole, and gives the rate of messages.
+    /// Publishes atomic batches, several in flight, each acknowledged as a whole, and returns the rate of messages.
     async fn batches(&mut self, seconds: f64) -> Result<f64> {
         let inbox = self.inbox();
         let (mut waiting, mut sent, mut done) = (0, 0u64, 0u64);
@@ -188,7 +188,7 @@ impl Connection {
     }
 }
 
-/// An atomic batch: only its last message asks for an answer.
+/// An atomic batch: only its last message asks for a reply.
 fn batch(inbox: &str, number: u64) -> Vec<u8> {
     let mut out = Vec::with_capacity(BATCH * (BODY + 128));
     for sequence in 1..=BATCH {

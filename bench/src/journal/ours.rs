@@ -23,7 +23,7 @@ pub struct Ours<'a> {
     pub seconds: f64,
 }
 
-/// A server that runs; killed when dropped.
+/// A running server; dropping it kills it.
 struct Running {
     child: Child,
     address: Address,
@@ -169,7 +169,7 @@ impl Ours<'_> {
         for _ in 0..500 {
             let waiting = reader.read(Read::after(spot(1), after).wait(Duration::from_secs(10)));
             let write = async {
-                // So that the reader waits already.
+                // By then the reader waits.
                 tokio::time::sleep(Duration::from_millis(2)).await;
                 let begun = Instant::now();
                 let _written = client.commit(one.clone()).await;
@@ -187,7 +187,7 @@ impl Ours<'_> {
         Ok((times[times.len() / 2], times[times.len() * 99 / 100]))
     }
 
-    /// Memory with many messages, and the time to open them again.
+    /// Memory with many messages, and the time to reopen them.
     pub async fn stored(&self, messages: u64) -> Result<()> {
         let (running, _) = self.start("stored")?;
         let client = Client::new(running.address.clone());

@@ -1,4 +1,4 @@
-//! Makes many znodes of 128 bytes, outside any measurement of speed.
+//! Creates many znodes of 128 bytes, outside any measurement.
 
 use anyhow::{Context, Result};
 use futures_util::{StreamExt, TryStreamExt, stream};
@@ -6,7 +6,7 @@ use futures_util::{StreamExt, TryStreamExt, stream};
 use super::load::{PERSISTENT, VALUE, connect};
 use crate::servers::Server;
 
-/// Children of each directory: trees in the field are neither flat nor deep.
+/// Children per directory: real trees are neither flat nor deep.
 const DIRECTORY_SIZE: usize = 1000;
 
 /// Creates in flight: enough to keep any server busy.
@@ -48,7 +48,7 @@ pub async fn by_creates(server: &Server, count: usize) -> Result<()> {
         .context("cannot create a znode")
 }
 
-/// Creates `count` znodes, many at once: faster, where only the result matters.
+/// Creates `count` znodes in multis: faster, where only the result matters.
 pub async fn by_multis(server: &Server, count: usize) -> Result<()> {
     let client = make_directories(server, count).await?;
     let multis = (0..count).step_by(MULTI_SIZE).map(|first| {

@@ -15,7 +15,7 @@ use crate::procfs;
 use crate::servers::{Kind, Server};
 use crate::stats::percentile;
 
-/// What every znode holds.
+/// The data of every znode.
 pub const VALUE: [u8; 128] = [42; 128];
 
 /// A plain znode, open to everybody.
@@ -24,7 +24,6 @@ pub const PERSISTENT: CreateOptions<'static> = CreateMode::Persistent.with_acls(
 /// Long enough that no session expires on a busy machine, and within what Apache grants by default.
 const SESSION_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// How long a run takes.
 #[derive(Debug, Clone, Copy)]
 pub struct Timing {
     /// Under load, but not measured.
@@ -32,21 +31,21 @@ pub struct Timing {
     pub measured: Duration,
 }
 
-/// What one run measured.
+/// The result of one run.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub struct Sample {
     pub ops_per_s: f64,
     pub p50_us: f64,
     pub p99_us: f64,
-    /// CPU time of the server for each operation.
+    /// CPU time of the server per operation.
     pub server_cpu_us: f64,
-    /// CPU time of this process for each operation; where it fills a core, the client is the limit.
+    /// CPU time of this process per operation; where it fills a core, the client is the limit.
     pub client_cpu_us: f64,
-    /// Cores that everything else on the machine kept busy meanwhile: the noise.
+    /// Cores kept busy by everything else on the machine: the noise.
     pub other_cores: f64,
 }
 
-/// What was used up to a moment.
+/// Resources used up to one moment.
 struct Usage {
     server: Duration,
     client: Duration,
@@ -75,7 +74,7 @@ impl Usage {
     }
 }
 
-/// What was used between two moments.
+/// Resources used between two moments.
 struct Used {
     server: Duration,
     client: Duration,
@@ -92,17 +91,16 @@ pub async fn connect(server: &Server) -> Result<Client> {
         .with_context(|| format!("cannot connect to {} at {}", server.kind.name(), server.address))
 }
 
-/// What all clients of a run share.
+/// Shared by all clients of a run.
 struct Run {
     row: Row,
-    /// A directory that this run alone uses.
+    /// A directory that only this run uses.
     directory: String,
     turn: Turn,
     start: Instant,
     end: Instant,
 }
 
-/// Runs the row once.
 pub async fn run(server: &Server, row: Row, timing: Timing) -> Result<Sample> {
     let clients = try_join_all((0..row.clients).map(|_| connect(server))).await?;
     let directory = prepare(&clients, row).await.context("cannot prepare the run")?;
@@ -129,7 +127,7 @@ pub async fn run(server: &Server, row: Row, timing: Timing) -> Result<Sample> {
     }
     ensure!(!latencies_ns.is_empty(), "no operation ended within {} ms", timing.measured.as_millis());
     latencies_ns.sort_unstable();
-    // The timer may wake us late; the clocks were read over that time, the operations counted over the exact one.
+    // The timer may wake us late: CPU clocks were read over that longer time, operations counted over the exact one.
     let ops_per_s = latencies_ns.len() as f64 / timing.measured.as_secs_f64();
     let ops = ops_per_s * used.elapsed.as_secs_f64();
     let per_op_us = |used: Duration| used.as_secs_f64() * 1e6 / ops;
@@ -143,7 +141,7 @@ pub async fn run(server: &Server, row: Row, timing: Timing) -> Result<Sample> {
     })
 }
 
-/// Makes the directory of a run, and what the row expects in it.
+/// Creates the directory of a run, and what the row expects in it.
 async fn prepare(clients: &[Client], row: Row) -> Result<String> {
     static RUNS: AtomicU64 = AtomicU64::new(0);
     let directory = format!("/run-{}", RUNS.fetch_add(1, Ordering::Relaxed));
@@ -164,14 +162,14 @@ fn own_znode(directory: &str, client: usize) -> String {
     format!("{directory}/client-{client}")
 }
 
-/// One client: so many lanes on one session, each with one operation in flight. All lanes share a task, for
+/// One client: several lanes on one session, each with one operation in flight. All lanes share a task, because
 /// hundreds of tasks would cost more than the client itself.
 async fn drive(client: Client, number: usize, run: Arc<Run>) -> Result<Vec<u32>> {
     let lanes = (0..run.row.in_flight).map(|lane| drive_lane(&client, number, lane, &run));
     Ok(try_join_all(lanes).await?.concat())
 }
 
-/// Latencies, in nanoseconds, of the operations that ended while the run was measured.
+/// Latencies, in nanoseconds, of the operations that ended during the measurement.
 async fn drive_lane(client: &Client, number: usize, lane: usize, run: &Run) -> Result<Vec<u32>> {
     let own = own_znode(&run.directory, number);
     let mut latencies_ns = Vec::new();

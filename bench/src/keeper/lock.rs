@@ -1,15 +1,14 @@
 //! The contended lock: ZooKeeper's own recipe, with an awaited release.
 //!
-//! The client library has a lock as well, but it releases in the background; here the release is part of what is
-//! measured.
+//! The client library has a lock as well, but releases in the background; here the release is measured, too.
 //!
 //! # The lock on the null server
 //! It has no tree, so nobody can wait there. The honest limit is the same *requests in the same order, as serial as a
 //! lock makes them*: a contender creates its ticket, lists, reads its predecessor, waits for its turn, lists again
-//! and deletes. Only the wait differs: the turn is handed over inside this process, by a fair mutex, where a real
-//! server sends a notification together with the reply to the delete. Without that turn, contenders would run side
-//! by side, and no lock could come near. So a cycle costs two writes, of which the create overlaps with others'
-//! turns, and three reads, of which one is on the critical path, along with the delete.
+//! and deletes. Only the wait differs: a fair mutex in this process hands over the turn, where a real server sends a
+//! notification together with the reply to the delete. Without that turn, contenders would run concurrently, and no
+//! lock could come near. So a cycle costs two writes, of which the create overlaps with others' turns, and three
+//! reads, of which one is on the critical path, along with the delete.
 
 use anyhow::{Context, Result};
 use tokio::sync::Mutex;
@@ -23,11 +22,11 @@ const TICKET: CreateOptions<'static> = CreateMode::EphemeralSequential.with_acls
 pub enum Turn {
     /// By a watch on its predecessor.
     Watched,
-    /// By a mutex beside the server.
+    /// By a mutex in this process.
     Replayed(Mutex<()>),
 }
 
-/// One operation of the row: acquire, and release.
+/// One operation of the row: acquire and release.
 pub async fn cycle(client: &Client, directory: &str, turn: &Turn) -> Result<()> {
     match turn {
         Turn::Watched => {

@@ -9,16 +9,14 @@ use super::fill;
 use crate::procfs;
 use crate::servers::{Kind, Launcher, Server};
 
-/// Znodes to create.
 const ZNODES: usize = 100_000;
 
-/// Memory has settled when it has not changed for so long.
+/// Memory has settled when it has not changed for this long.
 const SETTLED: Duration = Duration::from_secs(1);
 
-/// A server that never settles is measured after this.
+/// A server that does not settle is measured after this.
 const PATIENCE: Duration = Duration::from_secs(15);
 
-/// The memory of one server.
 #[derive(Debug, Serialize)]
 pub struct Memory {
     pub server: Kind,
@@ -26,7 +24,7 @@ pub struct Memory {
     pub filled_mib: f64,
 }
 
-/// Starts the server, fills it, and looks before and after.
+/// Starts the server, fills it, and measures before and after.
 pub async fn measure(launcher: &Launcher, kind: Kind) -> Result<Memory> {
     let server = launcher.start(kind)?;
     let empty_mib = settled_mib(&server).await?;

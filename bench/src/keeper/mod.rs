@@ -3,9 +3,9 @@
 //! # Layout
 //! - `rows.rs`: the load by rows (operation, clients, in flight); `load.rs` drives one row against one server, and
 //!   `lock.rs` is its contended row. `rounds.rs` alternates the servers and gathers the samples.
-//! - `startup.rs`, `memory.rs` and `reload.rs`: the other sections; `fill.rs` makes the znodes for the last two.
+//! - `startup.rs`, `memory.rs` and `reload.rs`: the other sections; `fill.rs` creates the znodes for the last two.
 //! - `null_server.rs`: the verb `bench null-server`: the physical limit for this client and this disk.
-//! - `targets.rs`: what is to be reached, as pure functions of the samples; `report.rs` prints.
+//! - `targets.rs`: the targets, as pure functions of the samples; `report.rs` prints.
 
 mod fill;
 mod load;
@@ -99,7 +99,7 @@ impl Keeper {
             let mut terminate = signal(SignalKind::terminate())?;
             tokio::select! {
                 report = self.measure() => report,
-                // Leaving the future stops the servers that it started.
+                // Dropping the future stops the servers that it started.
                 _ = tokio::signal::ctrl_c() => bail!("interrupted"),
                 _ = terminate.recv() => bail!("terminated"),
             }
@@ -147,7 +147,7 @@ impl Keeper {
     }
 
     async fn measure_rows(&self, launcher: &Launcher, report: &mut Report) -> Result<()> {
-        // One process of each for all rows, so that Java's compiler has had its time.
+        // One process of each for all rows, so that Java's JIT is warm.
         let servers: Vec<Server> =
             self.only.iter().map(|kind| launcher.start(*kind)).collect::<Result<_>>()?;
         let timing = Timing {
@@ -160,7 +160,7 @@ impl Keeper {
         Ok(())
     }
 
-    /// The servers that keep anything.
+    /// The servers that store anything.
     fn stores(&self) -> impl Iterator<Item = Kind> {
         self.only.iter().copied().filter(|kind| *kind != Kind::Null)
     }

@@ -1,10 +1,10 @@
-//! The null server: what this client and this disk could do at best.
+//! The null server: the best that this client and this disk could do.
 //!
-//! It speaks the protocol but keeps no tree: reads are answered at once, always with the same 128 bytes, and writes
-//! after one inline fdatasync. A thread blocks on each connection, so that nothing stands between the socket and
-//! the disk. Requests that a client has pipelined, and that arrive with one read, share one fdatasync and one reply:
-//! a server cannot do better, for it cannot sync what it has not read yet. Connections do not wait for each other;
-//! the kernel merges the flushes that they ask for at the same time.
+//! It speaks the protocol but has no tree: it answers reads at once, always with the same 128 bytes, and writes after
+//! one inline fdatasync. A thread blocks on each connection, so that nothing stands between the socket and the disk.
+//! Pipelined requests that arrive with one read share one fdatasync and one reply: a server cannot do better, because
+//! it cannot sync what it has not read yet. Connections do not wait for each other; the kernel merges their
+//! concurrent flushes.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -31,14 +31,14 @@ pub struct NullServer {
     data: PathBuf,
 }
 
-/// A small log segment. It is full of zeros from the start: overwriting it changes no metadata, which is what a
-/// server with preallocated segments gets as well.
+/// A small log segment, filled with zeros in advance: overwriting it changes no metadata, as in a server with
+/// preallocated segments.
 const FILE_BYTES: u64 = 32 * 1024 * 1024;
 
-/// What one write takes in it: the value and a header.
+/// Size of one write: the value and a header.
 const RECORD_BYTES: u64 = 256;
 
-/// What is read from a socket at once; 64 pipelined requests take about 16 KiB.
+/// Bytes per read from a socket; 64 pipelined requests take about 16 KiB.
 const READ_BYTES: usize = 256 * 1024;
 
 const VALUE: [u8; 128] = [7; 128];
@@ -55,7 +55,7 @@ impl NullServer {
         loop {
             let (stream, _) = listener.accept().context("cannot accept")?;
             let disk = Arc::clone(&disk);
-            // A client that breaks off is not our concern: its error shows on its own side.
+            // A client that hangs up reports the error on its own side.
             std::thread::spawn(move || Connection { stream, disk }.serve());
         }
     }
@@ -63,9 +63,9 @@ impl NullServer {
 
 struct Disk {
     file: File,
-    /// Writes so far; says where the next one goes.
+    /// Writes so far; determines where the next one goes.
     writes: AtomicU64,
-    /// For sessions, transactions and sequence numbers alike.
+    /// Source of session ids, zxids and sequence numbers alike.
     counter: AtomicI64,
 }
 
@@ -81,7 +81,7 @@ impl Disk {
         Ok(Self { file, writes: AtomicU64::new(0), counter: AtomicI64::new(1) })
     }
 
-    /// Makes so many writes durable.
+    /// Makes this many writes durable.
     fn commit(&self, writes: u64) -> std::io::Result<()> {
         let first = self.writes.fetch_add(writes, Ordering::Relaxed);
         for n in first..first + writes {
@@ -147,7 +147,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Appends the reply; tells whether the request was a write.
+    /// Appends the reply; returns whether the request was a write.
     fn answer(&self, body: &[u8], output: &mut Vec<u8>) -> Result<bool> {
         let mut reader = Reader::new(body);
         let header = RequestHeader::decode(&mut reader)?;
@@ -155,7 +155,7 @@ impl Connection {
         let request = Request::decode(op, &mut reader)?;
         let zxid = self.disk.next();
         let stat = Stat { czxid: zxid, mzxid: zxid, data_length: VALUE.len() as i32, ..Stat::default() };
-        // Lives here, for the response borrows it.
+        // Declared here, because the response borrows it.
         let path;
         let response = match &request {
             Request::Create { create, .. } => {
@@ -171,7 +171,7 @@ impl Connection {
             Request::GetChildren { .. } => Some(Response::Names(Vec::new())),
             Request::GetChildren2 { .. } => Some(Response::Children2 { names: Vec::new(), stat }),
             Request::Delete { .. } | Request::Ping | Request::CloseSession => Some(Response::Empty),
-            // What the benchmark does not ask for.
+            // Not used by the benchmark.
             _ => None,
         };
         let err = if response.is_some() { ErrorCode::Ok } else { ErrorCode::Unimplemented };

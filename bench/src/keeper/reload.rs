@@ -1,4 +1,4 @@
-//! How long a server with 1,000,000 znodes takes until it is ready again.
+//! How long a server with 1,000,000 znodes takes to be ready again.
 
 use std::time::Instant;
 
@@ -10,10 +10,8 @@ use super::fill;
 use super::load::connect;
 use crate::servers::{Kind, Launcher, Server};
 
-/// Znodes to load again.
 const ZNODES: usize = 1_000_000;
 
-/// The times of one server.
 #[derive(Debug, Serialize)]
 pub struct Reload {
     pub server: Kind,
@@ -24,7 +22,7 @@ pub struct Reload {
     pub stopped_s: f64,
 }
 
-/// Fills the server, and restarts it twice. It is killed first: right after the creates most is left in the log.
+/// Fills the server and restarts it twice. Kills it first: right after the creates, most is still in the log.
 pub async fn measure(launcher: &Launcher, kind: Kind) -> Result<Reload> {
     let server = launcher.start(kind)?;
     let began = Instant::now();
@@ -41,7 +39,7 @@ pub async fn measure(launcher: &Launcher, kind: Kind) -> Result<Reload> {
     Ok(Reload { server: kind, fill_s, killed_s, stopped_s })
 }
 
-/// A fast restart counts only if nothing is missing after it.
+/// A fast restart counts only if nothing is missing afterwards.
 async fn restart(server: Server, signal: Signal) -> Result<Server> {
     let server = server.restart(signal)?;
     let found = connect(&server).await?.count_descendants_number("/").await?;

@@ -1,4 +1,4 @@
-//! What was measured, as a table or as JSON.
+//! Prints the measurements as a table or as JSON.
 
 use std::fmt::Write;
 
@@ -13,7 +13,6 @@ use super::targets::{self, Verdict};
 use crate::servers::Kind;
 use crate::stats::Spread;
 
-/// Everything.
 #[derive(Debug, Serialize)]
 pub struct Report {
     pub machine: String,
@@ -27,7 +26,7 @@ pub struct Report {
 }
 
 impl Report {
-    /// Judges what was measured.
+    /// Compares the measurements with the targets.
     pub fn judge(&mut self) {
         self.verdicts = self.rows.iter().flat_map(targets::of_row).collect();
         self.verdicts.extend(targets::of_startup(&self.startup));
@@ -41,7 +40,7 @@ impl Report {
             "{}; {} rounds of {} s, medians; others: cores busy with other work\n",
             self.machine, self.rounds, self.seconds
         );
-        // A `String` takes everything: writing to it cannot fail.
+        // Writing to a string cannot fail.
         let _ = self.write_rows(&mut out).and_then(|()| self.write_sections(&mut out));
         let _ = self.write_verdicts(&mut out);
         out

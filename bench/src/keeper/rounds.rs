@@ -1,5 +1,5 @@
 //! Alternates the servers: every round of a row runs the same load on each of them, one after the other, and begins
-//! with another one. What disturbs the machine for longer than a run disturbs all of them.
+//! with another one. A disturbance that outlasts a run disturbs all of them.
 
 use std::time::Duration;
 
@@ -10,17 +10,15 @@ use super::load::{self, Sample, Timing};
 use super::rows::Row;
 use crate::servers::{Kind, Server};
 
-/// Between two runs: the sessions of the last one are being closed, and its log settles.
+/// Pause between two runs: the sessions of the last one are being closed, and its log settles.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// All samples of one row.
 #[derive(Debug, Serialize)]
 pub struct RowResult {
     pub row: Row,
     pub servers: Vec<ServerSamples>,
 }
 
-/// The samples of one server, one for each round.
 #[derive(Debug, Serialize)]
 pub struct ServerSamples {
     pub server: Kind,
@@ -28,13 +26,11 @@ pub struct ServerSamples {
 }
 
 impl RowResult {
-    /// The samples of that server, if it took part.
     pub fn of(&self, kind: Kind) -> Option<&[Sample]> {
         self.servers.iter().find(|samples| samples.server == kind).map(|samples| samples.rounds.as_slice())
     }
 }
 
-/// Runs all rounds of a row.
 pub async fn run(servers: &[Server], row: Row, rounds: usize, timing: Timing) -> Result<RowResult> {
     let mut result = RowResult {
         row,

@@ -6,7 +6,6 @@ use std::str::FromStr;
 use anyhow::{Result, bail};
 use serde::{Serialize, Serializer};
 
-/// What one operation of a row is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Op {
     /// Read the client's own znode.
@@ -40,7 +39,7 @@ pub struct Row {
     pub in_flight: usize,
 }
 
-/// All rows. Creation comes last, so that the trees it grows burden no other row.
+/// All rows. Creates come last, so that the trees they grow burden no other row.
 pub const ROWS: [Row; 10] = [
     row(Op::Get, 1, 1),
     row(Op::Get, 8, 1),
@@ -97,7 +96,7 @@ impl Choice {
     }
 }
 
-/// The rows that are chosen; all of them without a choice.
+/// The chosen rows; all without a choice.
 pub fn chosen(choices: &[Choice]) -> Vec<Row> {
     ROWS.into_iter()
         .filter(|row| choices.is_empty() || choices.iter().any(|choice| choice.has(*row)))

@@ -6,10 +6,9 @@ use serde::Serialize;
 use crate::servers::{Kind, Launcher};
 use crate::stats::Spread;
 
-/// Starts of each server; the first of them may have to read the binary from the disk.
+/// Starts per server; the first may have to read the binary from the disk.
 const STARTS: usize = 5;
 
-/// The start-up times of one server.
 #[derive(Debug, Serialize)]
 pub struct Startup {
     pub server: Kind,

@@ -1,4 +1,4 @@
-//! What is to be reached, as functions of what was measured. Targets compare medians of per-round ratios.
+//! The targets, as functions of the samples. Targets compare medians of per-round ratios.
 
 use serde::Serialize;
 
@@ -11,7 +11,7 @@ use super::startup::Startup;
 use crate::servers::Kind;
 use crate::stats::Spread;
 
-/// One target and what became of it.
+/// A target and whether it was reached.
 #[derive(Debug, Serialize)]
 pub struct Verdict {
     pub what: String,

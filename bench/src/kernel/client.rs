@@ -1,5 +1,5 @@
-//! The lock of the ZooKeeper client. It has no semaphore. Its release happens in the background when the lock is dropped,
-//! so the deletion is asked for here and awaited: what is measured is a release that has happened.
+//! The lock of the ZooKeeper client. It has no semaphore. It releases in the background when it is dropped, so we
+//! send the delete ourselves and await it: the benchmark measures a completed release.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -42,7 +42,7 @@ async fn contend(client: Client, path: String, until: Instant) -> Result<u64> {
             .with_ancestor_options(CreateMode::Persistent.with_acls(Acls::anyone_all()))?;
         let lock = client.lock(prefix, b"", options).await.context("cannot acquire")?;
         client.delete(lock.lock_path(), None).await.context("cannot release")?;
-        // Dropped, it would ask for the deletion a second time, and be charged for it.
+        // Dropping it would delete a second time, at its expense.
         std::mem::forget(lock);
         cycles += 1;
     }

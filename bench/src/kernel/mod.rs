@@ -1,8 +1,8 @@
 //! `bench kernel`: the recipes on one server, beside kazoo's and the ZooKeeper client's own, in turn.
 //!
 //! # Layout
-//! - `rows.rs`: what is measured, and with how many contenders. `ours.rs`, `client.rs` and `python.rs` (with `cycles.py`):
-//!   the three that do it. `tree_cache.rs`: the cache, which has no peer.
+//! - `rows.rs`: recipes and numbers of contenders. `ours.rs`, `client.rs` and `python.rs` (with `cycles.py`): the
+//!   three implementations. `tree_cache.rs`: the cache, which has no peer.
 //! - this file: the verb, the rounds and the table.
 
 mod client;
@@ -50,7 +50,7 @@ pub struct Kernel {
     scratch: PathBuf,
 }
 
-/// What one row's rounds measured, in cycles per second.
+/// One row's rounds, in cycles per second.
 struct Measured {
     row: Row,
     ours: Vec<f64>,

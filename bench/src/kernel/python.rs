@@ -9,7 +9,7 @@ use anyhow::{Context as _, Result, ensure};
 
 use super::rows::{PERMITS, Recipe, Row};
 
-/// Waits until all contenders are connected, contends for a while, and prints how many cycles it did.
+/// Waits until all contenders are connected, contends for a while, and prints its number of cycles.
 const PROGRAM: &str = include_str!("cycles.py");
 
 pub fn cycles_per_s(python: &Path, address: SocketAddr, path: &str, row: Row, time: Duration) -> Result<f64> {

@@ -1,25 +1,24 @@
-//! What is measured.
+//! The rows of the benchmark.
 
-/// A recipe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Recipe {
-    /// One at a time.
+    /// One holder at a time.
     Lock,
-    /// Three at a time.
+    /// Three holders at a time.
     Semaphore,
 }
 
-/// How many a semaphore admits.
+/// Permits of the semaphore.
 pub const PERMITS: u32 = 3;
 
-/// One row: cycles of acquire and awaited release, by so many contenders, each with a session and a task of its own.
+/// One row: cycles of acquire and awaited release, by this many contenders, each with a session and a task of its
+/// own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Row {
     pub recipe: Recipe,
     pub contenders: usize,
 }
 
-/// All rows.
 pub const ROWS: [Row; 4] = [
     Row { recipe: Recipe::Lock, contenders: 1 },
     Row { recipe: Recipe::Lock, contenders: 8 },
@@ -28,7 +27,6 @@ pub const ROWS: [Row; 4] = [
 ];
 
 impl Row {
-    /// What it is called.
     pub fn name(self) -> String {
         let recipe = match self.recipe {
             Recipe::Lock => "lock",
@@ -38,7 +36,7 @@ impl Row {
     }
 }
 
-/// Who does it.
+/// Whose implementation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Peer {
     Ours,
@@ -47,15 +45,14 @@ pub enum Peer {
 }
 
 impl Peer {
-    /// Everybody, in the order of their turns. Each round somebody else begins: what one leaves behind, processes that end
-    /// and pages that are still being written, is then not always the same one's burden.
+    /// All peers in the order of their turns. Each round another one begins, so that what one leaves behind (ending
+    /// processes, dirty pages) is not always the same one's burden.
     pub fn turns(round: usize) -> [Self; 3] {
         let mut turns = [Self::Ours, Self::Client, Self::Kazoo];
         turns.rotate_left(round % 3);
         turns
     }
 
-    /// What it is called.
     pub fn name(self) -> &'static str {
         match self {
             Self::Ours => "ours",

@@ -1,5 +1,5 @@
-//! The tree cache: how long a load takes, and how long after its acknowledgement an update is seen. It has no peer that
-//! keeps a tree in memory, so it is measured against the targets alone.
+//! The tree cache: how long a load takes, and how long after its acknowledgement an update is visible. It has no peer
+//! that keeps a tree in memory, so it is measured against the targets alone.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -14,16 +14,15 @@ use menagerie_znodes::{Dir, Kind, Znode};
 
 use crate::stats::{Spread, percentile};
 
-/// Znodes of a folder: enough that lists are long, few enough that they fit a frame.
+/// Znodes per folder: enough that lists are long, few enough that they fit a frame.
 const PER_FOLDER: usize = 1_000;
-/// Creations on their way at once.
+/// Creates in flight.
 const IN_FLIGHT: usize = 256;
 /// Loads, each from nothing.
 const LOADS: usize = 5;
 /// Updates, one after the other.
 const UPDATES: usize = 2_000;
 
-/// What was measured.
 pub struct Cache {
     znodes: usize,
     load_s: Spread,
@@ -39,7 +38,7 @@ pub async fn measure(address: SocketAddr, znodes: usize) -> Result<Cache> {
     let mut loads = Vec::new();
     let mut cache = None;
     for _ in 0..LOADS {
-        // One at a time: the last one is gone before the next begins.
+        // Drop the last one before the next begins.
         drop(cache.take());
         let started = Instant::now();
         let loaded = TreeCache::start(&reader, &root);
@@ -79,7 +78,7 @@ async fn fill(session: &Session, znodes: usize) -> Result<()> {
     Ok(())
 }
 
-/// The time from the acknowledgement of an update until the cache shows it; nothing if it does already.
+/// Time from the acknowledgement of an update until the cache shows it; zero if it does already.
 async fn update(writer: &Session, cache: &TreeCache, number: usize) -> Result<Duration> {
     let path = path(number);
     let mut revision = cache.subscribe();

@@ -1,4 +1,4 @@
-//! A client that costs little: requests are written as they are, and of answers no more is read than is needed.
+//! A cheap client: it writes prepared requests, and parses as little of the responses as it needs.
 
 use std::net::SocketAddr;
 
@@ -6,13 +6,13 @@ use anyhow::{Context, Result, bail};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
-/// A connection that is kept.
+/// A keep-alive connection.
 pub struct Client {
     stream: TcpStream,
     buffer: Vec<u8>,
 }
 
-/// A request as it goes over the wire.
+/// A request as bytes on the wire.
 pub fn request(method: &str, path: &str, key: &str, body: &str) -> Vec<u8> {
     let length = body.len();
     format!(
@@ -28,7 +28,7 @@ impl Client {
         Ok(Self { stream, buffer: Vec::with_capacity(64 << 10) })
     }
 
-    /// Asks, and expects this code; gives the body.
+    /// Sends a request, expects this status code and returns the body.
     pub async fn ask(&mut self, request: &[u8], code: &[u8; 3]) -> Result<&[u8]> {
         self.stream.write_all(request).await?;
         self.buffer.clear();

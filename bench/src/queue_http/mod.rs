@@ -1,7 +1,8 @@
-//! `bench queue-http`: queues over HTTP, beside nginx answering nothing at all.
+//! `bench queue-http`: queues over HTTP, beside nginx with an empty response.
 //!
 //! # Layout
-//! - `client.rs`: the load. `polls.rs`: readers that only wait. `servers.rs`: `menagerie up` and nginx, each with a folder of its own.
+//! - `client.rs`: the load. `polls.rs`: waiting readers. `servers.rs`: `menagerie up` and nginx, each with a folder
+//!   of its own.
 
 mod client;
 mod polls;
@@ -16,7 +17,7 @@ use anyhow::{Context, Result};
 use self::client::{Client, request};
 use crate::procfs;
 
-/// Connections at once.
+/// Concurrent connections.
 const CONNECTIONS: usize = 16;
 /// Bytes of a message.
 const BODY: usize = 100;
@@ -24,7 +25,7 @@ const BODY: usize = 100;
 const BATCH: usize = 100;
 /// Partitions of the queue.
 const PARTITIONS: usize = 8;
-/// Messages for which a reader waits.
+/// Messages in the latency measurement of a waiting reader.
 const WAITS: usize = 300;
 
 /// Measure queues over HTTP.
@@ -48,7 +49,6 @@ pub struct QueueHttp {
 }
 
 impl QueueHttp {
-    /// Runs all rows and prints them.
     pub fn run(self) -> Result<()> {
         println!("{}", procfs::machine());
         let beside = std::env::current_exe()?.with_file_name("menagerie");
@@ -61,7 +61,7 @@ impl QueueHttp {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         runtime.block_on(async {
             fill(&ours).await?;
-            // First: memory that a load has left behind would hide what they take.
+            // First: memory left behind by other loads would hide what they take.
             polls::measure(&ours, time).await?;
             for round in 1..=self.rounds {
                 println!("round {round}");
@@ -101,7 +101,7 @@ fn row(what: &str, value: f64, unit: &str) {
     println!("  {what:<56}{value:>12.2}{unit}");
 }
 
-/// Queues, and messages to be read.
+/// Creates queues, and messages to read.
 async fn fill(ours: &servers::Ours) -> Result<()> {
     let mut client = Client::open(ours.address).await?;
     for form in [
@@ -118,7 +118,7 @@ async fn fill(ours: &servers::Ours) -> Result<()> {
     Ok(())
 }
 
-/// Requests a second: each connection asks as soon as it has its answer.
+/// Requests per second: each connection sends the next request as soon as it has its response.
 async fn rate(
     address: SocketAddr,
     time: Duration,
@@ -146,12 +146,13 @@ async fn rate(
     Ok(f64::from(answered) / begun.elapsed().as_secs_f64())
 }
 
-/// How long after a POST was answered a waiting reader has the message, in milliseconds; negative if before.
+/// Time from the response to a POST until a waiting reader has the message, in milliseconds; negative if the reader
+/// is first.
 async fn waits(ours: &servers::Ours) -> Result<Vec<f64>> {
     let mut poster = Client::open(ours.address).await?;
     let mut reader = Client::open(ours.address).await?;
     let message = request("POST", "/v1/bench/tail", &ours.key, &"x".repeat(BODY));
-    // From here on: what rounds before have left is not waited for.
+    // Start at the newest id: the reader must not wait for what earlier rounds left.
     let newest = request("GET", "/v1/bench/tail?order=descending&limit=1", &ours.key, "");
     let mut last = newest_id(reader.ask(&newest, b"200").await?)?.unwrap_or_else(|| "0.0".to_owned());
     let mut late = Vec::with_capacity(WAITS);
@@ -164,7 +165,7 @@ async fn waits(ours: &servers::Ours) -> Result<Vec<f64>> {
             anyhow::Ok((at, newest_id(body)?.context("it is there")?))
         };
         let posting = async {
-            // The reader waits by then.
+            // By then the reader waits.
             tokio::time::sleep(Duration::from_millis(3)).await;
             poster.ask(&message, b"201").await?;
             anyhow::Ok(Instant::now())
@@ -178,7 +179,7 @@ async fn waits(ours: &servers::Ours) -> Result<Vec<f64>> {
     Ok(late)
 }
 
-/// The id of the last message in an answer.
+/// The id of the last message in a response.
 fn newest_id(body: &[u8]) -> Result<Option<String>> {
     let json: serde_json::Value = serde_json::from_slice(body)?;
     let messages = json["messages"].as_array().context("a list")?;

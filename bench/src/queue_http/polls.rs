@@ -1,4 +1,4 @@
-//! Readers that wait: what they cost while nothing happens.
+//! Waiting readers: what they cost while nothing happens.
 
 use std::time::{Duration, Instant};
 
@@ -11,13 +11,13 @@ use super::servers::Ours;
 use super::{PARTITIONS, row};
 use crate::procfs;
 
-/// So many wait at once.
+/// Concurrently waiting readers.
 const READERS: usize = 1_000;
-/// By then all of them do.
+/// By then all of them wait.
 const SETTLED: Duration = Duration::from_secs(2);
 
-/// Has a thousand readers wait, and tells what they cost in memory and on processors, and how long all of them take to have
-/// what they wait for.
+/// Lets a thousand readers wait, and measures their cost in memory and CPU time, and how long all of them take to
+/// receive a message.
 pub async fn measure(ours: &Ours, time: Duration) -> Result<()> {
     sleep(SETTLED).await;
     let (resident, idle) = (procfs::resident_kib(ours.pid())?, busy(ours, time).await?);
@@ -49,7 +49,7 @@ pub async fn measure(ours: &Ours, time: Duration) -> Result<()> {
     Ok(())
 }
 
-/// Processors that are busy with it.
+/// Busy processors during this time.
 async fn busy(ours: &Ours, time: Duration) -> Result<f64> {
     let (before, begun) = (procfs::cpu_time(ours.pid())?, Instant::now());
     sleep(time).await;

@@ -62,7 +62,7 @@ pub struct Nginx {
 
 impl Nginx {
     pub fn start(nginx: &Path, folder: &Path) -> Result<Self> {
-        // A port that is free now; nginx cannot pick one.
+        // nginx cannot choose a port by itself: take one that is free now.
         let address = TcpListener::bind("127.0.0.1:0")?.local_addr()?;
         let at = folder.display();
         let config = format!(
@@ -93,7 +93,7 @@ http {{
 
 impl Drop for Nginx {
     fn drop(&mut self) {
-        // The master ends its worker when it is asked to, not when it is killed.
+        // The master stops its worker on SIGTERM, not when it is killed.
         if let Ok(pid) = crate::procfs::as_pid(self.child.id()) {
             let _ = nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGTERM);
         }

@@ -1,4 +1,4 @@
-//! Many queues in which nothing happens.
+//! Many idle queues.
 
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -13,7 +13,7 @@ use crate::procfs;
 
 const PARTITIONS: u16 = 10;
 const WORKERS: usize = 2;
-/// Taking so many partitions leaves something to tidy up.
+/// Taking this many partitions leaves work in the background: let it finish.
 const REST: Duration = Duration::from_secs(5);
 const MEASURED: Duration = Duration::from_secs(20);
 

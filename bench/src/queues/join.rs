@@ -1,4 +1,4 @@
-//! A tenth worker joins nine: how long until all is settled, and whether partitions that stay pause.
+//! A tenth worker joins nine: how long until assignments settle, and whether partitions that stay pause.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -25,10 +25,10 @@ use crate::stats::Spread;
 const WORKERS: usize = 9;
 const PARTITIONS: u16 = 40;
 const SETTLE: Duration = Duration::from_secs(3);
-/// Between two messages of each partition: a pause that is much longer would show.
+/// Interval between two messages of each partition: a much longer pause would show.
 const BEAT: Duration = Duration::from_millis(20);
 
-/// By partition: who handled a message, and when.
+/// By partition: which worker handled a message, and when.
 type Log = Arc<Mutex<BTreeMap<PartitionName, Vec<(usize, Instant)>>>>;
 
 pub async fn measure(keeper: SocketAddr, journals: &Journals, rounds: usize) -> Result<()> {
@@ -138,7 +138,7 @@ async fn feed(mut putter: Putter) {
     }
 }
 
-/// The longest pause since then in a partition that one worker had all the time.
+/// The longest pause since then in a partition that stayed with one worker.
 fn longest_gap(log: &Log, since: Instant) -> f64 {
     let log = log.lock().unwrap_or_else(PoisonError::into_inner);
     let stayed = log.values().filter(|runs| runs.iter().all(|(worker, _)| *worker == runs[0].0));

@@ -1,9 +1,9 @@
-//! `bench queues`: workers of ours beside Celery, RQ and Dramatiq; a worker that joins; queues that do nothing.
+//! `bench queues`: our workers beside Celery, RQ and Dramatiq; a joining worker; idle queues.
 //!
 //! # Layout
-//! - `ours.rs`: a keeper, a journal, workers. `peers.rs`: the others, on Redis; `tasks.py` is their task, `serve.py` the same
-//!   for ours; `stamps.rs` hears when they end. `join.rs`: the tenth worker. `idle.rs`: many queues.
-//! - this file: the verb, the rounds and what is printed.
+//! - `ours.rs`: a keeper, a journal, workers. `peers.rs`: the others, on Redis; `tasks.py` is their task, `serve.py`
+//!   the same for ours; `stamps.rs` records when tasks end. `join.rs`: the tenth worker. `idle.rs`: many queues.
+//! - this file: the verb, the rounds and the output.
 
 mod idle;
 mod join;
@@ -23,11 +23,10 @@ use crate::procfs;
 use crate::servers::{Kind, Launcher};
 use crate::stats::Spread;
 
-/// Of a queue.
 const PARTITIONS: u16 = 8;
-/// How long anything may take.
+/// Longest wait for anything.
 const PATIENCE: Duration = Duration::from_secs(120);
-/// Tasks per second when latency is measured: less than any of them can do.
+/// Tasks per second when latency is measured: less than any peer can do.
 const PACE: f64 = 50.0;
 
 /// Compare workers with Celery, RQ and Dramatiq, and measure rebalances and idle queues
@@ -61,14 +60,13 @@ pub struct Queues {
 
 /// Workers under load.
 trait Run {
-    /// Puts so many while nobody works, then lets them work.
+    /// Puts this many while the workers are paused, then lets them work.
     fn burst(&mut self, count: usize) -> Result<Ended>;
 
-    /// Puts so many, at a steady rate.
+    /// Puts this many at a steady rate.
     fn paced(&mut self, count: usize, rate: f64) -> Result<Ended>;
 }
 
-/// What was measured of one of them.
 struct Sample {
     per_s: f64,
     p50_ms: f64,
@@ -114,7 +112,7 @@ impl Queues {
         Ok(())
     }
 
-    /// In turn: what disturbs the machine for longer than a run disturbs all of them.
+    /// In turn: a disturbance that outlasts a run disturbs all of them.
     fn compare(
         &self,
         bench: &Bench<'_>,
@@ -141,7 +139,7 @@ impl Queues {
             );
             ours.push(self.sample(&mut workers?, tasks)?);
             for (peer, samples) in peers.iter().zip(&mut theirs) {
-                // Those who are slow do less of it, for as long.
+                // Slow peers do fewer tasks, for about as long.
                 let fewer = if *peer == Peer::Rq { tasks / 10 } else { tasks / 5 }.max(50);
                 let mut workers = peers::Workers::start(*peer, bench.python, bench.folder, &redis, stamps)?;
                 samples.push(self.sample(&mut workers, fewer)?);
@@ -161,7 +159,7 @@ impl Queues {
     }
 }
 
-/// Where everything is.
+/// Paths and addresses.
 struct Bench<'a> {
     menagerie: &'a Path,
     keeper: std::net::SocketAddr,

@@ -22,17 +22,17 @@ const WARM: usize = 200;
 /// How a message is handled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Runner {
-    /// A process for each.
+    /// A process per message.
     Exec,
-    /// A Python program that is fed.
+    /// A long-running Python program.
     Serve,
 }
 
-/// A process that says when it is ready.
+/// A process that reports when it is ready.
 pub struct Announced(Child);
 
 impl Announced {
-    /// Starts it, and waits until it says that it is ready; gives what stands behind that.
+    /// Starts it, waits for its ready line, and returns what follows in it.
     pub fn start(mut command: Command) -> Result<(Self, String)> {
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
         let mut child = command.spawn().with_context(|| format!("cannot run {:?}", command.get_program()))?;
@@ -40,7 +40,7 @@ impl Announced {
         let announced = Self(child);
         let mut lines = BufReader::new(stdout).lines().map_while(Result::ok);
         let said = lines.find_map(|line| line.split_once(" ready ").map(|(_, rest)| rest.to_owned()));
-        // Reads on: it must not block on a full pipe.
+        // Keep reading: it must not block on a full pipe.
         std::thread::spawn(move || lines.for_each(drop));
         match said.as_deref().and_then(|said| said.split_once(' ')) {
             Some((_, rest)) => Ok((announced, rest.to_owned())),
@@ -60,7 +60,7 @@ impl Drop for Announced {
     }
 }
 
-/// A journal that is registered at a keeper.
+/// A journal registered with a keeper.
 pub fn journal(menagerie: &Path, keeper: SocketAddr, folder: &Path) -> Result<Announced> {
     let mut command = Command::new(menagerie);
     command.args(["--log-level", "error", "journal", "--listen", "127.0.0.1:0"]);
@@ -68,7 +68,7 @@ pub fn journal(menagerie: &Path, keeper: SocketAddr, folder: &Path) -> Result<An
     Announced::start(command).map(|(journal, _)| journal)
 }
 
-/// Somebody who puts messages and looks.
+/// A client that puts messages and reads queues.
 pub struct Desk {
     pub runtime: Runtime,
     pub session: Session,
@@ -88,7 +88,7 @@ impl Desk {
     }
 }
 
-/// Our workers, at work on a queue of their own.
+/// Our workers, with a queue of their own.
 pub struct Workers<'a> {
     desk: &'a Desk,
     stamps: &'a Stamps,
@@ -166,7 +166,7 @@ impl<'a> Workers<'a> {
     fn collect(&self, count: usize, began: Instant) -> Result<Ended> {
         match self.runner {
             Runner::Serve => self.stamps.collect(count, PATIENCE),
-            // The program is nobody's that could say so.
+            // `true` cannot report when it ends.
             Runner::Exec => {
                 self.wait_until(|view| view.lag() == 0)?;
                 let per_s = count as f64 / began.elapsed().as_secs_f64();
@@ -177,7 +177,7 @@ impl<'a> Workers<'a> {
 }
 
 impl Run for Workers<'_> {
-    /// The queue is paused while messages are put, as the peers are.
+    /// Pauses the queue while messages are put, as for the peers.
     fn burst(&mut self, count: usize) -> Result<Ended> {
         let scope = Scope::Queue(self.queue.clone());
         let pause = Pause { by: "bench".to_owned(), reason: None };

@@ -11,17 +11,17 @@ use nix::sys::signal::{Signal, kill};
 use super::stamps::{Ended, Stamps};
 use super::{PATIENCE, Run};
 
-/// Workers have loaded everything by then.
+/// By then workers have loaded everything.
 const WARM: usize = 40;
 
-/// Who is compared with.
+/// The peers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Peer {
-    /// Two processes that stay.
+    /// Two long-running processes.
     Celery,
-    /// Two processes with so many threads each.
+    /// Two processes with this many threads each.
     Dramatiq(usize),
-    /// Two processes, each of which forks for a task.
+    /// Two processes, each of which forks per task.
     Rq,
 }
 
@@ -77,7 +77,7 @@ pub struct Redis {
     port: u16,
 }
 
-/// A child, and all that it has started: they share a group.
+/// A child and everything it started, in one process group.
 struct Running(Child);
 
 impl Running {
@@ -89,7 +89,7 @@ impl Running {
 
     fn signal(&self, signal: Signal) {
         if let Ok(pid) = i32::try_from(self.0.id()) {
-            // It may be gone.
+            // It may have ended.
             let _ = kill(nix::unistd::Pid::from_raw(-pid), signal);
         }
     }
@@ -117,7 +117,7 @@ impl Redis {
     }
 }
 
-/// A peer's workers, at work.
+/// A peer's running workers.
 pub struct Workers<'a> {
     peer: Peer,
     python: PathBuf,
@@ -128,7 +128,7 @@ pub struct Workers<'a> {
 }
 
 impl<'a> Workers<'a> {
-    /// Starts them, and has them do something first. The modules are in the folder.
+    /// Starts them and runs some tasks first. The modules are in the folder.
     pub fn start(
         peer: Peer,
         python: &Path,
@@ -174,7 +174,7 @@ impl<'a> Workers<'a> {
 }
 
 impl Run for Workers<'_> {
-    /// They stand still while tasks are put, so that who puts them does not take the machine from them.
+    /// Stops them while tasks are put, so that putting does not compete with them.
     fn burst(&mut self, count: usize) -> Result<Ended> {
         self.processes.iter().for_each(|process| process.signal(Signal::SIGSTOP));
         self.put(count, 0.0)?;

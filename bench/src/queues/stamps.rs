@@ -1,4 +1,4 @@
-//! When tasks were put and when they ended, as they say themselves.
+//! When tasks were put and when they ended, as they report themselves.
 
 use std::fs::File;
 use std::io::{BufRead as _, BufReader};
@@ -9,28 +9,28 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
 
-/// What a pipe holds: more than a thousand stamps.
+/// A pipe's capacity: more than a thousand stamps.
 const PIPE_BYTES: usize = 64 << 10;
-/// Between two looks at the pipe: a reader that every stamp wakes takes the machine from those who are measured, most of all
-/// from the fast ones. What comes meanwhile is a small part of what the pipe holds.
+/// Interval between two reads of the pipe: a reader woken by every stamp competes with the workers, most of all with
+/// fast ones. What arrives meanwhile is a small part of the pipe's capacity.
 const REST: Duration = Duration::from_millis(2);
 
-/// Where tasks say so: a pipe with a name. It is large enough that nobody waits for us to read.
+/// A named pipe that tasks report to; large enough that no task waits for us to read.
 pub struct Stamps {
     lines: Receiver<String>,
     path: PathBuf,
 }
 
-/// What came of a number of tasks.
+/// The result of a number of tasks.
 pub struct Ended {
     /// Between the first and the last end.
     pub per_s: f64,
-    /// From put to end, in ms, in order.
+    /// From put to end, sorted.
     pub latencies_ms: Vec<f64>,
 }
 
 impl Ended {
-    /// The latency that this part of all did not exceed.
+    /// The given quantile of the latencies.
     pub fn latency_ms(&self, part: f64) -> f64 {
         let last = self.latencies_ms.len().saturating_sub(1);
         self.latencies_ms.get((last as f64 * part) as usize).copied().unwrap_or(f64::NAN)
@@ -42,7 +42,7 @@ impl Stamps {
         let path = folder.join("stamps");
         let made = Command::new("mkfifo").arg(&path).status().context("cannot run mkfifo")?;
         ensure!(made.success(), "mkfifo: {made}");
-        // Written to by us, too, though we never do: it does not end when no task has it open.
+        // Open for writing, too, though we never write: otherwise we would see the end whenever no task has it open.
         let pipe = File::options().read(true).write(true).open(&path).context("cannot open the pipe")?;
         let (sender, lines) = channel();
         std::thread::spawn(move || {
@@ -63,7 +63,7 @@ impl Stamps {
         &self.path
     }
 
-    /// Waits for so many.
+    /// Waits for this many stamps.
     pub fn collect(&self, count: usize, patience: Duration) -> Result<Ended> {
         let deadline = Instant::now() + patience;
         let (mut ends, mut latencies_ms) = (Vec::with_capacity(count), Vec::with_capacity(count));

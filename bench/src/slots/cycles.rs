@@ -11,7 +11,6 @@ use menagerie_znodes::Name;
 
 use crate::kernel::rows::PERMITS;
 
-/// Where all of this happens.
 pub const NAMESPACE: &str = "/bench";
 
 pub async fn cycles_per_s(address: SocketAddr, pool: &str, contenders: usize, time: Duration) -> Result<f64> {
@@ -47,7 +46,7 @@ async fn contend(session: Session, pool: Name, request: Request, until: Instant)
     Ok(cycles)
 }
 
-/// Somebody of this process.
+/// A request of this process.
 pub fn request(holder: String) -> Request {
     Request {
         holder,

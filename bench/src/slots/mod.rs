@@ -1,9 +1,9 @@
 //! `bench slots`: slots on one server, beside kazoo's semaphore; what `slots run` adds to a command; many waiters.
 //!
 //! # Layout
-//! - `cycles.rs`: acquire and release again and again. `overhead.rs`: `slots run POOL -- true` beside `true`. `waiters.rs`:
-//!   how quickly a slot is handed over when many wait.
-//! - this file: the verb, the rounds and what is printed.
+//! - `cycles.rs`: cycles of acquire and release. `overhead.rs`: `slots run POOL -- true` beside `true`. `waiters.rs`:
+//!   how quickly a slot is handed over among many waiters.
+//! - this file: the verb, the rounds and the output.
 
 mod cycles;
 mod overhead;
@@ -20,7 +20,7 @@ use crate::procfs;
 use crate::servers::{Kind, Launcher};
 use crate::stats::Spread;
 
-/// How many contend.
+/// Numbers of contenders.
 const CONTENDERS: [usize; 2] = [1, 8];
 
 /// Compare slots with kazoo's semaphore, and measure what `slots run` and many waiters cost

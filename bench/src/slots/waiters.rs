@@ -1,4 +1,4 @@
-//! Many wait for one slot, and hand it on.
+//! Many waiters hand on one slot.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -13,10 +13,10 @@ use menagerie_znodes::Name;
 
 use super::cycles::{NAMESPACE, request};
 
-/// Waiters that share a session: a host has few.
+/// Waiters per session: a host has few.
 const PER_SESSION: usize = 10;
 
-/// From asking for the release until the next one holds; and how often each waiter looked.
+/// Time from a release until the next waiter holds; and how often each waiter read the pool.
 pub struct HandOver {
     times: Vec<Duration>,
     looks: f64,
@@ -61,7 +61,7 @@ pub async fn measure(address: SocketAddr, waiters: usize) -> Result<HandOver> {
             tokio::spawn(async move { wait(&session, &pool, number, &shared).await })
         })
         .collect();
-    // All of them wait, and have nothing more to do for it, before the first hand-over.
+    // All of them wait, and are idle, before the first hand-over.
     while view::show(&sessions[0], &pool, 0).await?.waiters.len() < waiters {
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
@@ -77,7 +77,7 @@ pub async fn measure(address: SocketAddr, waiters: usize) -> Result<HandOver> {
     for session in sessions {
         session.close().await;
     }
-    // Each look that led to more waiting, and the one that led in.
+    // Each read that led to more waiting, and the one that led in.
     let looks = (shared.looks + waiters) as f64 / waiters.max(1) as f64;
     Ok(HandOver { times: shared.times, looks })
 }

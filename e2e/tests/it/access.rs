@@ -1,4 +1,5 @@
-//! Who gets into what `menagerie up` runs: commands of the same user without a word, whoever knows the secret, nobody else.
+//! Who may use what `menagerie up` runs: commands of the same user without credentials, anybody who knows the secret,
+//! nobody else.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -13,7 +14,7 @@ use crate::cli::User;
 use crate::stranger::Stranger;
 use crate::up::up;
 
-/// `menagerie up` on this folder, and where its keeper is.
+/// `menagerie up` on this folder, and its keeper's address.
 struct Up {
     process: Process,
     keeper: SocketAddr,
@@ -30,7 +31,7 @@ impl Up {
         Self { process, keeper }
     }
 
-    /// Somebody of this user, who only knows the address.
+    /// The same user, who knows only the address.
     fn user(&self) -> User {
         User::at(self.keeper.to_string())
     }
@@ -42,8 +43,8 @@ impl Up {
     }
 }
 
-/// What a client is told that has not said who it is, or says so by this secret.
-fn asked(keeper: SocketAddr, secret: Option<&str>, request: &Request<'_>) -> ErrorCode {
+/// The server's answer to an anonymous client, or to one with this secret.
+fn reply_code(keeper: SocketAddr, secret: Option<&str>, request: &Request<'_>) -> ErrorCode {
     let mut client = RawClient::open(keeper);
     if let Some(secret) = secret {
         let auth = Request::Auth { scheme: "digest", credentials: secret.as_bytes() };
@@ -77,12 +78,20 @@ fn namespace_is_its_users_alone() {
         delete("/menagerie/slots/pool/queue"),
         access,
     ] {
-        assert_eq!(asked(up.keeper, None, &request), ErrorCode::NoAuth, "{request:?}");
-        assert_eq!(asked(up.keeper, Some("menagerie:guess"), &request), ErrorCode::NoAuth, "{request:?}");
+        assert_eq!(reply_code(up.keeper, None, &request), ErrorCode::NoAuth, "{request:?}");
+        assert_eq!(
+            reply_code(up.keeper, Some("menagerie:guess"), &request),
+            ErrorCode::NoAuth,
+            "{request:?}"
+        );
     }
     let children = Request::GetChildren { path: "/menagerie", watch: false };
-    assert_eq!(asked(up.keeper, Some(&secret(data.path())), &children), ErrorCode::Ok);
-    assert_eq!(asked(up.keeper, None, &create("/elsewhere", b"")), ErrorCode::Ok, "the rest is everybody's");
+    assert_eq!(reply_code(up.keeper, Some(&secret(data.path())), &children), ErrorCode::Ok);
+    assert_eq!(
+        reply_code(up.keeper, None, &create("/elsewhere", b"")),
+        ErrorCode::Ok,
+        "the rest is everybody's"
+    );
     up.stop();
 }
 
@@ -107,23 +116,24 @@ fn what_was_open_is_closed_at_the_next_start_and_opened_again_by_request() {
     let read = get("/menagerie/queues/mail-1");
     let up = Up::start(data.path(), &["--open"]);
     up.user().ok(&["queue", "create", "mail", "--partitions", "1"]);
-    assert_eq!(asked(up.keeper, None, &read), ErrorCode::Ok);
+    assert_eq!(reply_code(up.keeper, None, &read), ErrorCode::Ok);
     assert!(up.user().ok(&["doctor"]).contains("is open to everybody on this machine"));
     up.stop();
 
     let up = Up::start(data.path(), &[]);
-    assert_eq!(asked(up.keeper, None, &read), ErrorCode::NoAuth);
+    assert_eq!(reply_code(up.keeper, None, &read), ErrorCode::NoAuth);
     assert!(up.user().ok(&["queue", "list"]).contains("mail"));
     assert!(up.user().ok(&["doctor"]).contains("it is closed to strangers"));
     up.stop();
 
     let up = Up::start(data.path(), &["--open"]);
-    assert_eq!(asked(up.keeper, None, &read), ErrorCode::Ok);
+    assert_eq!(reply_code(up.keeper, None, &read), ErrorCode::Ok);
     assert!(up.user().ok(&["queue", "list"]).contains("mail"));
     up.stop();
 }
 
-/// Whoever got in while it was open has left themselves a door; and a start that was interrupted has left half of it open.
+/// A client that got in while the namespace was open has granted itself access; and an interrupted start has left
+/// half of the lists open.
 #[test]
 fn closing_leaves_no_door_open() {
     let data = tempfile::tempdir().expect("a temporary directory can be made");
@@ -133,20 +143,20 @@ fn closing_leaves_no_door_open() {
     up.user().ok(&["zk", "acl", "set", path, "world:anyone:cdrwa", "ip:127.0.0.1:cdrwa"]);
     up.stop();
     let up = Up::start(data.path(), &[]);
-    assert_eq!(asked(up.keeper, None, &set(path, b"x")), ErrorCode::NoAuth);
-    // As an `up --open` leaves it that is killed after its first steps.
+    assert_eq!(reply_code(up.keeper, None, &set(path, b"x")), ErrorCode::NoAuth);
+    // As left by an `up --open` that was killed after its first steps.
     up.user().ok(&["zk", "acl", "set", path, "world:anyone:cdrwa"]);
     let unfinished = ["world:anyone:cdrwa", "digest:menagerie:unfinished:r"];
     up.user().ok(&[&["zk", "acl", "set", "/menagerie"][..], &unfinished].concat());
     up.stop();
     let up = Up::start(data.path(), &[]);
-    assert_eq!(asked(up.keeper, None, &set(path, b"x")), ErrorCode::NoAuth);
+    assert_eq!(reply_code(up.keeper, None, &set(path, b"x")), ErrorCode::NoAuth);
     let list = up.user().ok(&["zk", "acl", "get", "/menagerie"]);
     assert!(!list.contains("unfinished"), "{list}");
     up.stop();
 }
 
-/// On another address, the same port may be a stranger's.
+/// On another address, the same port may belong to another user.
 #[test]
 fn secret_is_shown_to_the_keeper_that_it_belongs_to_and_to_nobody_else() {
     let data = tempfile::tempdir().expect("a temporary directory can be made");
@@ -173,8 +183,8 @@ fn lost_secret_locks_nobody_out_and_is_worth_nothing_any_more() {
     let up = Up::start(data.path(), &[]);
     assert!(up.user().ok(&["queue", "list"]).contains("mail"));
     let read = get("/menagerie/queues/mail-1");
-    assert_eq!(asked(up.keeper, Some(&old), &read), ErrorCode::NoAuth);
-    assert_eq!(asked(up.keeper, Some(&secret(data.path())), &read), ErrorCode::Ok);
+    assert_eq!(reply_code(up.keeper, Some(&old), &read), ErrorCode::NoAuth);
+    assert_eq!(reply_code(up.keeper, Some(&secret(data.path())), &read), ErrorCode::Ok);
     up.stop();
 }
 
@@ -189,6 +199,6 @@ fn reading_for_all_that_an_operator_granted_survives_a_restart() {
     let children = Request::GetChildren { path: "/menagerie", watch: false };
     let reply = client.call(&children);
     assert!(matches!(reply.response(OpCode::GetChildren), Ok(Response::Names(_))), "{reply:?}");
-    assert_eq!(asked(up.keeper, None, &create("/menagerie/mine", b"")), ErrorCode::NoAuth);
+    assert_eq!(reply_code(up.keeper, None, &create("/menagerie/mine", b"")), ErrorCode::NoAuth);
     up.stop();
 }

@@ -1,4 +1,4 @@
-//! Requests with few arguments, and the answers that tests look at.
+//! Short requests, and decoded answers.
 
 use std::net::SocketAddr;
 
@@ -38,7 +38,7 @@ pub fn get(path: &str) -> Request<'_> {
     Request::GetData { path, watch: false }
 }
 
-/// Asks, and insists on success.
+/// Calls, and insists on success.
 #[track_caller]
 pub fn done(client: &mut RawClient, request: &Request<'_>) -> Reply {
     let reply = client.call(request);
@@ -46,9 +46,9 @@ pub fn done(client: &mut RawClient, request: &Request<'_>) -> Reply {
     reply
 }
 
-/// The data and the metadata of a znode, if it is there.
+/// Data and stat of a znode, if it exists.
 #[track_caller]
-pub fn look(client: &mut RawClient, path: &str) -> Option<(Vec<u8>, Stat)> {
+pub fn read_znode(client: &mut RawClient, path: &str) -> Option<(Vec<u8>, Stat)> {
     let reply = client.call(&get(path));
     if reply.header.err == ErrorCode::NoNode {
         return None;
@@ -81,7 +81,7 @@ pub fn open_with_timeout(address: SocketAddr, timeout_ms: i32) -> RawClient {
     client
 }
 
-/// How to come back to a session whose connection is gone.
+/// Parameters to resume a session whose connection is gone.
 pub fn resumption(session: &Session) -> Connect {
     Connect {
         session: Some((session.id, session.password.clone())),

@@ -1,4 +1,4 @@
-//! The operator's means: the superuser, and quotas that are enforced.
+//! Operators' tools: the superuser, and enforced quotas.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -52,7 +52,7 @@ fn nobody_is_superuser_without_the_flag() {
     }
 }
 
-/// Makes `/limited` with a hard limit of three znodes (itself included) and 100 bytes.
+/// Creates `/limited` with a hard limit of three znodes (itself included) and 100 bytes.
 fn limit(client: &mut RawClient) {
     let limits = b"count=-1,bytes=-1=;byteHardLimit=100;countHardLimit=3";
     done(client, &create("/limited", b""));
@@ -91,6 +91,6 @@ fn quota_that_is_not_enforced_only_counts() {
         done(&mut client, &create(name, &[7; 100]));
     }
     let (counts, _) =
-        crate::ask::look(&mut client, "/zookeeper/quota/limited/zookeeper_stats").expect("it counts");
+        crate::ask::read_znode(&mut client, "/zookeeper/quota/limited/zookeeper_stats").expect("it counts");
     assert_eq!(String::from_utf8_lossy(&counts), "count=4,bytes=300");
 }

@@ -1,4 +1,4 @@
-//! Backup while writes go on, and restore into a new folder.
+//! Backup during writes, and restore into a new folder.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,7 +11,7 @@ use menagerie_wire::{MultiOp, OpCode, Request, Stat};
 use tempfile::TempDir;
 
 use crate::ask::{ANY, EPHEMERAL, PERSISTENT, children, create, create_as, creation, delete, done};
-use crate::ask::{look, resumption, set};
+use crate::ask::{read_znode, resumption, set};
 use crate::cli::User;
 use crate::dice::{Dice, seed};
 
@@ -31,7 +31,7 @@ fn restore(file: &Path, data: &Path) -> End {
     Process::menagerie(["keeper", "restore", text(file), "--data", text(data)]).wait_for_end()
 }
 
-/// A keeper on what was restored from `file`.
+/// A keeper on data restored from `file`.
 fn restored(file: &Path) -> Server {
     let keeper = Keeper::new();
     let end = restore(file, keeper.data());
@@ -39,9 +39,9 @@ fn restored(file: &Path) -> Server {
     keeper.start()
 }
 
-/// Everything below `path` but the system's own, with metadata.
+/// Everything below `path` except the system's own, with metadata.
 fn content(client: &mut RawClient, path: &str, into: &mut BTreeMap<String, (Vec<u8>, Stat)>) {
-    let znode = look(client, path).expect("nobody deletes it meanwhile");
+    let znode = read_znode(client, path).expect("nobody deletes it meanwhile");
     into.insert(path.to_owned(), znode);
     for name in children(client, path) {
         let below = format!("{}/{name}", path.trim_end_matches('/'));
@@ -51,7 +51,7 @@ fn content(client: &mut RawClient, path: &str, into: &mut BTreeMap<String, (Vec<
     }
 }
 
-/// Writes in a row, each a multi that sets two znodes to the same number and creates a third one with it.
+/// Writes rows, each a multi that sets two znodes to the same number and creates a third one with it.
 fn write_rows(client: &mut RawClient, stop: &AtomicBool, rows: &AtomicUsize) {
     while !stop.load(Ordering::SeqCst) {
         let row = rows.load(Ordering::SeqCst).to_string();
@@ -67,7 +67,7 @@ fn write_rows(client: &mut RawClient, stop: &AtomicBool, rows: &AtomicUsize) {
 fn backup_under_load_is_a_state_that_there_was() {
     let server = Keeper::new().start();
     let mut client = RawClient::open(server.address());
-    // Enough that a backup takes many steps, between which writes come.
+    // Enough that a backup takes many steps, with writes in between.
     for at in 0..60 {
         done(&mut client, &create(&format!("/filler-{at}"), &vec![7; 300_000]));
     }
@@ -96,8 +96,8 @@ fn backup_under_load_is_a_state_that_there_was() {
     for (file, at_least) in taken {
         let server = restored(&file);
         let mut client = RawClient::open(server.address());
-        let (left, _) = look(&mut client, "/left").expect("it was there before the backup");
-        let (right, _) = look(&mut client, "/right").expect("it was there before the backup");
+        let (left, _) = read_znode(&mut client, "/left").expect("it was there before the backup");
+        let (right, _) = read_znode(&mut client, "/right").expect("it was there before the backup");
         assert_eq!(left, right, "half of a multi");
         let last: usize = String::from_utf8_lossy(&left).parse().expect("a number");
         assert!(
@@ -133,14 +133,14 @@ fn restored_copy_is_equal_but_for_sessions_and_the_epoch_of_zxids() {
     let copy = restored(&file);
     let gone = RawClient::connect(copy.address(), &resumption(client.session())).err();
     assert!(matches!(gone, Some(Refusal::Gone(_))), "sessions are ended: {gone:?}");
-    // Whoever has seen more than the backup holds may come as well: the new epoch is above it.
+    // A client that has seen more than the backup holds may connect, too: the new epoch is above it.
     let ahead = Connect { last_zxid: newest + 1000, ..Connect::default() };
     let mut client = RawClient::connect(copy.address(), &ahead).expect("a new session");
     let mut after = BTreeMap::new();
     content(&mut client, "/a", &mut after);
     assert_eq!(after, before);
     assert_eq!(children(&mut client, "/ephemerals"), [""; 0], "ephemeral znodes end with their sessions");
-    assert_eq!(look(&mut client, "/gone"), None);
+    assert_eq!(read_znode(&mut client, "/gone"), None);
     let zxid = done(&mut client, &create("/new", b"")).header.zxid;
     assert!(zxid >> 32 > newest >> 32, "a new epoch: {zxid:#x} after {newest:#x}");
 }
@@ -154,7 +154,7 @@ fn generations_of_a_restored_keeper_are_above_all_that_there_were() {
     let server = Keeper::new().start();
     let user = User::at(server.address().to_string());
     user.ok(&["slots", "create", "web", "--max", "2"]);
-    // Somebody else's, who means something else by it.
+    // Another application's znode of the same name.
     user.ok(&["zk", "create", "-p", "/theirs/generation", "7"]);
     let backups = folder();
     let file = backups.path().join("backup");
@@ -189,7 +189,7 @@ fn restore_onto_data_is_refused_and_changes_nothing() {
     assert_eq!(end.status.code(), Some(74), "{}", end.stderr);
     assert!(end.stderr.contains("holds keeper data already"), "{}", end.stderr);
     server.restart();
-    assert!(look(&mut RawClient::open(server.address()), "/newer").is_some());
+    assert!(read_znode(&mut RawClient::open(server.address()), "/newer").is_some());
 }
 
 #[test]

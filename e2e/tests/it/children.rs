@@ -1,4 +1,5 @@
-//! What programs that we run get to see: what they are promised and what the operator passes, and none of our secrets.
+//! The environment of programs that we run: what they are promised and what the operator passes, and none of our
+//! secrets.
 
 use menagerie_testkit::{Process, eventually};
 
@@ -7,8 +8,8 @@ use crate::queues::Fleet;
 
 const AUTH: &str = "fleet:hunter2";
 
-/// Says how often our password is in its own environment and in that of its guard, whether it knows where ZooKeeper is, and how
-/// many sockets it was left.
+/// Reports how often our password is in its own environment and in its guard's, whether it knows ZooKeeper's address,
+/// and how many sockets it inherited.
 const REPORT: &str = r#"
 count() { tr '\0' '\n' < "$1" | grep -c "$2"; }
 echo "seen: own $(env | grep -c hunter2), guard's $(count /proc/$PPID/environ hunter2), \
@@ -17,7 +18,7 @@ ZooKeeper $(env | grep -c ^MENAGERIE_ZOOKEEPER=), sockets $(ls -l /proc/$$/fd | 
 
 const SEEN: &str = "seen: own 0, guard's 0, ZooKeeper 1, sockets 0";
 
-/// Somebody with a password, who has left it in the environment.
+/// A user with a password in the environment.
 fn user(name: &str) -> User {
     User::new(&format!("children-{name}")).with("MENAGERIE_ZOOKEEPER_AUTH", AUTH)
 }
@@ -66,7 +67,7 @@ fn tasks_see_no_secret() {
         fleet.user.ok(&["queue", "put", "mail", "x"]);
         let worker = fleet.starting("mail", &options, &command);
         assert_seen(what, &worker);
-        fleet.drained("mail");
+        fleet.wait_until_drained("mail");
     }
 }
 
@@ -95,7 +96,7 @@ fn whoever_is_to_talk_to_zookeeper_is_given_a_file() {
     let file = user.write("digest", AUTH);
     let menagerie = menagerie_testkit::binary();
     let show = format!("{} slots show pool -o json", menagerie.display());
-    // What we make is for our user alone.
+    // Everything we create is for our user alone.
     let done = user.run(&["slots", "run", "pool", "--", "sh", "-c", &show]);
     assert_ne!(done.code, Some(0), "{}", done.text());
     let passed = format!("MENAGERIE_ZOOKEEPER_AUTH_FILE={file}");

@@ -1,4 +1,4 @@
-//! Chance that can be repeated.
+//! Reproducible randomness.
 
 use std::env;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -20,7 +20,7 @@ impl Dice {
         (z ^ (z >> 31)) % n
     }
 
-    /// Some bytes: mostly few, sometimes many, so that records end everywhere in the log's blocks.
+    /// Some bytes: mostly few, sometimes many, so that records end anywhere in the log's blocks.
     pub fn bytes(&mut self) -> Vec<u8> {
         let length = if self.below(20) == 0 { self.below(20_000) } else { self.below(200) };
         let first = self.below(256);
@@ -28,7 +28,7 @@ impl Dice {
     }
 }
 
-/// A new seed for every run, unless `MENAGERIE_SEED` asks for one again. Printed, so that a failure shows it.
+/// A new seed for every run, unless `MENAGERIE_SEED` sets one. Printed, so that a failure shows it.
 pub fn seed() -> u64 {
     let seed = match env::var("MENAGERIE_SEED") {
         Ok(text) => text.parse().expect("MENAGERIE_SEED is a number"),

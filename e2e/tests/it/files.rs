@@ -1,4 +1,4 @@
-//! As many files are open as may be: the keeper waits for one, and whoever only connects cannot take them all.
+//! No file descriptors left: the keeper waits for one, and mere connections cannot use them all up.
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
@@ -15,14 +15,14 @@ use crate::up::up;
 
 /// What `assert_all_there` expects in each znode.
 static DATA: [u8; 20_000] = [7; 20_000];
-/// More than a segment of the log holds, which has 32 MiB.
+/// More than a segment of the log holds (32 MiB).
 const CREATES: usize = 1_800;
 
 /// The same in fewer steps.
 static LARGE: [u8; 500_000] = [7; 500_000];
 const LARGE_CREATES: usize = 70;
 
-/// From now on a process may have so many files open; what is open stays so. Returns what it was before.
+/// Limits the open files of a process; open ones stay open. Returns the former limit.
 fn allow(process: u32, files: Option<u64>) -> Option<u64> {
     let process = Pid::from_raw(process.try_into().expect("it is small"));
     // Only the soft limit: without privileges the hard one cannot be raised again.
@@ -36,7 +36,7 @@ fn keeper_without_files_to_open_waits_for_one_and_goes_on() {
     let mut client = RawClient::open(server.address());
     let before = allow(server.pid(), Some(0));
     let mut sent = 0;
-    // The next segment cannot be made in advance either, so the log ends with this one.
+    // The next segment cannot be preallocated either, so the log ends with this one.
     let waiting = loop {
         client.send(&create(&format!("/{sent}"), &DATA));
         sent += 1;
@@ -71,7 +71,7 @@ fn ask(up: &Process, address: SocketAddr, path: &str) -> String {
     answer
 }
 
-/// Ports of `up`, and for those that speak HTTP something that is answered without a key.
+/// Ports of `up`, and for those that speak HTTP a request that needs no key.
 const PORTS: [(&str, Option<(&str, &str)>); 5] = [
     ("keeper", None),
     ("journal", None),
@@ -93,7 +93,7 @@ fn silent_connections_to_one_port_take_no_files_from_the_others() {
     let address = |port: &str| addresses[port].as_str().and_then(|at| at.parse().ok()).expect("an address");
     let mut client = RawClient::open(address("keeper"));
     for (round, (attacked, _)) in PORTS.iter().enumerate() {
-        // Until nobody takes them any more: then others wait before the door, and hold nothing of ours.
+        // Connect until the server accepts no more: further connections wait in the kernel and hold nothing of ours.
         let knock = |_| TcpStream::connect_timeout(&address(attacked), Duration::from_secs(1)).ok();
         let silent: Vec<TcpStream> = (0..470).map_while(knock).collect();
         // The log begins a new segment meanwhile.

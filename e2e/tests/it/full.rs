@@ -5,11 +5,11 @@ use std::net::SocketAddr;
 use menagerie_testkit::{DEADLINE, Incoming, Keeper, Process, RawClient, Server};
 use menagerie_wire::ErrorCode;
 
-use crate::ask::{create, look};
+use crate::ask::{create, read_znode};
 
-/// Makes every write beyond 2 MB into a file fail instead of ending the process, then becomes the keeper. A limit on
-/// the size of files needs no privileges, unlike a small file system; the error is "file too large" then, and not "no
-/// space left". The latter is in `strace.rs`.
+/// Makes every write beyond 2 MB into a file fail instead of ending the process, then execs the keeper. A limit on
+/// file sizes needs no privileges, unlike a small file system; the error is then "file too large" instead of "no
+/// space left", which `strace.rs` tests.
 const LIMITED: [&str; 4] = ["sh", "-c", "trap '' XFSZ; ulimit -f 4000; exec \"$@\"", "sh"];
 
 /// Creates znodes until the keeper answers no more; returns how many it acknowledged.
@@ -27,17 +27,17 @@ pub fn create_until_the_end(server: &Server) -> usize {
     unreachable!("it ends when the keeper does")
 }
 
-/// Starts a keeper without any hindrance on the data of one that has ended, and looks for what was acknowledged.
+/// Starts an unrestricted keeper on the data of an ended one, and checks that everything acknowledged is there.
 pub fn assert_all_there(server: &Server, acknowledged: usize) {
     let data = server.data().to_str().expect("its name is text");
     let keeper = Process::menagerie(["keeper", "--listen", "127.0.0.1:0", "--data", data]);
     let address: SocketAddr = keeper.wait_until_listening("keeper");
     let mut client = RawClient::open(address);
     for at in 0..acknowledged {
-        let (data, _) = look(&mut client, &format!("/{at}")).unwrap_or_else(|| panic!("/{at} is lost"));
+        let (data, _) = read_znode(&mut client, &format!("/{at}")).unwrap_or_else(|| panic!("/{at} is lost"));
         assert_eq!(data, [7; 20_000]);
     }
-    // It goes on where it stopped.
+    // It continues where it stopped.
     assert_eq!(client.call(&create("/more", b"")).header.err, ErrorCode::Ok);
 }
 

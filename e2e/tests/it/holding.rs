@@ -1,4 +1,4 @@
-//! What clients may make the keeper hold: it is bounded, and what does not fit is refused aloud.
+//! What clients may make the keeper hold is bounded, and the excess is refused with an error.
 
 use menagerie_testkit::{DEADLINE, Incoming, Keeper, RawClient, Server};
 use menagerie_wire::request::SetWatches;
@@ -7,10 +7,10 @@ use menagerie_wire::{ErrorCode, MultiOp, Request};
 use crate::ask::{create, done, resumption};
 use crate::process::{peak_rss_mb, rss_mb};
 
-/// The longest path that a znode may have, and a watch be set on.
+/// The longest path of a znode or a watch.
 const PATH_BYTES_MAX: usize = 1_048_000;
 
-/// What the watches of one connection may take, in MB.
+/// Limit for the watches of one connection.
 const WATCHES_MB: u64 = 256;
 
 fn long_path(at: usize, bytes: usize) -> String {
@@ -19,7 +19,7 @@ fn long_path(at: usize, bytes: usize) -> String {
     start + &rest
 }
 
-/// Watches for a znode that is not there, and gives the code of the answer.
+/// Watches a missing znode, and returns the code of the answer.
 fn await_creation(client: &mut RawClient, path: &str) -> ErrorCode {
     client.send(&Request::Exists { path, watch: true });
     match client.reply(DEADLINE) {
@@ -28,7 +28,7 @@ fn await_creation(client: &mut RawClient, path: &str) -> ErrorCode {
     }
 }
 
-/// Watches as many long paths as the keeper takes, and gives how many those are.
+/// Watches as many long paths as the keeper accepts, and returns their number.
 fn watch_all(server: &Server, client: &mut RawClient) -> usize {
     for at in 0..1_500 {
         match await_creation(client, &long_path(at, PATH_BYTES_MAX)) {
@@ -84,7 +84,7 @@ fn no_znode_and_no_watch_has_a_longer_path_than_fits_into_every_request() {
     }
     assert_eq!(await_creation(&mut client, &longest), ErrorCode::Ok);
     assert_eq!(await_creation(&mut client, &longer), ErrorCode::BadArguments);
-    // Nothing will ever happen there, so nothing is missed when such a watch is not set again.
+    // Nothing will ever happen there, so a watch that is not restored misses nothing.
     let watches = SetWatches { exist: vec![&longer], ..SetWatches::default() };
     done(&mut client, &Request::SetWatches(watches));
 }

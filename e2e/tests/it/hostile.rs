@@ -1,4 +1,4 @@
-//! Bytes that no client should send, and clients that send none: only the offender is closed.
+//! Bytes that no client should send, and clients that send none: only the offender is disconnected.
 
 use std::fs;
 use std::io::{ErrorKind, Read, Write};
@@ -11,17 +11,17 @@ use menagerie_testkit::{
 };
 use menagerie_wire::{ConnectRequest, ConnectResponse, Request, framed};
 
-use crate::ask::{create, done, look};
+use crate::ask::{create, done, read_znode};
 use crate::dice::{Dice, seed};
 use crate::process::{peak_rss_mb, rss_mb};
 
 /// Idle connections that a keeper must bear.
 const CROWD: usize = 5_000;
 
-/// Files that one process needs for them: the sockets, and what the tests beside this one have open.
+/// Files that one process needs for them: the sockets, and those of concurrent tests.
 const CROWD_FILES: u64 = CROWD as u64 * 2 + 1_000;
 
-/// Whether the server has closed this connection. Anything that it sends before is skipped.
+/// Whether the server has closed this connection. Skips anything sent before.
 fn is_closed(stream: &mut TcpStream) -> bool {
     stream.set_nonblocking(true).expect("a socket has options");
     let mut buffer = [0; 4096];
@@ -37,12 +37,12 @@ fn is_closed(stream: &mut TcpStream) -> bool {
 
 fn send_raw(address: SocketAddr, bytes: &[u8]) -> TcpStream {
     let mut stream = TcpStream::connect(address).expect("the keeper accepts connections");
-    // The server may hang up before it has taken everything; that is its right.
+    // The server may hang up before it has read everything.
     let _ = stream.write_all(bytes);
     stream
 }
 
-/// Connects a crowd and sends the same from each of it.
+/// Connects a crowd and sends the same from each connection.
 fn crowd(address: SocketAddr, bytes: &[u8]) -> Vec<TcpStream> {
     allow_files(CROWD_FILES);
     (0..CROWD).map(|_| send_raw(address, bytes)).collect()
@@ -69,7 +69,7 @@ fn connections(server: &Server) -> usize {
     count - 1 // The one that asked.
 }
 
-/// Lengths that no frame has, each as bytes of its own and with much more behind it.
+/// Invalid frame lengths, alone and with many bytes behind them.
 fn bad_frames() -> Vec<Vec<u8>> {
     let mut frames = Vec::new();
     for length in [0, -1, i32::MIN, i32::MAX, 1 << 20] {
@@ -95,7 +95,7 @@ fn offender_is_closed_and_nobody_else() {
         client.send_bytes(&frame);
         let closed = client.reply(DEADLINE);
         assert_eq!(closed, Some(Incoming::Closed), "a client that goes on with {first:?} is closed");
-        assert!(look(&mut witness, "/witness").is_some(), "others are still served");
+        assert!(read_znode(&mut witness, "/witness").is_some(), "others are still served");
     }
     assert_eq!(connections(&server), 1, "only the witness is left");
     assert!(peak_rss_mb(server.pid()) < 100, "a length alone costs no memory");
@@ -124,7 +124,7 @@ fn garbage_is_survived() {
         if round % 2 == 0 {
             send_raw(server.address(), &bytes);
         } else {
-            // In a valid frame of a valid session, so that it gets as far as the decoders.
+            // In a valid frame of a valid session, so that it reaches the decoders.
             let mut client = RawClient::open(server.address());
             let mut frame = Vec::new();
             framed(&mut frame, |out| {
@@ -177,8 +177,8 @@ fn a_fleet_that_comes_back_at_once_finds_room_in_the_queue() {
         .trim()
         .parse()
         .expect("a number");
-    // A keeper that takes nobody in: the kernel answers for it as long as there is room in the queue. If there is none,
-    // it stays silent, and who connects asks again after a second, and then ever later.
+    // A keeper that accepts nothing: the kernel answers for it while its queue has room. Then it stays silent, and
+    // clients retry after a second, and later ever less often.
     server.pause();
     let patience = Duration::from_millis(900);
     let waiting: Vec<_> = (0..most.min(2_000))
@@ -198,10 +198,10 @@ fn whoever_does_not_say_hello_in_time_is_closed() {
     let mut silent = crowd(server.address(), b"");
     done(&mut witness, &create("/still-served", b""));
     assert!(rss_mb(server.pid()) < 100);
-    // Ten seconds are what the keeper gives them, and then the deadline.
+    // The keeper gives them ten seconds, then the deadline.
     eventually_within(DEADLINE + Duration::from_secs(10), "all but the witness are closed", || {
         (connections(&server) == 1).then_some(())
     });
     assert!(halves.iter_mut().chain(&mut silent).all(is_closed), "the others know");
-    assert!(look(&mut witness, "/still-served").is_some());
+    assert!(read_znode(&mut witness, "/still-served").is_some());
 }

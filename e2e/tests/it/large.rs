@@ -1,4 +1,4 @@
-//! Much at once: what a client may build up within all limits must not be too much for the keeper.
+//! Large loads: what a client may build up within all limits must not overload the keeper.
 
 use menagerie_testkit::{DEADLINE, Incoming, Keeper, RawClient, Server, eventually};
 use menagerie_wire::request::Create;
@@ -7,8 +7,8 @@ use menagerie_wire::{
 };
 
 use crate::ask::{
-    EPHEMERAL, PERSISTENT, SEQUENTIAL, children, create, create_as, creation, delete, done, look,
-    open_with_timeout,
+    EPHEMERAL, PERSISTENT, SEQUENTIAL, children, create, create_as, creation, delete, done,
+    open_with_timeout, read_znode,
 };
 use crate::process::peak_rss_mb;
 
@@ -29,7 +29,9 @@ fn create_ephemerals(client: &mut RawClient) {
 fn assert_all_gone(server: &Server) {
     let mut witness = RawClient::open(server.address());
     for at in [0, EPHEMERALS / 2, EPHEMERALS - 1] {
-        eventually("ephemeral znodes go", || look(&mut witness, &long_path(at)).is_none().then_some(()));
+        eventually("ephemeral znodes go", || {
+            read_znode(&mut witness, &long_path(at)).is_none().then_some(())
+        });
     }
 }
 
@@ -69,11 +71,11 @@ fn small_request_cannot_ask_for_an_endless_reply() {
     done(&mut client, &delete("/large"));
 }
 
-/// What a client may have proved about itself, and how often an access list may name it.
+/// Identities that a client may have, and entries of an access list that name it.
 const IDENTITIES: usize = 60;
 const ENTRIES: usize = 16;
 
-/// A client with as many long identities as the keeper takes.
+/// A client with as many long identities as the keeper accepts.
 fn somebody(server: &Server) -> RawClient {
     let mut client = RawClient::open(server.address());
     for at in 0..IDENTITIES {
@@ -125,7 +127,7 @@ fn small_requests_that_become_much_wait_for_the_disk() {
     const WRITES: usize = 1_000;
     let server = Keeper::new().start();
     let mut client = somebody(&server);
-    // About as long as a list may be: 120 KB for each request of 80 bytes.
+    // About as long as a list may be: 120 KB per request of 80 bytes.
     for at in 0..WRITES {
         let path = format!("/{at}");
         client.send(&Request::Create { op: OpCode::Create, create: expanding_creation(&path, 2) });
@@ -144,7 +146,8 @@ fn small_requests_that_become_much_wait_for_the_disk() {
 fn multi_that_fills_a_frame_with_the_smallest_operations_is_taken() {
     let server = Keeper::new().start();
     let mut client = RawClient::open(server.address());
-    // Nothing grows more on its way to the log: a number and a znode's whole metadata are added to one byte of path.
+    // The request that grows most on its way to the log: a number and a znode's whole metadata are added to one byte
+    // of path.
     let smallest = || {
         let acl = vec![Acl { perms: Perms::ALL, id: Id::new("ip", "0.0.0.0") }];
         MultiOp::Create {

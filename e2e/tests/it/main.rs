@@ -1,4 +1,4 @@
-//! The suites. Each starts its own keepers, so they can run side by side.
+//! The suites. Each starts its own keepers, so they can run concurrently.
 
 mod access;
 mod ask;

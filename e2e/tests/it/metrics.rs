@@ -9,7 +9,7 @@ use menagerie_wire::Request;
 
 use crate::ask::{EPHEMERAL, create, create_as, done, get};
 
-/// The head and the body of the answer to a GET.
+/// Head and body of the response to a GET.
 fn fetch(address: SocketAddr, path: &str) -> (String, String) {
     let mut stream = TcpStream::connect(address).expect("metrics are served");
     stream.set_read_timeout(Some(DEADLINE)).expect("a socket has options");
@@ -21,7 +21,7 @@ fn fetch(address: SocketAddr, path: &str) -> (String, String) {
     (head.to_owned(), body.to_owned())
 }
 
-/// Every sample by its name and labels. Fails on a line that is none.
+/// Every sample by its name and labels. Fails on an invalid line.
 pub fn samples(address: SocketAddr) -> BTreeMap<String, f64> {
     let (head, body) = fetch(address, "/metrics");
     assert!(head.starts_with("HTTP/1.1 200"), "{head}");
@@ -58,7 +58,7 @@ fn metrics_are_there_and_move() {
         ("menagerie_keeper_znodes", 2.0),
         ("menagerie_keeper_ephemerals", 1.0),
         ("menagerie_keeper_watches", 1.0),
-        // Three writes one after the other: the session and two znodes.
+        // Three successive writes: the session and two znodes.
         ("menagerie_keeper_commit_group_size_count", 3.0),
         ("menagerie_keeper_commit_group_size_sum", 3.0),
         ("menagerie_keeper_fsync_seconds_count", 3.0),

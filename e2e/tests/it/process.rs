@@ -1,15 +1,15 @@
-//! What the kernel knows about a process, and what a test asks of its own.
+//! What the kernel knows about a process.
 
 use std::fs;
 use std::thread;
 use std::time::Duration;
 
-/// Memory that a process has in use, in megabytes.
+/// Resident memory, in megabytes.
 pub fn rss_mb(pid: u32) -> u64 {
     status_mb(pid, "VmRSS:")
 }
 
-/// The most memory that a process ever had in use, in megabytes.
+/// Peak resident memory, in megabytes.
 pub fn peak_rss_mb(pid: u32) -> u64 {
     status_mb(pid, "VmHWM:")
 }

@@ -1,11 +1,11 @@
-//! Who comes back to a session that is not theirs, or no more, gets id 0 and never a fresh session.
+//! A client that resumes a session that is not its own, or is gone, gets id 0 and never a fresh session.
 
 use menagerie_testkit::{Connect, Keeper, RawClient, Refusal, Server, eventually, four_letter_word};
 use menagerie_wire::{ErrorCode, Request};
 
-use crate::ask::{EPHEMERAL, create_as, done, look, open_with_timeout, resumption};
+use crate::ask::{EPHEMERAL, create_as, done, open_with_timeout, read_znode, resumption};
 
-/// Sessions that the server has.
+/// The server's number of sessions.
 fn sessions(server: &Server) -> u64 {
     let answer = four_letter_word(server.address(), "mntr");
     let count = answer.lines().find_map(|line| line.strip_prefix("zk_global_sessions\t"));
@@ -61,11 +61,11 @@ fn closed_session_gets_id_0() {
 #[test]
 fn expired_session_gets_id_0_also_after_a_restart() {
     let mut server = Keeper::new().args(["--tick", "100"]).start();
-    // The longest that such a tick allows: it has to live until its znode is there.
+    // The longest that such a tick allows: it has to live until its znode exists.
     let mut expired = open_with_timeout(server.address(), 2000);
     done(&mut expired, &create_as("/of-expired", b"", EPHEMERAL));
     let mut witness = RawClient::open(server.address());
-    eventually("the session expires", || look(&mut witness, "/of-expired").is_none().then_some(()));
+    eventually("the session expires", || read_znode(&mut witness, "/of-expired").is_none().then_some(()));
     assert_gone(&server, &resumption(expired.session()));
     server.kill();
     server.restart();
@@ -79,9 +79,9 @@ fn session_moves_to_the_connection_that_resumes_it() {
     done(&mut first, &create_as("/mine", b"", EPHEMERAL));
     let mut second = RawClient::connect(server.address(), &resumption(first.session())).expect("it resumes");
     assert_eq!(second.session(), first.session());
-    let (_, stat) = look(&mut second, "/mine").expect("the ephemeral znode is there");
+    let (_, stat) = read_znode(&mut second, "/mine").expect("the ephemeral znode is there");
     assert_eq!(stat.ephemeral_owner, second.session().id);
-    // The first connection is closed; a request of it that was under way can no longer change anything.
+    // The first connection is closed; its request in flight can no longer change anything.
     assert_eq!(first.reply(menagerie_testkit::DEADLINE), Some(menagerie_testkit::Incoming::Closed));
 }
 

@@ -8,14 +8,15 @@ use menagerie_testkit::{DEADLINE, Incoming, Keeper, RawClient, Server, eventuall
 use menagerie_wire::{MultiOp, OpCode, Request, Response, WatchMode};
 
 use crate::ask::{
-    EPHEMERAL, PERSISTENT, create, create_as, creation, done, get, look, open_with_timeout, resumption, set,
+    EPHEMERAL, PERSISTENT, create, create_as, creation, done, get, open_with_timeout, read_znode, resumption,
+    set,
 };
 use crate::process::{peak_rss_mb, rss_mb};
 
-/// What a keeper may use at most in these tests. Its data is small; the rest is buffers.
+/// Memory limit of a keeper in these tests. Its data is small; the rest is buffers.
 const RSS_MB_MAX: u64 = 256;
 
-/// The next reply's number. Fails if the connection ends.
+/// The next reply's xid. Fails if the connection ends.
 #[track_caller]
 fn next_xid(client: &mut RawClient) -> i32 {
     match client.reply(DEADLINE) {
@@ -30,13 +31,13 @@ fn watches(server: &Server) -> u64 {
     count.expect("mntr tells the number of watches").parse().expect("a number")
 }
 
-/// The slowest of many small writes and reads, but for the few that a busy machine spoils.
+/// The slowest of many small writes and reads, ignoring the few that a busy machine delays.
 fn latency(client: &mut RawClient) -> Duration {
     let mut times: Vec<Duration> = (0..100)
         .map(|_| {
             let begun = Instant::now();
             done(client, &set("/small", b"new"));
-            look(client, "/small");
+            read_znode(client, "/small");
             begun.elapsed()
         })
         .collect();
@@ -96,7 +97,7 @@ fn flooding_writer_is_slowed_and_not_dropped() {
     let mut flooder = RawClient::open(server.address());
     done(&mut flooder, &create("/large", b""));
     let mut sending = flooder.sender();
-    // Behind the number of the request above.
+    // After the xid of the request above.
     let first = 2;
     let sender = thread::spawn(move || {
         let data = vec![7; 200_000];
@@ -124,9 +125,9 @@ fn client_that_never_takes_its_replies_expires_like_a_silent_one() {
     for _ in 0..200 {
         stuck.send(&get("/large"));
     }
-    // As if it was stopped here: its socket is open, its pings were never sent, its lock must not be held for ever.
+    // As if it was stopped here: its socket is open, it sends no pings, its lock must not be held for ever.
     let mut witness = RawClient::open(server.address());
-    eventually("its ephemeral znode goes", || look(&mut witness, "/lock").is_none().then_some(()));
+    eventually("its ephemeral znode goes", || read_znode(&mut witness, "/lock").is_none().then_some(()));
 }
 
 #[test]
@@ -137,12 +138,12 @@ fn watcher_that_never_reads_is_cut_off_and_can_come_back() {
     let mode = WatchMode::PersistentRecursive as i32;
     done(&mut watcher, &Request::AddWatch { path: "/", mode });
     assert_eq!(watches(&server), 1);
-    // An event is little more than a path, so a long path makes much of few writes.
+    // An event is little more than a path, so long paths make large events of few writes.
     let path = format!("/{}", "x".repeat(400_000));
     let mut writer = RawClient::open(server.address());
     done(&mut writer, &create(&path, b""));
     let mut events_bytes = 0;
-    // Its watch goes with its connection.
+    // Its watch ends with its connection.
     while watches(&server) > 0 {
         assert!(events_bytes < EVENTS_BYTES_MAX, "still there after {events_bytes} bytes");
         done(&mut writer, &set(&path, b""));
@@ -176,7 +177,7 @@ fn pipelined_requests_that_take_long_do_not_pile_up() {
     }
     let before_mb = rss_mb(server.pid());
     let mut sending = flooder.sender();
-    // Not all of it is taken before the test ends.
+    // Not all of it is read before the test ends.
     let sender = thread::spawn(move || drop(sending.write_all(&bytes)));
     for _ in 0..TURNS {
         other.ping();

@@ -8,9 +8,9 @@ use std::thread;
 
 use menagerie_testkit::{DEADLINE, Incoming, Keeper, RawClient, eventually};
 
-use crate::ask::{create, done, look, set};
+use crate::ask::{create, done, read_znode, set};
 
-/// Together the log of one round: well above the 64 MiB that call for a snapshot.
+/// The log of one round: well above the 64 MiB that trigger a snapshot.
 const ZNODES: u8 = 180;
 const BYTES: usize = 500_000;
 /// Enough for many snapshots.
@@ -25,7 +25,7 @@ fn snapshots(data: &Path) -> BTreeSet<String> {
     names(&data.join("keeper")).into_iter().filter(|name| name.starts_with("snapshot-")).collect()
 }
 
-/// Files of the log that hold records.
+/// Log files that hold records.
 fn segments(log: &Path) -> BTreeSet<String> {
     names(log).into_iter().filter(|name| name.starts_with("log-")).collect()
 }
@@ -34,7 +34,7 @@ fn path(at: u8) -> String {
     format!("/znode-{at}")
 }
 
-/// Sets every znode, a few at a time under way; its content tells the round.
+/// Sets every znode, a few in flight; the content is the round.
 fn write_round(client: &mut RawClient, round: u8) {
     for at in 0..ZNODES {
         client.send(&set(&path(at), &vec![at ^ round; BYTES]));
@@ -48,7 +48,7 @@ fn write_round(client: &mut RawClient, round: u8) {
 #[track_caller]
 fn assert_round(client: &mut RawClient, round: u8) {
     for at in 0..ZNODES {
-        let (data, stat) = look(client, &path(at)).expect("the znode is there");
+        let (data, stat) = read_znode(client, &path(at)).expect("the znode is there");
         assert_eq!(stat.version, i32::from(round), "of znode {at}");
         assert!(data.len() == BYTES && data.iter().all(|byte| *byte == at ^ round), "data of znode {at}");
     }
@@ -123,7 +123,7 @@ fn kill_while_a_snapshot_is_taken_loses_nothing_and_leaves_nothing() {
         (acknowledged / usize::from(ZNODES), acknowledged % usize::from(ZNODES))
     };
     for at in 0..ZNODES {
-        let (data, stat) = look(&mut client, &path(at)).expect("the znode is there");
+        let (data, stat) = read_znode(&mut client, &path(at)).expect("the znode is there");
         let least = rounds + usize::from(usize::from(at) < more);
         assert!(stat.version as usize >= least, "of znode {at}, round {least}: {}", stat.version);
         let content = at ^ stat.version as u8;
@@ -139,7 +139,7 @@ fn writes_that_outrun_snapshots_lose_nothing() {
     for at in 0..ZNODES {
         done(&mut client, &create(&path(at), b""));
     }
-    // While one snapshot is written, the log grows by enough to call for the next.
+    // While one snapshot is written, the log grows by enough to trigger the next.
     (1..=ROUNDS).for_each(|round| write_round(&mut client, round));
     server.kill();
     server.restart();

@@ -1,4 +1,4 @@
-//! Starts that must fail, and say why.
+//! Starts that must fail and say why.
 
 use std::net::TcpListener;
 
@@ -22,7 +22,7 @@ fn keeper(args: &[&str]) -> End {
     Process::menagerie(line.into_iter().chain(args.iter().copied())).wait_for_end()
 }
 
-/// It ended with this code, and its standard error holds all of these.
+/// Checks the exit code, and that standard error contains all of these.
 #[track_caller]
 fn assert_end(end: &End, code: i32, words: &[&str]) {
     assert_eq!(end.status.code(), Some(code), "{}", end.stderr);

@@ -1,4 +1,4 @@
-//! SIGTERM: what was taken is answered, what was answered is durable, and the exit is clean.
+//! SIGTERM: accepted requests are answered, answered ones are durable, and the exit is clean.
 
 use std::collections::BTreeSet;
 
@@ -7,11 +7,11 @@ use menagerie_wire::{ErrorCode, OpCode, Response};
 
 use crate::ask::{children, create};
 
-/// Sends creations until nobody takes them any more; returns those that were answered.
+/// Sends creates until the server accepts no more; returns those that were answered.
 fn create_until_closed(mut client: RawClient, number: usize, answered: &dyn Fn()) -> BTreeSet<String> {
     let mut created = BTreeSet::new();
     for at in 0.. {
-        // Twenty at a time are under way.
+        // Twenty in flight.
         client.send(&create(&format!("/all/{number}-{at}"), b"some data"));
         if at < 20 {
             continue;

@@ -1,4 +1,4 @@
-//! Errors of the disk that only a debugger can make happen.
+//! Disk errors that only a tracer can inject.
 
 use std::process::Command;
 
@@ -13,7 +13,7 @@ fn failing(call: &str, error: &str, when: &str) -> Server {
     }
     let trace = format!("trace={call}");
     let inject = format!("inject={call}:error={error}:when={when}");
-    // -D: strace runs beside the keeper and not above it, so that the process that tests see is the keeper.
+    // -D: strace runs beside the keeper instead of as its parent, so that the process that tests see is the keeper.
     let line = ["strace", "-D", "-f", "-qq", "-o", "/dev/null", "-e", &trace, "-e", &inject];
     Keeper::new().under(line).start()
 }

@@ -8,32 +8,32 @@ use std::process::Command;
 use menagerie_testkit::binary;
 use tempfile::TempDir;
 
-/// The user `nobody`, of every system.
+/// The user `nobody`, present on every system.
 const NOBODY: u32 = 65534;
 
-/// Somebody who runs commands as `nobody`.
+/// Runs commands as `nobody`.
 pub struct Stranger {
     folder: TempDir,
     servers: String,
 }
 
 impl Stranger {
-    /// One who knows where ZooKeeper is; `None` without the privileges to be somebody else.
+    /// A stranger with ZooKeeper's address; `None` without the privileges to change users.
     pub fn at(servers: impl Into<String>) -> Option<Self> {
         if !rustix::process::geteuid().is_root() {
             return None;
         }
         // Everybody may run it from there.
         let folder = tempfile::tempdir().expect("a temporary directory can be made");
-        // Copied by another process: one that a test beside this one starts meanwhile would inherit the file that we write,
-        // and a file that is open for writing cannot be run.
+        // Copied by another process: a process started by a concurrent test would inherit the file that we write, and
+        // a file open for writing cannot be run.
         let copied = Command::new("cp").arg(binary()).arg(folder.path().join("menagerie")).status();
         assert!(copied.expect("there is a cp").success());
         fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).expect("it is ours");
         Some(Self { folder, servers: servers.into() })
     }
 
-    /// The exit code, and what it says of the failure.
+    /// Runs a command; returns its exit code and stderr.
     pub fn run(&self, arguments: &[&str]) -> (Option<i32>, String) {
         let mut command = Command::new(self.folder.path().join("menagerie"));
         command.uid(NOBODY).gid(NOBODY).current_dir("/").env_clear().args(arguments);

@@ -1,4 +1,4 @@
-//! What systemd is told, over the socket that it names.
+//! Notifications to systemd, over the socket that it names.
 
 use std::os::unix::net::UnixDatagram;
 use std::process::Command;
@@ -8,9 +8,9 @@ use rustix::process::Signal;
 
 use crate::up::up;
 
-/// Waits until somebody says this line.
+/// Waits for this line.
 #[track_caller]
-fn hear(socket: &UnixDatagram, wanted: &str) {
+fn wait_for_line(socket: &UnixDatagram, wanted: &str) {
     let mut message = [0; 4096];
     loop {
         let length =
@@ -29,9 +29,9 @@ fn says_when_it_is_ready_and_when_it_stops(args: &[&str]) {
     let mut command = Command::new(binary());
     command.args(args).arg("--data").arg(folder.path().join("data")).env("NOTIFY_SOCKET", &path);
     let mut process = Process::spawn(&mut command);
-    hear(&socket, "READY=1");
+    wait_for_line(&socket, "READY=1");
     process.signal(Signal::TERM);
-    hear(&socket, "STOPPING=1");
+    wait_for_line(&socket, "STOPPING=1");
     assert!(process.wait_for_end().status.success());
 }
 

@@ -1,35 +1,35 @@
-//! Time-outs of sessions: never early, hardly late, and a server that was away holds nothing against its clients.
+//! Session time-outs: never early, hardly late, and a server that was away does not expire its clients for that.
 
 use std::time::{Duration, Instant};
 
 use menagerie_testkit::{DEADLINE, Incoming, Keeper, RawClient, Server, eventually};
 use menagerie_wire::{ErrorCode, EventKind, Request};
 
-use crate::ask::{EPHEMERAL, create_as, done, look, open_with_timeout, resumption};
+use crate::ask::{EPHEMERAL, create_as, done, open_with_timeout, read_znode, resumption};
 use crate::process::let_pass;
 
 /// Makes time-outs of 200 to 2000 ms possible.
 const TICK: [&str; 2] = ["--tick", "100"];
 
-/// A watch that stays.
+/// A persistent watch.
 const PERSISTENT: i32 = 0;
 
 /// How late a session may expire.
 const LATE_MAX: Duration = Duration::from_millis(50);
 
-/// Whoever measures on a busy machine measures its scheduler, too: the best of these tries is the server's.
+/// On a busy machine a measurement includes the scheduler: the best of these tries is the server's.
 const TRIES: usize = 40;
 
-/// Waits for the end of the ephemeral znode at `path`, pinging meanwhile, so that the server is awake at all times and
-/// has every opportunity to be early.
+/// Waits for the end of the ephemeral znode at `path`, pinging meanwhile, so that the server is awake at all times
+/// and has every opportunity to be early.
 fn when_deleted(witness: &mut RawClient, path: &str) -> Instant {
     let reply = witness.call(&Request::Exists { path, watch: true });
     assert_eq!(reply.header.err, ErrorCode::Ok, "{path} is there at first");
-    when_told(witness, path, EventKind::Deleted)
+    when_notified(witness, path, EventKind::Deleted)
 }
 
 /// The same for any event, when the watch is set.
-fn when_told(witness: &mut RawClient, path: &str, kind: EventKind) -> Instant {
+fn when_notified(witness: &mut RawClient, path: &str, kind: EventKind) -> Instant {
     loop {
         witness.send(&Request::Ping);
         match witness.recv(DEADLINE) {
@@ -43,8 +43,8 @@ fn when_told(witness: &mut RawClient, path: &str, kind: EventKind) -> Instant {
     }
 }
 
-/// How long after its last sign of life a session of this time-out is ended. `None`: its time was over before it gave one,
-/// because the machine had other things to do.
+/// How long after its last sign of life a session with this time-out expires. `None`: it expired before it gave one,
+/// because the machine was busy.
 fn life(server: &Server, timeout: Duration) -> Option<Duration> {
     let mut witness = RawClient::open(server.address());
     let asked = Instant::now();
@@ -52,7 +52,7 @@ fn life(server: &Server, timeout: Duration) -> Option<Duration> {
     let path = format!("/of-{:x}", client.session().id);
     let reply = witness.call(&Request::AddWatch { path: &path, mode: PERSISTENT });
     assert_eq!(reply.header.err, ErrorCode::Ok);
-    // The server cannot hear of it earlier than it is sent.
+    // The server cannot receive it earlier than it is sent.
     let heard = Instant::now();
     client.send(&create_as(&path, b"", EPHEMERAL));
     match client.reply(DEADLINE) {
@@ -63,13 +63,13 @@ fn life(server: &Server, timeout: Duration) -> Option<Duration> {
             return None;
         }
     }
-    when_told(&mut witness, &path, EventKind::Created);
-    Some(when_told(&mut witness, &path, EventKind::Deleted) - heard)
+    when_notified(&mut witness, &path, EventKind::Created);
+    Some(when_notified(&mut witness, &path, EventKind::Deleted) - heard)
 }
 
 #[test]
 fn silent_session_expires_never_early_and_hardly_late() {
-    // Nobody is told before the disk has it, which may take longer than what is measured here.
+    // A sync before each notification may take longer than what is measured here.
     let server = Keeper::new().args(TICK).args(["--durability", "os"]).start();
     for timeout in [200, 500, 1000].map(Duration::from_millis) {
         let mut lates = (0..TRIES).filter_map(|_| {
@@ -92,19 +92,19 @@ fn session_that_speaks_does_not_expire() {
         let_pass(Duration::from_millis(50));
         client.ping();
     }
-    assert!(look(&mut client, "/alive").is_some());
+    assert!(read_znode(&mut client, "/alive").is_some());
 }
 
 #[test]
 fn paused_server_expires_nobody_when_it_wakes() {
-    // Twenty who come one after the other must not wait for a slow disk each time.
+    // Twenty successive sessions must not wait for a slow disk each time.
     let server = Keeper::new().args(TICK).args(["--durability", "os"]).start();
     let mut clients: Vec<_> = (0..20).map(|_| open_with_timeout(server.address(), 2000)).collect();
     for client in &mut clients {
         let path = format!("/of-{:x}", client.session().id);
         done(client, &create_as(&path, b"", EPHEMERAL));
     }
-    // Half of them lose their connection too; they could not come back while the server slept.
+    // Half of them lose their connection, too; they could not come back while the server was stopped.
     clients.iter_mut().step_by(2).for_each(RawClient::hang_up);
     server.pause();
     let_pass(Duration::from_secs(3));
@@ -114,15 +114,15 @@ fn paused_server_expires_nobody_when_it_wakes() {
         let mut back =
             RawClient::connect(server.address(), &resumption(&session)).expect("the session lives");
         let path = format!("/of-{:x}", session.id);
-        let (_, stat) = look(&mut back, &path).expect("its ephemeral znode is there");
+        let (_, stat) = read_znode(&mut back, &path).expect("its ephemeral znode is there");
         assert_eq!(stat.ephemeral_owner, session.id);
         *client = back;
     }
-    // Mercy has an end: whoever stays silent now expires.
+    // The grace period has an end: a client that stays silent now expires.
     let mut witness = RawClient::open(server.address());
     for client in &clients {
         let path = format!("/of-{:x}", client.session().id);
-        eventually("silent sessions expire", || look(&mut witness, &path).is_none().then_some(()));
+        eventually("silent sessions expire", || read_znode(&mut witness, &path).is_none().then_some(()));
     }
 }
 
@@ -132,7 +132,7 @@ fn restarted_server_gives_everybody_the_full_time_out_again() {
     let mut server = Keeper::new().args(TICK).start();
     let mut client = open_with_timeout(server.address(), 2000);
     done(&mut client, &create_as("/mine", b"", EPHEMERAL));
-    // Half of its time is spent when the server goes.
+    // Half of its time has passed when the server goes away.
     let_pass(TIMEOUT / 2);
     server.kill();
     let restarted = Instant::now();

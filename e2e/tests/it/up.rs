@@ -1,4 +1,4 @@
-//! `menagerie up`: says where everything is, to people and to programs, and tidies up.
+//! `menagerie up`: prints all addresses, for people and for programs, and cleans up.
 
 use std::fs;
 use std::io::{Read as _, Write as _};
@@ -10,10 +10,9 @@ use rustix::process::Signal;
 
 use crate::ask::{create, done};
 
-/// Where it listens.
 const LISTEN: [&str; 4] = ["--keeper-listen", "--journal-listen", "--queue-listen", "--slots-listen"];
 
-/// `menagerie up` with these words, on any ports that are free where they do not say otherwise.
+/// `menagerie up` with these arguments, and free ports where they name none.
 pub fn up<'a>(more: &[&'a str]) -> Vec<&'a str> {
     let free = LISTEN.into_iter().filter(|flag| !more.contains(flag)).flat_map(|flag| [flag, "127.0.0.1:0"]);
     ["up"].into_iter().chain(free).chain(more.iter().copied()).collect()

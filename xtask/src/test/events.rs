@@ -1,16 +1,15 @@
-//! What a test program says while it runs, in the JSON lines of Rust's test harness; kazoo's suite speaks the same way
+//! Events of a running test program, in the JSON lines of Rust's test harness; kazoo's suite uses the same format
 //! (`e2e/kazoo/events.py`). Pure.
 
 use serde_json::Value;
 
-/// One line of a test program.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Event {
     Started { test: String },
     Ended { test: String, ended: Ended },
 }
 
-/// How one run of one test ended.
+/// The outcome of one run of one test.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Ended {
     Passed {
@@ -24,8 +23,8 @@ pub enum Ended {
     Ignored,
 }
 
-/// Reads one line; `None` if it is no event of a test. A program that a test started may share its standard output, so
-/// an event need not begin at the line's beginning.
+/// Parses one line; `None` if it is no event of a test. A program started by a test may share its standard output, so
+/// an event may begin in the middle of a line.
 pub fn parse(line: &str) -> Option<Event> {
     let begin = line[..line.find("\"type\": \"test\"")?].rfind('{')?;
     let event: Value = serde_json::from_str(&line[begin..]).ok()?;
@@ -41,7 +40,8 @@ pub fn parse(line: &str) -> Option<Event> {
     }
 }
 
-/// The line of a failed test's output that says why: behind `panicked at PLACE:`, or `Error: …` of a test that returns one.
+/// The line of a failed test's output that says why: after `panicked at PLACE:`, or `Error: …` of a test that returns
+/// one.
 pub fn first_message(output: &str) -> &str {
     let mut lines = output.lines();
     let panicked = lines.by_ref().find(|line| line.contains("panicked at ")).and_then(|_| lines.next());

@@ -20,10 +20,10 @@ use manifest::Manifests;
 use report::Report;
 use suite::Suite;
 
-/// Where the flaky tests of the last run are told of, with all that they printed.
+/// File with the flaky tests of the last run and their full output.
 const FLAKY_FILE: &str = "flaky.txt";
 
-/// Installs what is needed, then runs everything: a failure is told at the end, so that one run tells everything.
+/// Installs what is needed and runs everything; reports failures at the end, so that one run finds all of them.
 pub fn run() -> Result<()> {
     let began = Instant::now();
     packages::install()?;
@@ -34,12 +34,13 @@ pub fn run() -> Result<()> {
     step("build of the tests", &mut cargo(&["test", "--no-run", "--workspace", "--features", features]))?;
     step("build of the program", &mut cargo(&["build", "--package", "menagerie"]))?;
     let environment = vec![
-        // Else every suite would ask cargo for it again.
+        // Otherwise every suite would build it again.
         ("MENAGERIE_BIN".into(), target().join("debug/menagerie").into()),
         ("KAZOO_VENV".into(), venv()?.into()),
         ("SCHEMATHESIS".into(), schemathesis()?.into()),
     ];
-    // Gigabytes that the compiler left to the disk would stand before every fdatasync of the first tests, for seconds.
+    // Otherwise gigabytes of dirty pages from the compiler would delay every fdatasync of the first tests for
+    // seconds.
     step("sync", &mut Command::new("sync"))?;
     for suite in suites(&manifests, &environment)? {
         report.add(suite.run()?);
@@ -49,7 +50,7 @@ pub fn run() -> Result<()> {
     conclude(&report, began)
 }
 
-/// Says how it went; an error unless all is well.
+/// Prints the summary; an error unless all is well.
 fn conclude(report: &Report, began: Instant) -> Result<()> {
     std::fs::write(target().join(FLAKY_FILE), report.flaky_file()).context("cannot write flaky.txt")?;
     println!("{}, {:.0} min", report.summary(), began.elapsed().as_secs_f64() / 60.0);
@@ -59,7 +60,7 @@ fn conclude(report: &Report, began: Instant) -> Result<()> {
     }
 }
 
-/// What is looked at without running anything.
+/// Static checks.
 fn checks(report: &mut Report, features: &str) {
     let lints = ["clippy", "--quiet", "--workspace", "--all-targets", "--features", features];
     let lints = || step("lints", cargo(&lints).args(["--", "--deny", "warnings"]));
@@ -77,7 +78,7 @@ fn checks(report: &mut Report, features: &str) {
     }
 }
 
-/// The examples in the documentation: cargo alone can build them, so they are run by it, and only counted.
+/// Examples in the documentation: only cargo can build them, so cargo runs them, and we only count them.
 fn doc_tests(report: &mut Report, features: &str) -> Result<()> {
     eprintln!("==> examples in the documentation");
     let ran = cargo(&["test", "--doc", "--workspace", "--features", features]).output()?;
@@ -128,7 +129,7 @@ fn built(features: &str, environment: &[(OsString, OsString)]) -> Result<Vec<Sui
     };
     let mut suites: Vec<Suite> =
         messages.lines().filter_map(|line| serde_json::from_str(line).ok()).filter_map(suite).collect();
-    // Cargo tells of them in the order in which they were done; a run shall look like the one before.
+    // Cargo lists them in the order they were finished; a run should look like the one before.
     suites.sort_by(|a, b| a.name.cmp(&b.name));
     Ok(suites)
 }

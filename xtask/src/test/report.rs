@@ -1,35 +1,33 @@
-//! What all suites came to: every test's verdict, the flaky ones by name, and whether the run is good. Pure.
+//! The result of all suites: every test's verdict, the flaky ones by name, and whether the run is good. Pure.
 
 use std::fmt::Write as _;
 
 use super::events::first_message;
 
-/// More flaky tests than this in one run are no chance any more.
+/// More flaky tests than this in one run are no coincidence.
 const FLAKY_MAX: usize = 3;
-/// How many of the slowest tests are shown.
+/// Show this many of the slowest tests.
 const SLOWEST: usize = 10;
 
-/// How much of what a failed test printed is shown at the end.
+/// Show at most this much of a failed test's output at the end.
 const OUTPUT_CHARS_MAX: usize = 10_000;
 const MESSAGE_CHARS_MAX: usize = 200;
 
-/// What became of one test.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Verdict {
     Passed,
     /// It failed among the others and passed alone.
     Flaky {
-        /// What it printed when it failed.
+        /// Its output when it failed.
         output: String,
     },
-    /// It failed among the others and alone, or could not be tried.
+    /// It failed among the others and alone, or could not be retried.
     Failed {
-        /// What it printed, the last time.
+        /// Its last output.
         output: String,
     },
 }
 
-/// One test of one suite.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Outcome {
     pub suite: String,
@@ -38,13 +36,13 @@ pub struct Outcome {
     pub verdict: Verdict,
 }
 
-/// Everything that one run of `cargo xtask test` found.
+/// The findings of one run of `cargo xtask test`.
 #[derive(Debug, Default)]
 pub struct Report {
     outcomes: Vec<Outcome>,
-    /// Tests that were only counted, because nothing can be said of each: those in documentation.
+    /// Tests that are only counted, because their individual outcomes are unknown: those in documentation.
     counted: usize,
-    /// Steps that are no tests, such as lints, with the reason.
+    /// Failed steps that are no tests, such as lints, with the reason.
     steps: Vec<(String, String)>,
 }
 
@@ -53,12 +51,12 @@ impl Report {
         self.outcomes.extend(outcomes);
     }
 
-    /// So many tests passed that have no line of their own.
+    /// Adds passed tests without individual outcomes.
     pub fn count(&mut self, passed: usize) {
         self.counted += passed;
     }
 
-    /// A step that is no test has failed.
+    /// Records a failed step that is not a test.
     pub fn step_failed(&mut self, step: &str, why: &str) {
         self.steps.push((step.to_owned(), why.to_owned()));
     }
@@ -70,7 +68,7 @@ impl Report {
         })
     }
 
-    fn failed(&self) -> impl Iterator<Item = (&Outcome, &str)> {
+    fn failures(&self) -> impl Iterator<Item = (&Outcome, &str)> {
         self.outcomes.iter().filter_map(|outcome| match &outcome.verdict {
             Verdict::Failed { output } => Some((outcome, output.as_str())),
             Verdict::Passed | Verdict::Flaky { .. } => None,
@@ -84,7 +82,7 @@ impl Report {
     /// Why the run is not good; `None` if it is.
     pub fn refusal(&self) -> Option<String> {
         let mut reasons: Vec<String> = self.steps.iter().map(|(step, _)| format!("{step} failed")).collect();
-        match self.failed().count() {
+        match self.failures().count() {
             0 => {}
             1 => reasons.push("a test failed".to_owned()),
             count => reasons.push(format!("{count} tests failed")),
@@ -110,13 +108,13 @@ impl Report {
         let (suites, tests) = (width(|outcome| &outcome.suite), width(|outcome| &outcome.test));
         for (outcome, output) in &flaky {
             let (suite, test) = (&outcome.suite, &outcome.test);
-            let why = clipped(first_message(output), MESSAGE_CHARS_MAX);
+            let why = clip(first_message(output), MESSAGE_CHARS_MAX);
             let _ = writeln!(text, "  {suite:suites$}  {test:tests$}  {why}");
         }
         text
     }
 
-    /// The same, with everything that each flaky test printed: for a file, to mend it by.
+    /// The same with the full output of each flaky test, for a file.
     pub fn flaky_file(&self) -> String {
         let mut text = self.flaky_table();
         for (outcome, output) in self.flaky() {
@@ -125,11 +123,11 @@ impl Report {
         text
     }
 
-    /// What a person reads at the end of the run.
+    /// The summary at the end of the run.
     pub fn summary(&self) -> String {
         let mut text = String::new();
-        for (outcome, output) in self.failed() {
-            let output = clipped(output.trim_end(), OUTPUT_CHARS_MAX);
+        for (outcome, output) in self.failures() {
+            let output = clip(output.trim_end(), OUTPUT_CHARS_MAX);
             let _ = write!(text, "\n==> FAILED {} {}\n{output}\n", outcome.suite, outcome.test);
         }
         let mut slowest: Vec<&Outcome> = self.outcomes.iter().collect();
@@ -143,7 +141,7 @@ impl Report {
                 let _ = write!(text, "\n{part}");
             }
         }
-        let (passed, failed, flaky) = (self.passed(), self.failed().count(), self.flaky().count());
+        let (passed, failed, flaky) = (self.passed(), self.failures().count(), self.flaky().count());
         let _ = write!(text, "\n{passed} passed, {failed} failed, {flaky} flaky");
         text
     }
@@ -153,16 +151,16 @@ impl Report {
         for (step, why) in &self.steps {
             let _ = writeln!(text, "FAILED {step}: {why}");
         }
-        for (outcome, output) in self.failed() {
-            let why = clipped(first_message(output), MESSAGE_CHARS_MAX);
+        for (outcome, output) in self.failures() {
+            let why = clip(first_message(output), MESSAGE_CHARS_MAX);
             let _ = writeln!(text, "FAILED {} {}: {why}", outcome.suite, outcome.test);
         }
         text
     }
 }
 
-/// The beginning of a text, and a sign if it goes on.
-fn clipped(text: &str, chars: usize) -> String {
+/// The beginning of a text, with an ellipsis if it is longer.
+fn clip(text: &str, chars: usize) -> String {
     match text.char_indices().nth(chars) {
         Some((at, _)) => format!("{}…", &text[..at]),
         None => text.to_owned(),

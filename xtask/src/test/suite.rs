@@ -1,4 +1,4 @@
-//! Running one suite: all of its tests at once, then each that failed once more, alone.
+//! Runs one suite: all of its tests at once, then each failed one again, alone.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -13,54 +13,52 @@ use anyhow::{Context as _, Result, ensure};
 use super::events::{self, Ended, Event, first_message};
 use super::report::{Outcome, Verdict};
 
-/// No suite takes this long; one that does hangs, and is ended.
+/// A suite that takes this long hangs, and is killed.
 const SUITE_MAX: Duration = Duration::from_secs(20 * 60);
 /// The same for one test alone.
 const ALONE_MAX: Duration = Duration::from_secs(5 * 60);
 
-/// What Rust's test harness ends with when tests failed.
+/// Exit code of Rust's test harness when tests failed.
 const TESTS_FAILED: i32 = 101;
 
-/// When more tests of a suite failed at once, something else is wrong than chance, and no more are tried alone.
+/// If more tests of a suite fail at once, it is not by chance, and none is retried alone.
 const AGAIN_MAX: usize = 20;
 
 /// A program of Rust's test harness.
 #[derive(Debug, Clone)]
 pub struct Suite {
-    /// What people call it.
+    /// Name in reports.
     pub name: String,
     pub program: PathBuf,
     /// Its package's folder: tests find their files from there.
     pub folder: PathBuf,
-    /// Which tests, by the beginnings of their names; all when empty.
+    /// Only tests with these prefixes; all if empty.
     pub only: Vec<String>,
-    /// Which tests not.
+    /// Tests to leave out.
     pub skip: Vec<String>,
     pub environment: Vec<(OsString, OsString)>,
 }
 
-/// One run of a test program.
 pub struct Run {
-    /// What became of each test that said so.
+    /// The outcome of each test that reported one.
     pub ended: BTreeMap<String, Ended>,
     /// How the program ended, for people.
     pub how: String,
     pub exit: Exit,
 }
 
-/// How a test program ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exit {
-    /// All passed, as it says itself.
+    /// All passed, as it reports itself.
     Passed,
     /// It ran all, and some failed.
     TestsFailed,
-    /// It crashed, was killed, or could not run: nothing that a test tried alone could make good.
+    /// It crashed, was killed, or could not run: no retry of a single test can make up for that.
     Broken,
 }
 
 impl Exit {
-    /// Of a program that ends with `tests_failed` when tests failed.
+    /// For a program that exits with `tests_failed` when tests failed.
     pub fn of(status: ExitStatus, tests_failed: i32) -> Self {
         match status.code() {
             Some(0) => Self::Passed,
@@ -71,7 +69,7 @@ impl Exit {
 }
 
 impl Suite {
-    /// Runs it, and tells of each test what became of it.
+    /// Runs the suite and returns the outcome of each test.
     pub fn run(&self) -> Result<Vec<Outcome>> {
         eprintln!("==> {}", self.name);
         let began = Instant::now();
@@ -104,15 +102,15 @@ impl Suite {
         command
     }
 
-    /// The names of its tests: one that never said anything must not go unnoticed.
+    /// The names of its tests, so that one without any event does not go unnoticed.
     fn list(&self) -> Result<Vec<String>> {
         let text = crate::run::output(self.command().args(["--list", "--format", "terse"]))?;
         Ok(text.lines().filter_map(|line| line.strip_suffix(": test")).map(str::to_owned).collect())
     }
 
-    /// Runs the program to its end, or for so long.
+    /// Runs the program to its end, or until the time limit.
     fn observe(&self, mut command: Command, at_most: Duration, tests: usize) -> Result<Run> {
-        // Events with times are not stable yet; the harness of a stable compiler lets them be asked for this way.
+        // Events with times are unstable; this is how to request them from a stable compiler's harness.
         command.args(["-Z", "unstable-options", "--format", "json", "--report-time"]);
         let mut child = command
             .env("RUSTC_BOOTSTRAP", "1")
@@ -133,7 +131,7 @@ impl Suite {
 }
 
 impl Run {
-    /// What became of a test; one that never ended has failed.
+    /// The outcome of a test; one that never ended has failed.
     fn ended(&self, test: &str) -> Ended {
         self.ended.get(test).cloned().unwrap_or_else(|| Ended::Failed {
             seconds: 0.0,
@@ -142,8 +140,8 @@ impl Run {
     }
 }
 
-/// The verdict on each test: whatever failed among the others is tried once more, alone, and not forgotten whatever it
-/// says then.
+/// The verdict on each test: a test that failed among the others is retried once, alone, and reported whatever the
+/// retry says.
 pub fn judge(
     suite: &str,
     listed: &[String],
@@ -174,7 +172,7 @@ pub fn judge(
             }
         }
     }
-    // A program can fail although no test did, and a crash is not made good by tests that pass alone.
+    // A program can fail although no test did, and retries do not make up for a crash.
     let is_explained = match crowd.exit {
         Exit::Passed => true,
         Exit::TestsFailed => outcomes.iter().any(|outcome| outcome.verdict != Verdict::Passed),
@@ -193,7 +191,7 @@ fn once_more(crowd_output: String, alone: &Run, test: &str) -> Verdict {
         Ended::Passed { .. } => Verdict::Failed {
             output: format!("{crowd_output}\n--- once more, alone: it passed, and then {} ---", alone.how),
         },
-        // Left out although it was asked for by its name, so it has not been tried.
+        // Ignored although requested by name, so it was not retried.
         Ended::Ignored => Verdict::Failed { output: crowd_output },
         Ended::Failed { output, .. } => {
             Verdict::Failed { output: format!("{crowd_output}\n--- once more, alone ---\n{output}") }
@@ -201,7 +199,7 @@ fn once_more(crowd_output: String, alone: &Run, test: &str) -> Verdict {
     }
 }
 
-/// One line on a suite that has ended.
+/// Prints one line on a finished suite.
 pub fn conclude(suite: &str, outcomes: &[Outcome], took: Duration) {
     let passed = outcomes.iter().filter(|outcome| outcome.verdict == Verdict::Passed).count();
     let others = match outcomes.len() - passed {
@@ -216,7 +214,7 @@ struct Followed {
     in_time: bool,
 }
 
-/// Reads what a test program says until it closes its output, or for so long.
+/// Reads a test program's events until it closes its output, or until the time limit.
 fn follow(child: &mut Child, at_most: Duration, tests: usize) -> Followed {
     let deadline = Instant::now() + at_most;
     let output = child.stdout.take();

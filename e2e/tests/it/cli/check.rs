@@ -7,7 +7,7 @@ use menagerie_testkit::{Process, binary, eventually, free_port};
 
 use super::{Done, User};
 
-/// Runs a check and insists on its code, and that it says one line on stdout and nothing elsewhere.
+/// Runs a check; insists on its exit code, one line on stdout, and nothing on stderr.
 #[track_caller]
 fn check(user: &User, args: &[&str], code: i32, words: &[&str]) -> String {
     let done = user.run(&[&["check"], args].concat());
@@ -38,7 +38,7 @@ fn znode_is_checked_for_existence_age_and_contents() {
     let before = user.json(&["zk", "stat", "/lock1"]);
     check(&user, &["node", "/lock1"], 0, &["NODE OK - host7: /lock1 there for "]);
     check(&user, &["node", "--path", "/lock1", "-w", "2d", "-c", "4d"], 0, &["s;172800;345600;0 'bytes'=5B"]);
-    // What is inside of the range alerts with an @; so it need not get old here.
+    // With an @ a value inside the range alerts, so the znode need not get old here.
     check(&user, &["node", "/lock1", "-w", "@0:1d"], 1, &["NODE WARNING - host7: "]);
     check(&user, &["node", "/lock1", "-w", "@0:1d", "-c", "@0:1d"], 2, &["NODE CRITICAL - host7: "]);
     check(&user, &["node", "/lock1", "-c", "1d:"], 2, &["CRITICAL"]);
@@ -106,7 +106,7 @@ fn pool_is_checked_for_who_is_stuck_gone_or_waiting() {
     assert!(more.contains("\nhost8 waits at place 1 for "), "{more}");
     wait.kill();
 
-    // A crash keeps the slot: that is what somebody must hear of.
+    // A crash keeps the slot: that is what must alert.
     run.kill();
     eventually("it is known to be gone", || {
         (user.json(&["slots", "show", "decom"])["holders"][0]["alive"] == false).then_some(())
@@ -193,7 +193,7 @@ fn what_cannot_be_found_out_is_unknown() {
     check(&user, &["node", "/mine"], 3, &["NODE UNKNOWN - ", "not allowed at /mine"]);
     check(&mine, &["node", "/mine"], 0, &["secret"]);
     let hosts = servers.split('/').next().unwrap();
-    // Absent would be well: a root that was mistyped must not look like that.
+    // Absent would be OK here: a mistyped chroot must not look like that.
     check(
         &User::at(format!("{hosts}/none")),
         &["node", "/lock1"],
@@ -206,7 +206,7 @@ fn what_cannot_be_found_out_is_unknown() {
 
 #[test]
 fn time_out_has_the_state_that_was_chosen() {
-    // Takes connections, and never says a word.
+    // Accepts connections and never answers.
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let user = User::at(silent.local_addr().unwrap().to_string());
     check(&user, &["node", "/a", "-t", "1"], 3, &["NODE UNKNOWN - ", "within 1s"]);
@@ -216,7 +216,7 @@ fn time_out_has_the_state_that_was_chosen() {
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let user = User::at(silent.local_addr().unwrap().to_string());
     let mut stopped = Process::spawn(&mut user.command(&["check", "node", "/a", "-t", "10m"]));
-    // Once it talks to us, it listens for signals.
+    // Once it connects, it handles signals.
     let _talk = silent.accept().unwrap();
     let end = stopped.stop();
     assert_eq!(

@@ -1,4 +1,4 @@
-//! Where settings come from, and which counts.
+//! Where settings come from, and which wins.
 
 use std::fs;
 
@@ -7,7 +7,7 @@ use menagerie_testkit::{Authority, Keeper, Process, free_port};
 use super::User;
 use crate::up::up;
 
-/// The value and the origin of a key.
+/// Value and origin of a key.
 #[track_caller]
 fn shown(user: &User, key: &str, args: &[&str]) -> (String, String) {
     let entries = user.json(&[&["config", "show", "--origin"], args].concat());
@@ -96,7 +96,7 @@ fn secrets_are_never_printed() {
         user.run(&["doctor"]).text().contains("chmod 600 menagerie.toml"),
         "others may read the password"
     );
-    // A typo beside it must not show it either, nor quotes that were forgotten.
+    // A typo beside it must not reveal it either, nor missing quotes.
     for unquoted in ["hush", "me:hush", "hush hush"] {
         user.write("menagerie.toml", &format!("[zookeeper]\nauth = {unquoted}\n"));
         user.fails(&["zk", "ls"], 2, &["menagerie.toml:2"]);
@@ -182,7 +182,7 @@ fn what_runs_on_this_machine_is_found_by_itself() {
     assert_eq!((value, origin), (address.to_string(), format!("{data}/addresses.json")));
     user.ok(&["zk", "create", "/found"]);
 
-    // What a killed process left behind is not believed.
+    // A file left by a killed process is ignored.
     let left = fs::read(format!("{data}/addresses.json")).unwrap();
     assert_eq!(up.stop().status.code(), Some(0));
     fs::write(format!("{data}/addresses.json"), left).unwrap();

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::User;
 
-/// How each check went.
+/// The result of each check.
 #[track_caller]
 fn findings(user: &User, code: i32) -> Vec<(String, String)> {
     let done = user.run(&["doctor", "-o", "json"]);
@@ -19,7 +19,7 @@ fn findings(user: &User, code: i32) -> Vec<(String, String)> {
     findings.iter().map(|finding| (word(finding, "check"), word(finding, "health"))).collect()
 }
 
-/// Whether this check went well. What is timed may be slow on a machine that is busy, and is well all the same.
+/// Whether this check went well. Timings may be slow on a busy machine; that is fine.
 fn is_well(findings: &[(String, String)], check: &str) -> bool {
     let timed = ["round trip", "write"].contains(&check);
     let health = findings.iter().find(|(name, _)| name == check).map(|(_, health)| health.as_str());

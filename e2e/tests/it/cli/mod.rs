@@ -1,4 +1,4 @@
-//! Commands that talk to ZooKeeper, on whatever ensemble was chosen: what they print, and what they leave to their parent.
+//! Commands that talk to ZooKeeper, on the chosen ensemble: output and exit codes.
 
 mod check;
 mod config;
@@ -16,7 +16,7 @@ use std::process::{Output, Stdio};
 use menagerie_testkit::{Environment, Proxy, ensemble};
 use serde_json::Value;
 
-/// Somebody who types commands: in an environment of their own, and with a root of their own in the ensemble.
+/// A user who types commands: with an environment and a chroot of their own.
 pub struct User {
     environment: Environment,
     pub servers: Option<String>,
@@ -42,7 +42,7 @@ impl User {
         Self::at(ensemble().chroot(name))
     }
 
-    /// One who does not say where ZooKeeper is.
+    /// A user without a ZooKeeper address.
     pub fn nowhere() -> Self {
         Self { environment: Environment::new(), servers: None }
     }
@@ -57,7 +57,7 @@ impl User {
         self
     }
 
-    /// The servers and the root of this user, as somebody sees them who comes through a proxy.
+    /// The connect string of this user's chroot through a proxy.
     pub fn servers_through_proxy(&self) -> (String, Proxy) {
         Proxy::before(self.servers.as_deref().expect("this user knows where ZooKeeper is"))
     }
@@ -70,12 +70,12 @@ impl User {
         let mut command = self.command(args);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().expect("it can be started");
-        // It may end without reading all of it.
+        // The command may end without reading all of it.
         let _ = child.stdin.take().expect("it is piped").write_all(stdin);
         Done::of(child.wait_with_output().expect("a child can be waited for"))
     }
 
-    /// Runs it, insists on success, and gives what it printed.
+    /// Runs a command, insists on success, and returns its output.
     #[track_caller]
     pub fn ok(&self, args: &[&str]) -> String {
         let done = self.run(args);
@@ -89,7 +89,7 @@ impl User {
         serde_json::from_str(&text).unwrap_or_else(|error| panic!("{args:?}: {error}: {text}"))
     }
 
-    /// Runs it, and insists that it fails with this code and says all of this.
+    /// Runs a command, and insists that it fails with this code and these words.
     #[track_caller]
     pub fn fails(&self, args: &[&str], code: i32, words: &[&str]) {
         let done = self.run(args);

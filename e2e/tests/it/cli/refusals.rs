@@ -1,10 +1,10 @@
-//! What is not done is told so that one knows what to do instead.
+//! Refusals say what to do instead.
 
 use std::fs;
 
 use super::User;
 
-/// The same servers, with another root.
+/// The same servers, with another chroot.
 fn elsewhere(user: &User, root: &str) -> User {
     let servers = user.servers.clone().expect("they are known");
     let hosts = servers.split('/').next().expect("there are hosts");

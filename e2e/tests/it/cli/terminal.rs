@@ -1,4 +1,4 @@
-//! What is asked on a terminal.
+//! Questions on a terminal.
 
 use std::io::{Read as _, Write as _};
 use std::process::{Command, Stdio};
@@ -7,10 +7,11 @@ use menagerie_testkit::binary;
 
 use super::User;
 
-/// What was shown on a terminal of its own, where `keys` were typed when the question came, and the exit code.
+/// Runs a command on a terminal, types `keys` when the question appears, and returns what was shown and the exit
+/// code.
 fn on_terminal(user: &User, args: &str, keys: &[u8]) -> (String, Option<i32>) {
     let line = format!("exec {} {args}", binary().display());
-    // The one from util-linux: it makes a terminal, copies its own streams to and from it, and passes the exit code on.
+    // From util-linux: allocates a terminal, copies its own streams to and from it, and passes the exit code on.
     let mut terminal = Command::new("script");
     terminal.args(["-qec", &line, "/dev/null"]).env("SHELL", "/bin/sh").env("HOME", user.folder());
     terminal.env("MENAGERIE_ZOOKEEPER", user.servers.as_deref().expect("they are known"));

@@ -1,4 +1,4 @@
-//! `menagerie zk export` and `import`: from a keeper to whatever ensemble was chosen.
+//! `menagerie zk export` and `import`: from a keeper to the chosen ensemble.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::User;
 
-/// Somebody with a keeper of their own, and a namespace in it.
+/// A user with a keeper of their own, and a namespace in it.
 fn source() -> (Server, User) {
     let keeper = Keeper::new().args(["--durability", "os"]).start();
     let user = User::at(keeper.address().to_string());
@@ -92,7 +92,7 @@ fn exports_replace_files_only() {
     from.ok(&["zk", "export", "link.jsonl"]);
     assert!(fs::symlink_metadata(folder.join("link.jsonl")).unwrap().is_symlink(), "the link stays");
     assert!(fs::read_to_string(folder.join("folder/target.jsonl")).unwrap().contains("generation"));
-    // What somebody put where the unfinished export goes is not written through.
+    // An export must not write through a link at the name of its partial file.
     let victim = from.write("victim", "mine");
     std::os::unix::fs::symlink(&victim, folder.join("new.jsonl.partial")).unwrap();
     from.ok(&["zk", "export", "new.jsonl"]);
@@ -170,7 +170,7 @@ fn interrupted_import_goes_on_with_the_same_export_only() {
     let header: Value =
         serde_json::from_str(fs::read_to_string(&file).unwrap().lines().next().unwrap()).unwrap();
     let to = User::new("resume");
-    // As a crash leaves it: the note, a generation, a part of the znodes, one of them not as it should be.
+    // As a crash leaves it: the mark, a generation, a part of the znodes, one of them wrong.
     to.ok(&["zk", "create", "-p", "/menagerie/a", "half"]);
     to.ok(&["zk", "create", "/menagerie/generation", "1001"]);
     let note = format!(r#"{{"export":{},"since_ms":1,"clearing":false}}"#, header["export"]);
@@ -196,7 +196,7 @@ fn interrupted_import_goes_on_with_the_same_export_only() {
 #[test]
 fn killed_import_can_be_run_again() {
     let (_keeper, from) = source();
-    // An export of many znodes, made by hand from one of few.
+    // An export of many znodes, built by hand from a small one.
     let text = fs::read_to_string(export(&from)).unwrap();
     let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
     let (header, root) = (lines.remove(0), lines.remove(0));

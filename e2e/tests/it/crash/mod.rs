@@ -1,5 +1,5 @@
-//! kill -9 at any moment under load: every acknowledged write is there after the restart, zxids and sequence numbers
-//! never go back, and sessions resume with their ephemeral znodes.
+//! kill -9 at any moment under load: every acknowledged write survives the restart, zxids and sequence numbers never
+//! go back, and sessions resume with their ephemeral znodes.
 
 mod model;
 mod worker;
@@ -18,10 +18,11 @@ use crate::dice::{Dice, seed};
 
 const WORKERS: u64 = 4;
 
-/// Replies between two kills, at most: enough that groups form and segments fill, few enough that kills come often.
+/// Largest number of replies between two kills: enough that groups form and segments fill, few enough that kills come
+/// often.
 const REPLIES_MAX: u64 = 800;
 
-/// A start takes about this long: a kill before that hits the recovery.
+/// A start takes about this long: an earlier kill hits the recovery.
 const START_MS: u64 = 40;
 
 #[test]
@@ -55,7 +56,7 @@ fn nothing_acknowledged_is_lost_to_kill_9_under_load() {
     check_tickets(&mut server, &shared, &tickets);
 }
 
-/// Waits for so many more replies; a worker that has failed ends the wait.
+/// Waits for this many more replies; a failed worker ends the wait.
 fn await_replies(shared: &Shared, workers: &[ScopedJoinHandle<'_, Tickets>], more: u64) {
     let target = shared.answered.load(Ordering::SeqCst) + more;
     let failed = eventually("replies to the workers", || {
@@ -78,7 +79,7 @@ fn check_tickets(server: &mut Server, shared: &Shared, tickets: &[Tickets]) {
     }
 }
 
-/// Lets the workers end when a check fails, so that the failure is reported and not waited for.
+/// Stops the workers when a check fails, so that the failure is reported at once.
 struct StopOnDrop<'a>(&'a AtomicBool);
 
 impl Drop for StopOnDrop<'_> {

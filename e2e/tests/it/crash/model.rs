@@ -1,4 +1,4 @@
-//! What one worker's znodes must look like: a ZooKeeper of a few lines, to compare the real one with.
+//! The expected znodes of one worker: a ZooKeeper in a few lines, to compare the real one with.
 
 use std::collections::BTreeMap;
 
@@ -7,19 +7,19 @@ use menagerie_wire::{ErrorCode, MultiOp, OpCode, Request};
 use crate::ask::{ANY, EPHEMERAL, PERSISTENT, creation, delete, set};
 use crate::dice::Dice;
 
-/// Each worker has this many znodes, so that most operations meet one that is there.
+/// Znodes per worker: few, so that most operations meet an existing one.
 const KEYS: u64 = 8;
 
 /// A znode as a worker expects it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Entry {
+pub struct ExpectedZnode {
     pub data: Vec<u8>,
     pub version: i32,
     pub ephemeral: bool,
 }
 
 /// All znodes of one worker, by path.
-pub type Znodes = BTreeMap<String, Entry>;
+pub type Znodes = BTreeMap<String, ExpectedZnode>;
 
 /// One write. All happen below the worker's own znode.
 #[derive(Debug, Clone)]
@@ -64,7 +64,7 @@ impl Write {
         }
     }
 
-    /// As it is sent.
+    /// Passes the request to `send`.
     pub fn with_request<T>(&self, send: impl FnOnce(&Request<'_>) -> T) -> T {
         let request = match self {
             Self::Create { path, data, ephemeral } => {
@@ -86,8 +86,8 @@ impl Write {
         send(&request)
     }
 
-    /// What it does, and how it is answered. A multi that fails is answered with success and errors inside, so its
-    /// answer is not told apart here; what it did is.
+    /// Applies the write and returns its error code. A failed multi is answered with success and errors inside; this
+    /// returns the error.
     pub fn apply(&self, znodes: &mut Znodes) -> ErrorCode {
         match self {
             Self::Create { path, data, ephemeral } => create(znodes, path, data, *ephemeral),
@@ -107,7 +107,7 @@ fn create(znodes: &mut Znodes, path: &str, data: &[u8], ephemeral: bool) -> Erro
     if znodes.contains_key(path) {
         return ErrorCode::NodeExists;
     }
-    znodes.insert(path.to_owned(), Entry { data: data.to_owned(), version: 0, ephemeral });
+    znodes.insert(path.to_owned(), ExpectedZnode { data: data.to_owned(), version: 0, ephemeral });
     ErrorCode::Ok
 }
 
@@ -125,7 +125,7 @@ fn remove(znodes: &mut Znodes, path: &str) -> ErrorCode {
 fn together(znodes: &mut Znodes, parts: impl FnOnce(&mut Znodes) -> [ErrorCode; 2]) -> ErrorCode {
     let mut after = znodes.clone();
     let results = parts(&mut after);
-    // The reply to a multi that fails names the culprit in its body; its header has the same code.
+    // The reply to a failed multi names the culprit in its body; its header has the same code.
     let failed = results.into_iter().find(|code| *code != ErrorCode::Ok);
     if failed.is_none() {
         *znodes = after;

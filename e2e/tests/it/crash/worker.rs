@@ -1,4 +1,4 @@
-//! A client that writes without pause, and knows after each crash what must be there.
+//! A client that writes without pause, and knows after each crash what must exist.
 
 use std::collections::{BTreeSet, HashSet, VecDeque};
 use std::net::SocketAddr;
@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use menagerie_testkit::{Connect, DEADLINE, Incoming, RawClient, Refusal, Reply, eventually};
 use menagerie_wire::{ErrorCode, MultiResult, OpCode, Request, Response};
 
-use super::model::{Entry, Write, Znodes};
+use super::model::{ExpectedZnode, Write, Znodes};
 use crate::ask::{EPHEMERAL, SEQUENTIAL, create, create_as, delete, done, get, resumption};
 use crate::dice::Dice;
 
@@ -17,18 +17,18 @@ pub const TICKETS: &str = "/tickets";
 
 const ALIVE: &str = "a worker that panics holds no lock";
 
-/// What all workers know together.
+/// State shared by all workers.
 #[derive(Debug)]
 pub struct Shared {
     pub address: SocketAddr,
     pub stop: AtomicBool,
-    /// Replies that came.
+    /// Replies received.
     pub answered: AtomicU64,
-    /// The newest transaction that any worker was told of.
+    /// The newest zxid that any worker has seen.
     seen_zxid: AtomicI64,
-    /// Every transaction that was acknowledged to somebody.
+    /// All acknowledged zxids.
     zxids: Mutex<HashSet<i64>>,
-    /// Every ticket that was given to somebody.
+    /// All tickets handed out.
     tickets: Mutex<HashSet<String>>,
 }
 
@@ -49,7 +49,7 @@ impl Shared {
     }
 }
 
-/// Something that was sent and not yet answered.
+/// A request sent and not yet answered.
 #[derive(Debug)]
 enum Sent {
     Write(Write),
@@ -71,21 +71,21 @@ pub struct Worker<'a> {
     dice: Dice,
     /// As the last acknowledged write left them.
     znodes: Znodes,
-    /// In the order in which it was sent, with the newest transaction that anybody had seen by then.
+    /// In the order sent, with the newest zxid that any worker had seen by then.
     unanswered: VecDeque<(Sent, i64)>,
     to_return: Vec<String>,
     tickets: Tickets,
 }
 
 impl<'a> Worker<'a> {
-    /// Opens a session and makes the znodes that stay: one to work below, and an ephemeral one as a sign of life.
+    /// Opens a session and creates the permanent znodes: one to work below, and an ephemeral one as a sign of life.
     pub fn new(shared: &'a Shared, number: u64, seed: u64) -> Self {
         let mut client = RawClient::open(shared.address);
         let root = format!("/worker-{number}");
         let alive = format!("{root}/alive");
         done(&mut client, &create(&root, b""));
         done(&mut client, &create_as(&alive, b"", EPHEMERAL));
-        let znodes = Znodes::from([(alive, Entry { data: Vec::new(), version: 0, ephemeral: true })]);
+        let znodes = Znodes::from([(alive, ExpectedZnode { data: Vec::new(), version: 0, ephemeral: true })]);
         Self {
             shared,
             client,
@@ -98,7 +98,7 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Works until told to stop.
+    /// Works until stopped.
     pub fn run(mut self) -> Tickets {
         while !self.shared.stop.load(Ordering::SeqCst) {
             for _ in 0..=self.dice.below(32) {
@@ -166,7 +166,7 @@ impl<'a> Worker<'a> {
         self.tickets.kept.insert(name);
     }
 
-    /// Comes back after a crash: to the same session, to all that was acknowledged, and to a beginning of the rest.
+    /// Recovers after a crash: the same session, everything acknowledged, and a prefix of the rest.
     fn recover(&mut self) {
         let found = eventually("the keeper lets the session resume and read", || {
             self.reconnect()?;
@@ -189,12 +189,13 @@ impl<'a> Worker<'a> {
 
     fn reconnect(&mut self) -> Option<()> {
         let session = self.client.session().clone();
-        // A server that is behind turns away who says what it has seen; who does not say it must see nothing amiss.
+        // A server that lags refuses a client that names the zxid it has seen; a client that does not name it must
+        // see nothing stale.
         let last_zxid = if self.dice.below(2) == 0 { self.shared.seen_zxid() } else { 0 };
         let connect = Connect { last_zxid, ..resumption(&session) };
         match RawClient::try_connect(self.shared.address, &connect) {
             Ok(Ok(client)) => self.client = client,
-            // Nobody is there, or was killed before it could answer.
+            // No server, or it was killed before it could answer.
             Err(_) | Ok(Err(Refusal::Closed)) => return None,
             Ok(Err(Refusal::Gone(_))) => panic!("session {:#x} is gone before its time", session.id),
         }
@@ -202,7 +203,7 @@ impl<'a> Worker<'a> {
         Some(())
     }
 
-    /// All znodes of this worker; nothing if the next crash comes first.
+    /// All znodes of this worker; `None` if the next crash comes first.
     fn read(&mut self) -> Option<Znodes> {
         let reply = self.ask(&Request::GetChildren { path: &self.root.clone(), watch: false })?;
         let Ok(Response::Names(names)) = reply.response(OpCode::GetChildren) else { panic!("{reply:?}") };
@@ -216,7 +217,7 @@ impl<'a> Worker<'a> {
             let ephemeral = stat.ephemeral_owner == self.client.session().id;
             assert!(ephemeral || stat.ephemeral_owner == 0, "{path} belongs to {:#x}", stat.ephemeral_owner);
             let data = data.unwrap_or_default().to_owned();
-            found.insert(path, Entry { data, version: stat.version, ephemeral });
+            found.insert(path, ExpectedZnode { data, version: stat.version, ephemeral });
         }
         Some(found)
     }
@@ -237,7 +238,7 @@ impl<'a> Worker<'a> {
     }
 }
 
-/// How a write ended. A multi has its error in the body.
+/// The outcome of a write. A multi has its error in the body.
 fn verdict(write: &Write, reply: &Reply) -> ErrorCode {
     let multi = matches!(write, Write::SetBoth { .. } | Write::Swap { .. });
     if !multi || reply.header.err != ErrorCode::Ok {

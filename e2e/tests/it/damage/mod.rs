@@ -1,5 +1,5 @@
-//! Whatever somebody does to a znode of ours, by hand or by a script that went wrong: every command ends, says what is wrong and
-//! what to try, or goes on; nobody spins; and the doctor finds it. Every entry of the map is damaged in every way, one at a time.
+//! Damaged znodes, by hand or by a broken script: every command ends, says what is wrong and what to try, or goes on;
+//! none spins; and the doctor finds the damage. Every entry of the znode map is damaged in every way, one at a time.
 
 mod queues;
 mod slots;
@@ -16,45 +16,45 @@ use serde_json::Value;
 
 use crate::cli::{Done, User};
 
-/// Commands have this long to end on their own; a busy machine gets more before they are killed.
+/// Time for a command to end by itself; a busy machine gets more before it is killed.
 const LIMIT: Duration = Duration::from_secs(10);
 const KILLED_AFTER: &str = "60";
 
-/// What serves is given so many seconds to begin.
+/// Servers get this many seconds to start.
 const SERVES_FOR: &str = "0.5";
 
-/// Requests of one command and of all that run beside it. Whoever tries again and again without a pause makes thousands a second.
+/// Requests of one command and everything beside it. A retry loop without back-off makes thousands a second.
 const REQUESTS_MAX: u64 = 1_000;
 
-/// Looks like JSON, and is none; nor is it anything else that we write.
+/// Looks like JSON and is none, nor anything else that we write.
 const GARBAGE: &str = "{garbage";
 
-/// Cases are worked off side by side.
+/// Cases run concurrently.
 const AT_ONCE: usize = 3;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Damage {
-    /// With all that is below it.
+    /// With its subtree.
     Deleted,
     Emptied,
     Garbage,
 }
 
-/// What is damaged, and how its users are tried.
+/// What to damage, and which commands to run.
 struct Matrix {
-    /// Whose entries of the map.
+    /// Owners of the map's entries.
     owners: &'static [&'static str],
-    /// Entries that are there only for a moment.
+    /// Entries that exist only for a moment.
     fleeting: &'static [&'static str],
     world: fn(&User) -> Vec<Process>,
     commands: &'static [&'static [&'static str]],
     /// Whether a command has to succeed however this entry is damaged.
     must_succeed: fn(&[&str], &Entry) -> bool,
-    /// Whether nothing tells that it was ever there.
+    /// Whether nothing shows that it ever existed.
     leaves_no_trace: fn(&Entry) -> bool,
 }
 
-/// One world, and what happened to it.
+/// One world and its damage.
 struct Case<'a> {
     user: User,
     namespace: String,
@@ -73,7 +73,7 @@ impl Matrix {
             .collect()
     }
 
-    /// Damages everything, one at a time, and tells what was wrong.
+    /// Damages everything, one at a time, and reports what went wrong.
     fn run(&self, damage: Damage) {
         let entries = Mutex::new(self.entries());
         let complaints = Mutex::new(Vec::new());
@@ -95,7 +95,7 @@ impl Matrix {
         assert!(complaints.is_empty(), "{} complaints:\n{}", complaints.len(), complaints.join("\n\n"));
     }
 
-    /// How each command ends when nothing is damaged.
+    /// How each command ends without damage.
     fn usual(&self, server: &Server, namespace: &str) -> BTreeMap<usize, Option<i32>> {
         let user = user(server, namespace);
         let _processes = (self.world)(&user);
@@ -148,7 +148,7 @@ impl Case<'_> {
             if found.is_empty() {
                 found = self.doctor();
             }
-            // Those who live here may have mended it by now: then there is nothing to find.
+            // The processes may have mended it by now: then there is nothing to find.
             if !found.is_empty() || self.is_damaged(&path) {
                 failed.push(command.join(" "));
             }
@@ -163,7 +163,7 @@ impl Case<'_> {
             complaints
                 .push(format!("{path} {:?}: {failed:?} failed, and the doctor found nothing", self.damage));
         }
-        // Those who live here have noticed by now.
+        // By now the processes have noticed.
         let before = packets(self.server);
         thread::sleep(Duration::from_millis(200));
         let idle = packets(self.server) - before;
@@ -177,7 +177,7 @@ impl Case<'_> {
         self.damage == Damage::Deleted && (matrix.leaves_no_trace)(self.entry)
     }
 
-    /// The first znode of this entry that is there, below the namespace.
+    /// The first znode of this entry that exists, below the namespace.
     fn path(&self) -> Option<String> {
         let all = self.user.run(&["zk", "ls", "-R", "-n", &self.namespace]).text();
         let is_it =
@@ -203,7 +203,7 @@ impl Case<'_> {
         }
     }
 
-    /// What the doctor finds in the tree.
+    /// The doctor's findings in the tree.
     fn doctor(&self) -> Vec<String> {
         let found: Value =
             serde_json::from_str(&self.user.run(&["doctor", "-o", "json"]).text()).expect("it prints JSON");
@@ -219,12 +219,12 @@ impl Case<'_> {
     }
 }
 
-/// It may be gone already; and whoever lives there may put something into it at the same moment.
+/// It may be gone already, and a process may add a child at the same moment.
 fn delete(user: &User, path: &str) {
     while user.run(&["zk", "rm", "-r", "--yes", path]).stderr.contains("has children") {}
 }
 
-/// Runs a command to its end; what serves until it is stopped is stopped after a moment.
+/// Runs a command to its end; stops a server after a moment.
 fn run(user: &User, command: &[&str]) -> Done {
     let serves = command[0] == "worker" || command.contains(&"serve");
     let line = match serves {
@@ -234,7 +234,7 @@ fn run(user: &User, command: &[&str]) -> Done {
     Done::of(user.command_under(&line, command).output().expect("it can be started"))
 }
 
-/// An error names the place, or what is not there at all, and says what to try.
+/// Whether an error names the path or what is missing, and says what to try.
 fn explains(done: &Done, path: &str) -> bool {
     let said = format!("{}{}", done.text(), done.stderr);
     let is_told = |word: &&str| said.contains(*word);

@@ -1,4 +1,4 @@
-//! Queues with everything that can be in one.
+//! A queue with everything that can be in one.
 
 use menagerie_testkit::{Process, eventually};
 use menagerie_znodes::Entry;
@@ -43,7 +43,7 @@ const MATRIX: Matrix = Matrix {
     leaves_no_trace: |entry: &Entry| ["/application-keys", "/pause"].contains(&entry.pattern),
 };
 
-/// A queue with messages that were handled, that failed and that are not due yet, and its worker; one that is paused; a key.
+/// A queue with handled, failed and delayed messages, and its worker; a paused one; a key.
 fn world(user: &User) -> Vec<Process> {
     let journal = user.spawn(&["journal", "--log-level", "warn", "--listen", "127.0.0.1:0"]);
     journal.wait_until_listening("journal");

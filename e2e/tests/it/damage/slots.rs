@@ -31,7 +31,7 @@ const MATRIX: Matrix = Matrix {
         &["slots", "delete", "zebra"],
         &["slots", "delete", "pool"],
     ],
-    // What stops a pool must not depend on anything but the pool itself.
+    // Freezing must depend on nothing but the pool itself.
     must_succeed: |command, entry| {
         command == ["slots", "freeze", "pool"] && !["/slots", "/slots/<pool>"].contains(&entry.pattern)
     },
@@ -41,7 +41,7 @@ const MATRIX: Matrix = Matrix {
     },
 };
 
-/// Two are in, a command and a script; a command and a FleetLock client wait; a watchdog is out of service.
+/// Two holders, a command and a script; two waiters, a command and a FleetLock client; and a watchdog out of service.
 fn world(user: &User) -> Vec<Process> {
     for pool in ["pool", "zebra"] {
         user.ok(&["slots", "create", pool, "--max", "2"]);

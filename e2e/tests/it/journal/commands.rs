@@ -1,4 +1,4 @@
-//! What the command line does with a journal.
+//! The journal's commands.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use menagerie_journal::{Commit, Journal, NewMessage, TopicConfig};
 use menagerie_testkit::{Process, RawClient, binary, eventually};
 
 use super::{Served, runtime, spot, topic};
-use crate::ask::{children, look};
+use crate::ask::{children, read_znode};
 use crate::up::up;
 
 fn menagerie(args: &[&str]) -> Output {
@@ -21,7 +21,7 @@ fn text(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// When each file of a folder was changed last, and the folder itself.
+/// Modification times of a folder and its files.
 fn written(folder: &Path) -> BTreeMap<PathBuf, SystemTime> {
     let files = std::fs::read_dir(folder).expect("it is there").map(|entry| entry.expect("a file").path());
     let changed = |path: PathBuf| {
@@ -58,7 +58,7 @@ fn a_journal_is_listed_read_backed_up_verified_and_restored() {
     assert!(tail.ends_with("message 4\n"));
     assert!(text(&menagerie(&["journal", "stat", "mail", "--data", data])).contains("CONSUMER"));
     assert!(text(&menagerie(&["journal", "stat", "--data", data])).contains("MESSAGES"));
-    // What one command shows another one takes, and no number is beyond what programs read exactly.
+    // One command accepts what another shows, and no number is beyond what programs read exactly.
     let stat = text(&menagerie(&["journal", "stat", "mail", "--data", data, "-o", "json"]));
     let stat: serde_json::Value = serde_json::from_str(&stat).expect("it is JSON");
     let newest = text(&menagerie(&["journal", "tail", "mail", "-n", "1", "--data", data, "-o", "json"]));
@@ -74,7 +74,7 @@ fn a_journal_is_listed_read_backed_up_verified_and_restored() {
     let file = file.to_str().expect("its name is text").to_owned();
     text(&menagerie(&["journal", "backup", &file, "--data", data]));
     assert_eq!(served.process.stop().status.code(), Some(0));
-    // Nothing is written for that: it may be a disk that cannot be.
+    // Verifying writes nothing: the disk may be read-only.
     let before = written(&served.data().join("journal"));
     text(&menagerie(&["journal", "verify", "--data", data]));
     assert_eq!(written(&served.data().join("journal")), before);
@@ -96,7 +96,7 @@ fn a_journal_is_listed_read_backed_up_verified_and_restored() {
     assert_eq!(again, cat);
 }
 
-/// A backup breaks off, here because a segment is not as long as it was: the older one stays, whole.
+/// A backup breaks off, here because a segment is shorter than recorded: the older backup stays intact.
 #[test]
 fn half_a_backup_does_not_replace_a_whole_one() {
     let served = Served::start();
@@ -124,7 +124,7 @@ fn half_a_backup_does_not_replace_a_whole_one() {
     assert!(!folder.join("backup.partial").exists());
 }
 
-/// Whatever was wrong with the file, the folder stays as it was: the right command works afterwards.
+/// Whatever is wrong with the file, the folder stays untouched: the right command works afterwards.
 fn refuse_to_restore_what_is_no_backup(whole: &str, data: &str) {
     let bytes = std::fs::read(whole).expect("the backup is there");
     let (middle, end) = (bytes.len() / 2, bytes.len() - 1);
@@ -167,11 +167,11 @@ fn up_runs_a_journal_and_registers_it() {
         found.ok().filter(|found| found.len() == 1)?.pop()
     });
     let (component, _) =
-        look(&mut client, &format!("/menagerie/components/journal/{name}")).expect("it is listed");
+        read_znode(&mut client, &format!("/menagerie/components/journal/{name}")).expect("it is listed");
     let [folder] = &children(&mut client, "/menagerie/journals")[..] else { panic!("one folder") };
     let folder = format!("/menagerie/journals/{folder}");
     let [start] = &children(&mut client, &folder)[..] else { panic!("one start") };
-    let (entry, _) = look(&mut client, &format!("{folder}/{start}")).expect("it is registered");
+    let (entry, _) = read_znode(&mut client, &format!("{folder}/{start}")).expect("it is registered");
     let secret = std::fs::read_to_string(root.path().join("journal/token")).expect("it has a token");
     for told in [component, entry].map(|told| String::from_utf8(told).expect("text")) {
         assert!(told.contains(r#""name":"main""#), "{told}");

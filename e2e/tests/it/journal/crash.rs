@@ -1,4 +1,4 @@
-//! kill -9 at any moment under mixed load: every acknowledged commit is there, whole; none is there in part.
+//! kill -9 at any moment under mixed load: every acknowledged commit is there in full, none in part.
 
 use std::env;
 use std::path::Path;
@@ -19,10 +19,10 @@ use super::{Served, runtime, spot, topic};
 use crate::dice::{Dice, seed};
 
 const WORKERS: u32 = 4;
-/// Commits between two kills, at most.
+/// Largest number of commits between two kills.
 const COMMITS_MAX: u64 = 300;
 
-/// What is done again when its outcome is unknown: dedup ids make that harmless.
+/// Retries while the outcome is unknown: dedup ids make that harmless.
 async fn insist<T>(mut attempt: impl AsyncFnMut() -> Result<T, JournalError>) -> T {
     loop {
         match attempt().await {
@@ -79,8 +79,8 @@ async fn work(client: Client, worker: u32, stop: Arc<AtomicBool>, done: Arc<Atom
     number
 }
 
-/// Takes backups all the time: each is a checkpoint, so kills meet those, too. One that is said to be whole must be. Returns
-/// how many were.
+/// Takes backups all the time: each is a checkpoint, so kills hit those, too. A backup reported complete must be.
+/// Returns their number.
 fn back_up(folder: &Path, stop: &AtomicBool) -> usize {
     let file = folder.join("backup");
     let run = |verb: &str, data: &Path| {

@@ -1,4 +1,4 @@
-//! As many files are open as may be: what needs another one is refused, with the true reason, and resumes when there are some.
+//! No file descriptors left: what needs one is refused with the true reason, and resumes when there are some.
 
 use menagerie_journal::{
     Client, Commit, Consumer, Fence, Journal, JournalError, MessageId, StateWrite, TopicConfig,
@@ -9,7 +9,7 @@ use rustix::process::{Pid, Resource, Rlimit, prlimit};
 use super::full::{append, append_all, assert_all_there};
 use super::{Served, runtime, spot, topic};
 
-/// From now on the journal may have so many files open; what is open stays so. Returns what it was before.
+/// Limits the journal's open files; open ones stay open. Returns the former limit.
 fn allow(served: &Served, files: Option<u64>) -> Option<u64> {
     let journal = Pid::from_raw(served.process.id().try_into().expect("it is small"));
     // Only the soft limit: without privileges the hard one cannot be raised again.
@@ -17,7 +17,7 @@ fn allow(served: &Served, files: Option<u64>) -> Option<u64> {
     prlimit(journal, Resource::Nofile, Rlimit { current: files, maximum }).expect("it is ours").current
 }
 
-/// Writes state, which makes the log longer and nothing else, until that is refused.
+/// Writes state, which grows only the log, until that is refused.
 async fn write_states(client: &Client, consumer: &Consumer, fence: Fence) -> JournalError {
     for round in 0..10_000u32 {
         let value = Some(vec![round as u8; 60_000].into());

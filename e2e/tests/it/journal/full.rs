@@ -1,4 +1,4 @@
-//! A disk that is really full: commits are refused, readers go on, and it resumes when there is room.
+//! A full disk: commits are refused, readers go on, and commits resume when there is room.
 
 use std::fs;
 
@@ -11,15 +11,14 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use super::{Served, runtime, spot, topic};
 
-/// Mounts a small file system, of which only this process knows, over the data folder, puts a file there that can be taken
-/// away again, and becomes the journal. What is taken away makes room for a checkpoint, and for little else: the log must
-/// not take it.
+/// Mounts a small file system, visible only to this process, over the data folder, puts a removable file there, and
+/// execs the journal. Removing the file makes room for a checkpoint, and for little else: the log must not take it.
 pub const SMALL: &str = "mount -t tmpfs -o size=$1,mode=700 none \"$0\" && head -c 60M /dev/zero > \"$0/filler\" && shift && exec \"$@\"";
 
-/// The same, and when the journal has ended there is room, and another one begins.
+/// The same, and when the journal has ended, makes room and starts another one.
 const TWICE: &str = "mount -t tmpfs -o size=$1,mode=700 none \"$0\" && head -c 60M /dev/zero > \"$0/filler\" && shift && { \"$@\"; rm \"$0/filler\"; exec \"$@\"; }";
 
-/// What to say to `unshare`: without privileges it takes a user namespace, too.
+/// The options of `unshare`: without privileges it needs a user namespace, too.
 pub fn unshare() -> &'static str {
     if rustix::process::geteuid().is_root() { "-m" } else { "-rm" }
 }
@@ -30,7 +29,7 @@ fn start(script: &str, size: &str, args: &[&str]) -> Served {
     Served::start_in(folder, &["unshare", unshare(), "sh", "-c", script, &path, size], args)
 }
 
-/// Does not compress.
+/// Incompressible bytes.
 pub fn noise(number: u64) -> Vec<u8> {
     let mut state = number.wrapping_mul(0x2545_f491_4f6c_dd1d) | 1;
     let mut next = || {
@@ -48,7 +47,7 @@ pub async fn append(client: &Client, number: u64) -> Result<MessageId, JournalEr
     Ok(client.commit(commit).await?.appends[0].id().expect("it is there"))
 }
 
-/// Appends until that is refused, and notes what was acknowledged.
+/// Appends until refused, and records what was acknowledged.
 pub async fn append_all(client: &Client, ids: &mut Vec<MessageId>) -> JournalError {
     loop {
         match append(client, ids.len() as u64).await {
@@ -90,7 +89,7 @@ fn a_full_disk_refuses_appends_and_resumes_when_there_is_room() {
     runtime.block_on(fill(&client, &mut ids));
     assert!(!ids.is_empty(), "there was room at first");
     runtime.block_on(assert_all_there(&client, &ids));
-    // A flush that found no room has given back what it took, so a little more may get in.
+    // A flush that found no room has given back what it took, so a little more may fit.
     runtime.block_on(fill(&client, &mut ids));
     assert!(served.process.try_wait().is_none(), "it goes on");
     fs::remove_file(served.seen().join("filler")).expect("it is there");
@@ -99,8 +98,8 @@ fn a_full_disk_refuses_appends_and_resumes_when_there_is_room() {
     runtime.block_on(assert_all_there(&client, &ids));
 }
 
-/// What is in memory only must move to segments before anything else can come: the log, which is the first to be written
-/// to, must leave the room to that.
+/// Messages in memory must move to segments before anything else can be written: the log, which is written first,
+/// must leave room for that.
 #[test]
 fn a_journal_killed_on_a_full_disk_goes_on_when_there_is_room() {
     let served = start(TWICE, "160m", &["--reserve", "0"]);

@@ -1,4 +1,4 @@
-//! Clients that take nothing, and clients that are many: only the offender suffers.
+//! Clients that read nothing, and many clients: only the offender suffers.
 
 use std::fs;
 use std::io::{Read as _, Write as _};
@@ -14,7 +14,7 @@ use crate::process::peak_rss_mb;
 
 const CROWD: usize = 2_000;
 
-/// A frame of the journal's protocol, written by hand.
+/// A frame of the journal's protocol, built by hand.
 fn frame(number: u64, kind: u8, body: &[u8]) -> Vec<u8> {
     let mut out = (9 + body.len() as u32).to_le_bytes().to_vec();
     out.extend(number.to_le_bytes());
@@ -23,7 +23,7 @@ fn frame(number: u64, kind: u8, body: &[u8]) -> Vec<u8> {
     out
 }
 
-/// A connection that was let in, by the handshake as docs/journal-format.md has it.
+/// An authenticated connection, by the handshake in docs/journal-format.md.
 fn connect(address: SocketAddr, token: &str) -> TcpStream {
     let mut stream = TcpStream::connect(address).expect("it listens");
     stream.set_read_timeout(Some(DEADLINE)).expect("a socket has options");
@@ -48,7 +48,7 @@ fn connect(address: SocketAddr, token: &str) -> TcpStream {
     stream
 }
 
-/// Asks for everything in partition 1.
+/// A read of everything in partition 1.
 fn read(number: u64, wait: Duration) -> Vec<u8> {
     let mut body = vec![topic().as_str().len() as u8];
     body.extend(topic().as_str().as_bytes());
@@ -59,7 +59,7 @@ fn read(number: u64, wait: Duration) -> Vec<u8> {
     body.extend(u32::MAX.to_le_bytes());
     body.extend(u32::MAX.to_le_bytes());
     body.extend((wait.as_millis() as u64).to_le_bytes());
-    // Not delayed ones.
+    // Without delayed ones.
     body.push(0);
     frame(number, 4, &body)
 }
@@ -79,7 +79,7 @@ fn a_reader_that_takes_nothing_holds_up_nobody_and_costs_little_memory() {
     });
     let token = fs::read_to_string(served.token_file()).expect("the token is there");
     let token = token.trim();
-    // Each asks for gigabytes, together, and takes nothing of it.
+    // Together they ask for gigabytes, and read nothing of it.
     let slow: Vec<TcpStream> = (0..4)
         .map(|_| {
             let mut stream = connect(served.process.address(), token);
@@ -96,7 +96,7 @@ fn a_reader_that_takes_nothing_holds_up_nobody_and_costs_little_memory() {
         }
     });
     let peak = peak_rss_mb(served.process.id());
-    // Without a bound it would be 4 × 200 × 48 MB. Bounded are 16 MiB for each of them, beside what the journal needs.
+    // Without a bound it would be 4 × 200 × 48 MB. The bound is 16 MiB each, beside what the journal needs.
     assert!(peak < 600, "{peak} MB");
     drop(slow);
 }
@@ -112,7 +112,7 @@ fn two_thousand_connections_are_borne() {
     let token = token.trim();
     let crowd: Vec<TcpStream> = (0..CROWD)
         .map(|n| match n % 4 {
-            // Some say nothing, some nonsense, and some begin a frame that never ends; most wait for messages.
+            // Some send nothing, some garbage, and some begin a frame that never ends; most wait for messages.
             0 => TcpStream::connect(served.process.address()).expect("it listens"),
             1 => {
                 let mut stream = TcpStream::connect(served.process.address()).expect("it listens");

@@ -20,7 +20,7 @@ use menagerie_journal::{Client, PartitionId, Topic};
 use menagerie_testkit::{Daemon, binary, free_port};
 use tempfile::TempDir;
 
-/// A journal in a folder of its own, in a process.
+/// A journal process with a folder of its own.
 pub struct Served {
     folder: TempDir,
     process: Daemon,
@@ -36,14 +36,14 @@ impl Served {
         Self::start_in(tempfile::tempdir().expect("a temporary folder"), line, args)
     }
 
-    /// In a folder that is there.
+    /// In an existing folder.
     pub fn start_in(folder: TempDir, line: &[&str], args: &[&str]) -> Self {
         // A port that stays ours while it is down.
         let process = start(line, folder.path(), &format!("127.0.0.1:{}", free_port()), args);
         Self { folder, process }
     }
 
-    /// kill -9, and again on the same data and port, under no other program.
+    /// kill -9, and restart on the same data and port, without the other program.
     pub fn crash(&mut self) {
         self.process.kill();
         self.process = start(&[], self.folder.path(), &self.process.address().to_string(), &[]);

@@ -1,4 +1,4 @@
-//! Beyond loopback, watched, followed, and by a version that is too old.
+//! Beyond loopback, with metrics, with followers, and with a version that is too old.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};
@@ -78,7 +78,7 @@ fn metrics_are_there_and_move() {
     let metrics = SocketAddr::from(([127, 0, 0, 1], free_port()));
     let served = Served::start_under(&[], &["--metrics", &metrics.to_string()]);
     let client = served.client();
-    // Its end would be the end of the connection.
+    // Dropping it would end the connection.
     let runtime = runtime();
     let before = eventually("metrics", || std::panic::catch_unwind(|| samples(metrics)).ok());
     runtime.block_on(async {

@@ -1,4 +1,4 @@
-//! A disk that is slow, or refuses what it had promised room for.
+//! A slow disk, and one that breaks its promise of room.
 
 use std::time::{Duration, Instant};
 
@@ -34,8 +34,8 @@ fn with_a_slow_sync_commits_take_longer_and_stay_in_order() {
     });
 }
 
-/// As on a file system that writes nothing in place. The writes that fail after the first are of the mark, while the log is
-/// opened again.
+/// As on a copy-on-write file system. The writes that fail after the first are those of the mark, while the log is
+/// reopened.
 #[test]
 fn want_of_room_within_a_segment_refuses_commits_and_ends_nothing() {
     let line = under("trace=pwrite64", "inject=pwrite64:error=ENOSPC:when=6..8");
@@ -73,8 +73,8 @@ fn want_of_room_within_a_segment_refuses_commits_and_ends_nothing() {
     });
 }
 
-/// A power cut keeps any of the names that are not durable: a snapshot must not come before the dedup ids that it names, and
-/// the folder itself must be found.
+/// A power cut keeps any subset of names that are not durable: a snapshot must not be durable before the dedup ids
+/// that it names, nor anything before the folder itself.
 #[test]
 fn names_are_durable_before_what_rests_on_them() {
     let traced = tempfile::NamedTempFile::new().expect("a temporary file");

@@ -1,5 +1,5 @@
-//! Connections that end while a write of theirs is on its way to disk. A session that comes back must find what it had
-//! begun: a client that is told the past creates a second time what is about to appear.
+//! Connections that end while their write is on its way to disk. A session that comes back must find what it had
+//! begun: a client that reads stale state creates a second time what is about to appear.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -9,10 +9,10 @@ use menagerie_wire::Request;
 
 use crate::ask::{EPHEMERAL, SEQUENTIAL, children, create, create_as, done, resumption};
 
-/// Long enough to come back meanwhile.
+/// Long enough to reconnect meanwhile.
 const SYNC: Duration = Duration::from_millis(500);
 
-/// A keeper whose disk is slow, with a znode to write below.
+/// A keeper with a slow disk, and a znode to write below.
 fn start() -> Server {
     let server = Keeper::new().slow_syncs(SYNC).start();
     done(&mut RawClient::open(server.address()), &create("/lock", b""));
@@ -23,7 +23,7 @@ fn come_back(address: SocketAddr, client: &RawClient) -> RawClient {
     RawClient::connect(address, &resumption(client.session())).expect("the session lives")
 }
 
-/// What is there at once, and once everything decided before has happened.
+/// The children at once, and once everything decided before has happened.
 fn now_and_later(client: &mut RawClient, path: &str) -> [Vec<String>; 2] {
     let now = children(client, path);
     done(client, &Request::Sync { path });
@@ -50,7 +50,7 @@ fn session_that_comes_back_sees_the_write_that_it_had_begun() {
 
 #[test]
 fn request_that_was_not_read_when_its_session_moved_never_happens() {
-    /// More than the keeper takes from one connection before the disk catches up.
+    /// More than the keeper accepts from one connection before the disk catches up.
     const WRITES: usize = 3000;
     let server = start();
     let mut old = RawClient::open(server.address());

@@ -1,4 +1,4 @@
-//! Keys and parity: what the command line does, HTTP sees, and the other way round.
+//! Keys and parity: HTTP sees what the command line does, and the other way round.
 
 use menagerie_testkit::eventually;
 

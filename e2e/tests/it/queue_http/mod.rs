@@ -1,4 +1,4 @@
-//! Queues over HTTP, by the binary.
+//! Queues over HTTP, through the binary.
 
 mod commands;
 mod draining;
@@ -18,10 +18,9 @@ use serde_json::Value;
 
 use crate::cli::User;
 
-/// A machine that is busy may be slow, but not so slow.
+/// Generous, even for a busy machine.
 const LONG: Duration = Duration::from_secs(60);
 
-/// A server.
 pub struct Server {
     pub process: Daemon,
     pub address: SocketAddr,
@@ -41,7 +40,7 @@ impl Server {
     }
 }
 
-/// A connection that is kept.
+/// A keep-alive connection.
 pub struct Client<S = TcpStream> {
     stream: S,
     key: String,
@@ -65,7 +64,7 @@ impl<S: Read + Write> Client<S> {
         Self { stream, key: key.to_owned() }
     }
 
-    /// `headers`: whole lines.
+    /// `headers`: complete lines.
     pub fn ask(
         &mut self,
         method: &str,
@@ -77,7 +76,7 @@ impl<S: Read + Write> Client<S> {
         self.answer()
     }
 
-    /// Asks, and does not wait for the answer.
+    /// Sends a request without waiting for the response.
     pub fn send(&mut self, method: &str, path: &str, headers: &str, body: &str) -> std::io::Result<()> {
         let authorization = match self.key.as_str() {
             "" => String::new(),
@@ -91,7 +90,7 @@ impl<S: Read + Write> Client<S> {
         self.stream.flush()
     }
 
-    /// The answer to what was asked.
+    /// The response to the last request.
     pub fn answer(&mut self) -> std::io::Result<(u16, Value)> {
         let broken = || std::io::Error::from(std::io::ErrorKind::UnexpectedEof);
         let mut answer = Vec::new();

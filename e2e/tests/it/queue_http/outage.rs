@@ -1,4 +1,4 @@
-//! ZooKeeper is away for a while, or has given up on us.
+//! ZooKeeper is away for a while, or has expired our session.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -10,7 +10,7 @@ use super::{Client, Server};
 use crate::cli::User;
 use crate::queues::Fleet;
 
-/// Nobody waits for ZooKeeper longer than this.
+/// Longest wait for ZooKeeper.
 const PATIENCE: Duration = Duration::from_secs(40);
 const KEY: &str = "key-in-the-configuration";
 const CONFIG: &str = "[applications.notes]\nkeys = [\"key-in-the-configuration\"]\n";
@@ -91,7 +91,7 @@ fn who_waits_has_the_message_although_zookeeper_was_away() {
     waiting.join().expect("it has the message");
 }
 
-/// The servers that are registered, if ZooKeeper says so.
+/// The registered servers, if ZooKeeper answers.
 fn listed(user: &User) -> Option<String> {
     let done = user.run(&["zk", "ls", "--names", "/menagerie/components/queue"]);
     let is_answer = done.code == Some(0) || done.stderr.contains("does not exist");

@@ -1,4 +1,4 @@
-//! The OpenAPI document, and whether we keep to it: schemathesis makes up requests from it.
+//! Whether we keep to the OpenAPI document: schemathesis generates requests from it.
 
 use std::process::Command;
 
@@ -36,7 +36,7 @@ fn whatever_is_asked_the_answer_is_as_the_document_says() {
     assert!(output.status.success(), "{said}\n{}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// Names are made up of those that exist, too: elsewhere there is little to find. And nobody waits: it only takes time.
+/// Generate existing names, too, because elsewhere there is little to find; and no waits, which only take time.
 fn within(mut document: Value) -> Value {
     let paths = document["paths"].as_object_mut().expect("there are paths");
     for path in paths.values_mut() {

@@ -1,4 +1,4 @@
-//! Two servers, one of them killed while everybody posts.
+//! Two servers, one of them killed while clients post.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
@@ -15,7 +15,7 @@ use crate::queues::Fleet;
 const PARTITIONS: u64 = 3;
 const POSTERS: usize = 8;
 
-/// What was answered with 201: body, partition, id. By who posted it, in order.
+/// What was answered with 201: body, partition, id. By client, in order.
 type Answered = Vec<(String, u64, String)>;
 
 #[test]
@@ -51,8 +51,8 @@ fn every_answered_post_is_there_once_and_in_order_although_a_server_is_killed() 
     check(&survivor, &key, &answered.lock().expect("nobody panics"));
 }
 
-/// Posts one after the other, to the other server when one is gone; with a key, so that a post whose answer was lost can
-/// be made again.
+/// Posts one after the other, to the other server when one is gone; with an idempotency key, so that a post whose
+/// response was lost can be retried.
 fn post(
     poster: usize,
     servers: [SocketAddr; 2],
@@ -111,7 +111,7 @@ fn check(server: &Server, key: &str, answered: &[Answered]) {
     for (body, partition, id) in answered.iter().flatten() {
         assert_eq!(found.get(body), Some(&(*partition, id.clone())), "{body}");
     }
-    // Who posts one after the other finds them so.
+    // A client that posts sequentially finds its messages in that order.
     for bodies in order.values() {
         let mut last: BTreeMap<&str, u64> = BTreeMap::new();
         for body in bodies {

@@ -1,4 +1,4 @@
-//! A thousand readers that wait.
+//! A thousand waiting readers.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -13,9 +13,9 @@ use crate::metrics::samples;
 use crate::queues::Fleet;
 
 const READERS: usize = 1_000;
-/// What each may take: the connection, and what is remembered of the request. Builds for tests take more than others.
+/// Memory per reader: the connection and the pending request. Test builds take more than others.
 const KIB_EACH_MAX: u64 = 64;
-/// While they wait, nothing is to be done; this is watched for so long.
+/// While they wait there is nothing to do; observe that for this long.
 const WATCHED: Duration = Duration::from_secs(3);
 const TICKS_PER_SECOND: u64 = 100;
 
@@ -25,7 +25,7 @@ fn resident_kib(pid: u32) -> u64 {
     line.trim().trim_end_matches(" kB").parse().expect("a number")
 }
 
-/// Time on a processor, in ticks.
+/// CPU time, in ticks.
 fn cpu_ticks(pid: u32) -> u64 {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).expect("it runs");
     let (_, fields) = stat.rsplit_once(") ").expect("a name in brackets");
@@ -74,7 +74,7 @@ fn a_thousand_readers_cost_little_and_a_message_wakes_those_of_its_queue_only() 
     }
 }
 
-/// Whether nothing has come.
+/// Whether nothing has arrived.
 fn is_silent(stream: &TcpStream) -> bool {
     stream.set_nonblocking(true).expect("a socket has options");
     let peeked = stream.peek(&mut [0]);

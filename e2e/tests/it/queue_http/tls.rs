@@ -1,5 +1,3 @@
-//! Over TLS.
-
 use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpStream};
 

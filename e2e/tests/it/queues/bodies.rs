@@ -1,16 +1,16 @@
-//! Messages of every kind come to their task as they were put.
+//! Messages of every kind reach their task unchanged.
 
 use std::fs;
 
 use super::{Fleet, ready};
 
-/// Nothing, much, and what is no text.
+/// Empty, large, and not text.
 fn bodies() -> Vec<Vec<u8>> {
     let large: Vec<u8> = (0..10_000_000_u32).map(|at| (at % 251) as u8).collect();
     vec![Vec::new(), b"plain text".to_vec(), vec![0xff, 0xfe, 0, b'\n', 0x80], large]
 }
 
-/// So much is not handled in no time: sessions have to last.
+/// This much takes a while to handle: sessions have to last.
 fn fleet(name: &str) -> Fleet {
     let fleet = Fleet::with_queue(name, "odd-queue-7", 2);
     put(&fleet);
@@ -27,7 +27,7 @@ fn put(fleet: &Fleet) {
 }
 
 fn arrived(fleet: &Fleet) {
-    fleet.drained("odd-queue-7");
+    fleet.wait_until_drained("odd-queue-7");
     for body in bodies() {
         let path = fleet.user.folder().join(format!("out-{}", body.len()));
         assert!(

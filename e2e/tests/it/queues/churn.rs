@@ -1,5 +1,5 @@
-//! Fifty workers come and go at random, in good order and in bad: at every moment a partition has at most one owner, its
-//! messages are handled in order, and none is lost. Nothing killed: each is handled once.
+//! Fifty workers come and go at random, gracefully or not: at every moment a partition has at most one owner, its
+//! messages are handled in order, and none is lost. If none is killed, each message is handled once.
 
 use std::env;
 use std::thread;
@@ -14,13 +14,13 @@ use crate::process::let_pass;
 
 const PARTITIONS: u16 = 16;
 
-/// So many are started at a time.
+/// Concurrently started workers.
 const AT_ONCE: usize = 10;
 
-/// How long everything may take once it is calm.
+/// Longest wait for everything once it is calm.
 const CALM: Duration = Duration::from_secs(240);
 
-/// How long a churn lasts.
+/// Duration of the churn.
 fn length() -> Duration {
     let seconds =
         env::var("MENAGERIE_CHURN_SECONDS").map_or(20, |text| text.parse().expect("it is a number"));
@@ -29,7 +29,7 @@ fn length() -> Duration {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Manners {
-    /// Nobody is killed.
+    /// No worker is killed.
     Good,
     Bad,
 }
@@ -41,7 +41,7 @@ fn churn(name: &str, many: usize, manners: Manners) {
     };
     let mut dice = Dice::new(seed());
     let start = || fleet.starting("mail", &["--settle", "200ms"], &["sh", "work.sh"]);
-    // All of them are there at once, before the first goes.
+    // All of them are there at once, before the first leaves.
     let mut workers: Vec<Process> = Vec::new();
     while workers.len() < many {
         let some: Vec<Process> = (workers.len()..many).take(AT_ONCE).map(|_| start()).collect();
@@ -67,7 +67,7 @@ fn churn(name: &str, many: usize, manners: Manners) {
             }
             let chosen = dice.below(workers.len() as u64) as usize;
             match (dice.below(8), manners) {
-                // Perhaps for the second time: it stops what runs then.
+                // Perhaps for the second time: then it aborts running tasks.
                 (0, Manners::Bad) => workers[chosen].signal(Signal::INT),
                 (1, _) => {
                     let mut gone = workers.swap_remove(chosen);

@@ -1,4 +1,4 @@
-//! What operators type, and what they are told.
+//! Operators' commands and their output.
 
 use menagerie_testkit::{Process, eventually};
 use rustix::process::Signal;
@@ -155,7 +155,7 @@ fn lines_and_objects_are_put_as_they_say() {
     assert!(done.stderr.contains("line 2 of - is no message"), "{}", done.stderr);
     assert!(done.stderr.contains("1 message put into queue mail before this"), "{}", done.stderr);
     assert_eq!(fleet.lag("mail"), 4);
-    // So it is with one that would be a message if it could be put.
+    // The same for a valid line that cannot be put.
     for (refused, why) in
         [(r#"{"body":"x","partition":99}"#.to_owned(), "mail-99 does not exist"), (large(), "maximum")]
     {
@@ -168,7 +168,7 @@ fn lines_and_objects_are_put_as_they_say() {
         assert!(done.stderr.contains("2 messages put into queue mail before this"), "{}", done.stderr);
         assert_eq!(fleet.lag("mail"), before + 2);
     }
-    // Those that are put at once have one id, if they are in different partitions.
+    // Messages put at once share one id if they are in different partitions.
     let both = b"{\"body\":\"one\",\"partition\":1}\n{\"body\":\"two\",\"partition\":2}\n";
     let done = user.run_with(&["queue", "put", "mail", "--file", "-", "--jsonl", "-o", "json"], both);
     let put: Vec<Value> = done.text().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
@@ -191,7 +191,7 @@ fn one_queue_that_cannot_be_looked_at_hides_no_other() {
     let list: Value = serde_json::from_str(&done.text()).unwrap();
     assert_eq!((&list[0]["state"], &list[1]["lag"]), (&"unreadable".into(), &3.into()), "{list}");
     assert!(list[0]["reason"].as_str().is_some_and(|why| why.contains("/queues/bad-1")), "{list}");
-    // A token that is not the journal's.
+    // A wrong token.
     let token = user.write("wrong-token", "guessed\n");
     user.ok(&["zk", "set", "/menagerie/queues/bad-1", "0.0"]);
     let done = user.run(&["queue", "list", "--journal-token-file", &token]);
@@ -210,7 +210,7 @@ fn a_cursor_in_the_future_is_not_adopted_and_is_told_of() {
     user.ok(&["zk", "set", "/menagerie/queues/mail-2", "1.5"]);
     user.ok(&create);
     assert!(user.ok(&["check", "lag", "mail"]).contains("OK"));
-    // Whoever writes to it by hand.
+    // Somebody writes the cursor by hand.
     user.ok(&["zk", "set", "/menagerie/queues/mail-2", "4102444800.0"]);
     user.ok(&["queue", "put", "mail", "-p", "2", "x"]);
     let done = user.run(&["check", "lag", "mail"]);
@@ -219,7 +219,7 @@ fn a_cursor_in_the_future_is_not_adopted_and_is_told_of() {
     assert!(user.ok(&["queue", "show", "mail", "--quick"]).contains("ahead of the clock"));
 }
 
-/// A line with a message that is longer than a journal takes.
+/// A line with a message that is too large for a journal.
 fn large() -> String {
     format!(r#"{{"body":"{}"}}"#, "x".repeat((16 << 20) + 1))
 }
@@ -244,7 +244,7 @@ fn pauses_hold_queues_and_workers_and_move_nothing() {
     let name = super::ready(&worker);
     let paused = user.json(&["queue", "pause", "--worker", &name]);
     assert_eq!(paused, json!({"worker": name, "paused": true}));
-    // Until it has heard of it, it would begin.
+    // Until then it would start the next message.
     eventually("it says that it is paused", || {
         (user.json(&["queue", "workers"])[0]["paused"] == true).then_some(())
     });
@@ -267,7 +267,7 @@ fn pauses_hold_queues_and_workers_and_move_nothing() {
     assert!(checked.code == Some(2) && checked.text().contains("1 paused"), "{}", checked.text());
     assert_eq!(fleet.lag("mail"), 4);
     user.ok(&["queue", "resume", "--worker", &name]);
-    fleet.drained("mail");
+    fleet.wait_until_drained("mail");
     super::assert_once(&fleet.handled());
 }
 
@@ -300,7 +300,7 @@ fn failed_messages_are_shown_and_come_back() {
     user.write("mended", "");
     let retried = user.json(&["queue", "retry", "mail", failed[1]["id"].as_str().unwrap()]);
     assert_eq!(retried, json!({"queue": "mail", "retried": 1}));
-    assert_eq!(fleet.said("sent"), "b\n");
+    assert_eq!(fleet.wait_for_file("sent"), "b\n");
     let forgotten = user.json(&["queue", "forget", "mail", "--all"]);
     assert_eq!(forgotten, json!({"queue": "mail", "forgotten": 1}));
     assert_eq!(user.json(&["queue", "failed", "mail"]).as_array().map(Vec::len), Some(0));
@@ -324,7 +324,7 @@ fn checks_tell_lag_and_workers() {
     let (code, text) = check(&["workers", "mail"]);
     assert!(code == Some(2) && text.contains("nobody serves queue mail"), "{text}");
     let _worker = fleet.worker("mail", &[]);
-    fleet.drained("mail");
+    fleet.wait_until_drained("mail");
     eventually("all is well", || {
         let (lag, workers) = (check(&["lag", "mail", "-c", "1h"]), check(&["workers", "mail"]));
         (lag.0 == Some(0) && workers.0 == Some(0)).then_some(())
@@ -385,7 +385,7 @@ fn tail_follows_all_partitions() {
 fn following_ends_with_whoever_reads_it() {
     let fleet = Fleet::with_queue("unread-tail", "mail", 1);
     fleet.user.ok(&["queue", "put", "mail", "a"]);
-    // Nothing more comes, so nothing more is written.
+    // Nothing more arrives, so nothing more is written.
     let script = r#""$@" | head -1"#;
     let tail = ["queue", "tail", "mail", "-f"];
     let mut tail = Process::spawn(&mut fleet.user.command_under(&["sh", "-c", script, "sh"], &tail));

@@ -1,4 +1,4 @@
-//! Two journals on copies of one folder: nobody can tell which of them has the messages that were acknowledged.
+//! Two journals on copies of one folder: nobody can tell which of them has the acknowledged messages.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -8,7 +8,7 @@ use rustix::process::Signal;
 
 use super::{Fleet, assert_all, assert_order};
 
-/// A queue whose journal has acknowledged three messages, and a copy of that journal's data from before.
+/// A queue whose journal has acknowledged three messages, and an earlier copy of that journal's data.
 struct Copied {
     fleet: Fleet,
     data: PathBuf,
@@ -37,7 +37,7 @@ impl Copied {
         self.fleet.journal = self.fleet.user.start(&[&journal, more].concat());
     }
 
-    /// Makes the copy know all starts up to now.
+    /// Updates the copy with all starts so far.
     fn copy_again(&self) {
         std::fs::remove_dir_all(&self.copy).expect("it is there");
         duplicate(&self.data, &self.copy);
@@ -49,7 +49,7 @@ impl Copied {
         self.fleet.user.spawn(&[&twin, more].concat())
     }
 
-    /// The starts that are registered as serving the folder.
+    /// The starts registered as serving the folder.
     fn registered(&self) -> Vec<String> {
         let list = |path: &str| -> Vec<String> {
             let listed = self.fleet.user.ok(&["zk", "ls", path]);
@@ -74,7 +74,7 @@ fn text(path: &Path) -> &str {
     path.to_str().expect("its name is text")
 }
 
-/// Whether it ended because of a copy, and says which two there are and what to do.
+/// Whether it ended because of a copy, and names both and what to do.
 #[track_caller]
 fn assert_refused(end: &End, address: &str) {
     assert_eq!(end.status.code(), Some(1), "{}", end.stderr);
@@ -83,8 +83,8 @@ fn assert_refused(end: &End, address: &str) {
     }
 }
 
-/// Puts the copy in the place of the folder, as far as this process can see, which becomes the journal: as a container does
-/// that was made from a copy of another one's volume.
+/// Mounts the copy in place of the folder, visible only to this process, and execs the journal: like a container made
+/// from a copy of another one's volume.
 #[cfg(feature = "strace")]
 #[test]
 fn of_two_journals_with_one_name_host_and_path_neither_serves() {
@@ -114,16 +114,16 @@ fn neither_of_two_copies_serves_until_an_operator_has_decided() {
     assert_refused(&copied.twin(&["--name", "other"]).wait_for_end(), &address);
     assert_refused(&copied.fleet.journal.wait_for_end(), &address);
     copied.fleet.user.fails(&["queue", "put", "mail", "x"], 69, &["copies of one folder", &address]);
-    // Whoever starts them again gets no further.
+    // Restarting them gets no further.
     assert_refused(&copied.twin(&[]).wait_for_end(), &address);
     let mut again = copied.fleet.user.spawn(&["journal", "--listen", &address]);
     assert_refused(&again.wait_for_end(), &address);
-    // The one that has the messages is to go on.
+    // The one with the messages should go on.
     copied.fleet.user.ok(&["journal", "renew"]);
     copied.start(&[]);
     copied.fleet.put("mail", 3..4);
     let _worker = copied.fleet.worker("mail", &[]);
-    copied.fleet.drained("mail");
+    copied.fleet.wait_until_drained("mail");
     assert_all(&copied.fleet.handled(), 0..4);
     assert_order(&copied.fleet.handled());
     assert_refused(&copied.twin(&[]).wait_for_end(), &address);
@@ -136,7 +136,7 @@ fn a_journal_whose_copy_has_served_meanwhile_does_not_go_on() {
     let address = copied.fleet.journal.address().to_string();
     stop(&mut copied.fleet.journal);
     copied.copy_again();
-    // Nobody can tell it from the folder itself, moved to another place.
+    // Nobody can tell it from the folder itself, moved elsewhere.
     let mut twin = copied.twin(&[]);
     let elsewhere = twin.wait_until_listening("journal").to_string();
     eventually("it is registered", || (copied.registered().len() == 1).then_some(()));
@@ -158,7 +158,7 @@ fn a_copy_from_before_the_last_start_is_refused() {
 fn a_copy_that_cannot_ask_the_original_waits_for_its_end() {
     let mut copied = Copied::new("unheard");
     stop(&mut copied.fleet.journal);
-    // Others are told an address where nobody answers.
+    // Others are given an address where nobody answers.
     copied.start(&["--advertise", &format!("127.0.0.1:{}", free_port())]);
     copied.copy_again();
     let original = copied.registered();
@@ -210,7 +210,7 @@ fn queues_go_on_with_a_journal_that_was_restored() {
     let _worker = copied.fleet.worker("mail", &["--journal-token-file", text(&token)]);
     eventually("all is handled", || (copied.fleet.handled().len() == 4).then_some(()));
     assert_all(&copied.fleet.handled(), 0..4);
-    // The one that was backed up is another folder now, of the same name.
+    // The original is another folder now, of the same name.
     let mut original = copied.fleet.user.spawn(&["journal", "--listen", "127.0.0.1:0"]);
     let end = original.wait_for_end();
     assert!(end.stderr.contains("runs already") && end.stderr.contains("--name"), "{}", end.stderr);

@@ -1,5 +1,5 @@
-//! kill -9 of everything that can be killed, under load: nothing is lost, order is kept, and what was not killed is not
-//! repeated.
+//! kill -9 of everything that can be killed, under load: nothing is lost, order is kept, and nothing is repeated
+//! without a kill.
 
 use std::fs;
 
@@ -12,13 +12,13 @@ use crate::slots::wait_until_gone;
 
 const MESSAGES: u32 = 200;
 
-/// Waits until some were handled, so that whatever is killed next is killed in the middle.
+/// Waits until some messages were handled, so that the next kill hits in the middle.
 fn some(fleet: &Fleet, many: usize) {
     eventually(&format!("{many} are handled"), || (fleet.handled().len() >= many).then_some(()));
 }
 
 fn finished(fleet: &Fleet) {
-    fleet.drained("mail");
+    fleet.wait_until_drained("mail");
     let handled = fleet.handled();
     assert_all(&handled, 0..MESSAGES);
     assert_order(&handled);
@@ -33,11 +33,11 @@ fn killed_worker_takes_its_task_along_and_the_next_owner_goes_on() {
     fleet.user.ok(&["queue", "put", "mail", "a"]);
     let mut first = fleet.starting("mail", &[], &["sh", "-c", task]);
     ready(&first);
-    let pid: u32 = fleet.said("pid-1").trim().parse().expect("a number");
+    let pid: u32 = fleet.wait_for_file("pid-1").trim().parse().expect("a number");
     first.kill();
     wait_until_gone(pid);
     let _second = fleet.starting("mail", &[], &["sh", "-c", task]);
-    fleet.drained("mail");
+    fleet.wait_until_drained("mail");
     assert_eq!(fleet.file("done"), "a\n");
 }
 
@@ -54,7 +54,7 @@ fn killed_workers_under_load_lose_nothing() {
     }
     finished(&fleet);
     let repeats = fleet.handled().len() - MESSAGES as usize;
-    // Each who died had at most four partitions, and in each at most two messages that were not recorded.
+    // Each killed worker had at most four partitions, and in each at most two messages that were not committed.
     assert!(repeats <= 3 * 4 * 2, "{repeats} were repeated");
 }
 
@@ -62,7 +62,7 @@ fn killed_workers_under_load_lose_nothing() {
 fn killed_tasks_are_tried_again() {
     let fleet = Fleet::with_queue("kill-task", "mail", 2);
     fleet.put("mail", 0..MESSAGES);
-    // Each tenth ends by a signal, the first time.
+    // Every tenth ends by a signal at its first attempt.
     let task = r#"read -r body; [ "$MENAGERIE_ATTEMPT-${body#${body%?}}" != 1-7 ] || kill -9 $$; echo "$body" | sh work.sh"#;
     let _worker = fleet.starting("mail", &["--concurrency", "2"], &["sh", "-c", task]);
     finished(&fleet);
@@ -115,12 +115,12 @@ echo "$body $MENAGERIE_ATTEMPT" >> done"#;
     fleet.user.ok(&["queue", "put", "mail", "a", "b"]);
     let mut first = fleet.starting("mail", &[], &["sh", "-c", task]);
     ready(&first);
-    let pid: u32 = fleet.said("pid-1-a").trim().parse().expect("a number");
+    let pid: u32 = fleet.wait_for_file("pid-1-a").trim().parse().expect("a number");
     first.pause();
-    // By its guard: the worker itself stands still.
+    // Killed by its guard: the worker itself is stopped.
     wait_until_gone(pid);
     let _second = fleet.starting("mail", &[], &["sh", "-c", task]);
-    fleet.drained("mail");
+    fleet.wait_until_drained("mail");
     assert_eq!(fleet.file("done"), "a 2\nb 2\n");
     first.resume();
     eventually("it notices", || {
@@ -128,7 +128,7 @@ echo "$body $MENAGERIE_ATTEMPT" >> done"#;
         ["partition lost", "lease over", "another's"].iter().any(|word| said.contains(word)).then_some(())
     });
     fleet.user.ok(&["queue", "put", "mail", "c"]);
-    fleet.drained("mail");
+    fleet.wait_until_drained("mail");
     assert_eq!(fleet.file("done"), "a 2\nb 2\nc 1\n");
     first.signal(Signal::INT);
     assert_eq!(first.wait_for_end().status.code(), Some(0));
@@ -138,7 +138,7 @@ echo "$body $MENAGERIE_ATTEMPT" >> done"#;
 fn killed_runner_is_started_again() {
     let fleet = Fleet::hasty("kill-runner", "mail", 1, "2s");
     fleet.user.ok(&["queue", "put", "mail", "a", "b", "c"]);
-    // Answers what it is asked; dies at the second message that it ever sees.
+    // Answers messages; dies at the second one that it ever sees.
     let program = r#"echo $$ >> runners
 while read -r line; do
   id=${line#*\"id\":\"}; id=${id%%\"*}
@@ -148,7 +148,7 @@ while read -r line; do
 done"#;
     fleet.user.write("fed.sh", program);
     let _worker = fleet.starting("mail", &["--serve"], &["sh", "fed.sh"]);
-    fleet.drained("mail");
+    fleet.wait_until_drained("mail");
     assert_eq!(fleet.file("runners").lines().count(), 2);
     assert_eq!(fleet.file("asked").lines().count(), 4, "the second was asked twice");
 }
@@ -172,7 +172,7 @@ fn full_journal_is_waited_for() {
         let done = fleet.user.run(&["queue", "put", "mail", "--file", &path, "--whole"]);
         (done.code == Some(0)).then_some(())
     });
-    fleet.drained("mail");
+    fleet.wait_until_drained("mail");
     assert!(
         fs::read_to_string(fleet.user.folder().join("sizes")).expect("it was handled").contains("100000")
     );

@@ -1,11 +1,11 @@
-//! Messages that are not due yet: seen, and taken back.
+//! Delayed messages: shown, and cancelled.
 
 use menagerie_testkit::eventually;
 use serde_json::{Value, json};
 
 use super::Fleet;
 
-/// Ids of messages that were put.
+/// Ids of the messages put.
 fn ids(put: &str) -> Vec<String> {
     put.lines().map(|line| line.split_whitespace().next().expect("an id").to_owned()).collect()
 }
@@ -34,7 +34,7 @@ fn delayed_messages_are_listed_and_cancelled() {
     assert_eq!(list[2]["due"], "4102444800.0000000");
     assert_eq!(user.json(&["queue", "delayed", "mail", "-n", "1"]).as_array().unwrap().len(), 1);
     assert_eq!(user.json(&["queue", "delayed", "mail", "-p", "2"])[0]["body"], "soon");
-    // It is no message yet.
+    // It is not a message yet.
     user.fails(&["queue", "get", "mail", &put[0]], 2, &["not a message id"]);
     let cancelled = user.json(&["queue", "cancel", "mail", &put[1]]);
     assert_eq!(cancelled, json!({"queue": "mail", "cancelled": 1}));
@@ -42,7 +42,7 @@ fn delayed_messages_are_listed_and_cancelled() {
     user.fails(&["queue", "cancel", "mail", "4102444800.0"], 2, &["version 8"]);
     user.fails(&["queue", "cancel", "mail"], 2, &["--all"]);
     user.fails(&["queue", "cancel", "nowhere", "--all"], 2, &["there is no queue nowhere"]);
-    // Purging is for what has come.
+    // Purge concerns due messages.
     user.ok(&["queue", "purge", "mail"]);
     fleet.crash_journal();
     let user = &fleet.user;
@@ -53,7 +53,7 @@ fn delayed_messages_are_listed_and_cancelled() {
     assert_eq!((&list[0]["id"], &list[1]["id"]), (&put[0].as_str().into(), &put[2].as_str().into()));
     assert_eq!(user.json(&["queue", "cancel", "mail", "--all"]), json!({"queue": "mail", "cancelled": 2}));
     assert_eq!(fleet.show("mail")["delayed"], 0);
-    // Purging is for what has come, unless it is told otherwise.
+    // Purge concerns due messages, unless told otherwise.
     user.ok(&["queue", "put", "mail", "now"]);
     user.ok(&["queue", "put", "mail", "never", "--delay", "1h"]);
     let purged = user.json(&["queue", "purge", "mail", "--delayed"]);
@@ -69,14 +69,14 @@ fn what_is_cancelled_is_never_handled_and_what_is_handled_cannot_be_cancelled() 
     let put = ids(&put);
     let mut cancelled = Vec::new();
     for (id, number) in put.iter().zip(1..=2) {
-        // On a machine that is slow enough it is too late.
+        // On a slow machine it may be too late.
         if user.run(&["queue", "cancel", "mail", id]).code == Some(0) {
             cancelled.push(number);
         }
     }
     let worker = fleet.worker("mail", &[]);
     eventually("the others are handled", || (fleet.handled().len() + cancelled.len() == 4).then_some(()));
-    fleet.drained("mail");
+    fleet.wait_until_drained("mail");
     drop(worker);
     let mut all: Vec<u32> = fleet.handled().iter().map(|handled| handled.body).chain(cancelled).collect();
     all.sort_unstable();

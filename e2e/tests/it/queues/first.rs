@@ -1,4 +1,4 @@
-//! The guide "Your first queue in five minutes", as it is typed; and the demo.
+//! The guide "Your first queue in five minutes", as typed; and the demo.
 
 use menagerie_testkit::{Process, eventually};
 use rustix::process::Signal;

@@ -1,4 +1,4 @@
-//! A journal whose disk is really full, under a worker: what needs no room goes on, what needs some waits, nothing is lost.
+//! A worker whose journal has a full disk: what needs no room goes on, what needs some waits, nothing is lost.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,10 +10,10 @@ use super::{Fleet, LONG, assert_all, assert_once, assert_order, ready};
 use crate::cli::User;
 use crate::journal::full::{SMALL, noise, unshare};
 
-/// A message that fails for good, so that something has to be said about it; the others are handled as usual.
+/// One message fails for good, so that something must be recorded about it; the others are handled as usual.
 const TASK: &str = r#"read -r body; [ "$body" != 99 ] || exit 65; echo "$body" | sh work.sh"#;
 
-/// A journal on a disk of its own, and where that is seen.
+/// A journal on a disk of its own, and the path to see it.
 fn fleet() -> (Fleet, PathBuf) {
     let user = User::new("queues-full-disk");
     let data = user.folder().join("data");
@@ -27,7 +27,7 @@ fn fleet() -> (Fleet, PathBuf) {
     (Fleet::with_journal(user, journal), seen)
 }
 
-/// Puts what does not compress, less and less at a time, until there is room for nothing.
+/// Puts incompressible messages, smaller and smaller, until there is room for nothing.
 fn fill(user: &User) {
     let noise: Vec<u8> = (1..=32).flat_map(noise).collect();
     for size in [noise.len(), 64 << 10, 4 << 10, 256] {
@@ -55,12 +55,12 @@ fn what_needs_no_room_goes_on_and_the_rest_waits() {
     user.ok(&["queue", "resume", "mail"]);
     eventually("all but one are handled", || (fleet.handled().len() >= 20).then_some(()));
     assert!(worker.try_wait().is_none(), "it goes on");
-    // It leaves, and what it could not say about the last one is not taken for said.
+    // It leaves, and does not count the last message as recorded.
     worker.signal(Signal::INT);
     assert_eq!(worker.wait_for_end().status.code(), Some(0));
     let _worker = fleet.starting("mail", &[], &["sh", "-c", TASK]);
     fs::remove_file(seen.join("filler")).expect("it is there");
-    fleet.drained("mail");
+    fleet.wait_until_drained("mail");
     let failed = user.json(&["queue", "failed", "mail"]);
     assert_eq!(failed.as_array().map(Vec::len), Some(1), "{failed}");
     assert_eq!(failed[0]["body"], "99");

@@ -1,4 +1,4 @@
-//! What people who come from qdo bring along.
+//! Migration from qdo.
 
 use super::Fleet;
 
@@ -26,10 +26,10 @@ fn cursors_of_qdo_are_taken_over_and_repeat_rather_than_skip() {
     let view = fleet.show("mail-out");
     assert_eq!(view["partitions"].as_array().map(Vec::len), Some(2));
     assert_eq!(view["partitions"][0]["cursor"], "1330365230.0380647");
-    // Once more changes nothing, also when workers have gone on since.
+    // Importing again changes nothing, even after workers have gone on.
     fleet.put("mail-out", 0..4);
     let _worker = fleet.worker("mail-out", &[]);
-    fleet.drained("mail-out");
+    fleet.wait_until_drained("mail-out");
     let again = user.json(&["queue", "import-qdo"]);
     assert_eq!(again[0]["what"], "left alone: it has moved since");
     assert_eq!(fleet.lag("mail-out"), 0);

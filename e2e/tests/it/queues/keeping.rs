@@ -1,4 +1,4 @@
-//! How long handled messages stay, as operators say it; and how a journal that is full has room again.
+//! How long handled messages stay; and how a full journal gets room again.
 
 use std::fs;
 use std::io::Read as _;
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::{Fleet, journal};
 use crate::cli::User;
 
-/// Of a message: a few of them fill the journal.
+/// Size of a message: a few of them fill the journal.
 const SIZE: u64 = 400_000;
 
 /// The ids of all messages of a queue, oldest first.
@@ -28,7 +28,7 @@ fn handled_messages_stay_as_long_as_is_said() {
     fleet.create("news", 1);
     let list = user.json(&["queue", "list"]);
     assert_eq!((&list[0]["keep_ms"], &list[1]["keep_ms"]), (&86_400_000.into(), &604_800_000.into()));
-    // Again is fine, but not if it would have to change.
+    // Idempotent, but not if it would have to change.
     fleet.create("mail", 1);
     user.ok(&["queue", "create", "mail", "--partitions", "1", "--keep", "24h"]);
     user.fails(
@@ -40,7 +40,7 @@ fn handled_messages_stay_as_long_as_is_said() {
     user.fails(&["queue", "alter", "male", "--keep", "1d"], 2, &["there is no queue male"]);
     let _worker = fleet.worker("mail", &[]);
     fleet.put("mail", 0..6);
-    fleet.drained("mail");
+    fleet.wait_until_drained("mail");
     let handled = ids(user, "mail");
     assert_eq!(handled.len(), 6);
     user.ok(&["queue", "get", "mail", &handled[0]]);
@@ -76,7 +76,7 @@ fn a_full_journal_has_room_again_when_what_was_handled_is_purged() {
         Some(size(&segments)).filter(|bytes| *bytes > waiting / 2 * SIZE)
     });
     let mut worker = fleet.starting("mail", &[], &["sh", "-c", "cat > /dev/null"]);
-    fleet.drained("mail");
+    fleet.wait_until_drained("mail");
     worker.kill();
     let purged = user.json(&["queue", "purge", "mail", "--handled"]);
     assert_eq!((&purged["forgotten"], &purged["partitions"]), (&waiting.into(), &1.into()));
@@ -95,7 +95,7 @@ fn size(folder: &Path) -> u64 {
     below.map(bytes).sum()
 }
 
-/// What does not compress.
+/// Incompressible bytes.
 fn noise(bytes: u64) -> Vec<u8> {
     let mut noise = Vec::new();
     let random = fs::File::open("/dev/urandom").expect("it is there");

@@ -1,4 +1,4 @@
-//! Queues, by the binary: what workers do, what becomes of it when something dies, and what operators see.
+//! Queues, through the binary: what workers do, what happens when something dies, and what operators see.
 
 mod bodies;
 mod churn;
@@ -33,8 +33,8 @@ use crate::cli::User;
 /// What a busy machine may take for a few hundred messages.
 const LONG: Duration = Duration::from_secs(120);
 
-/// The task: says which message it was, in which partition, at which attempt, under which fence. Only one may be at a
-/// partition at a time, and the kernel knows which: a file lock ends with the last process that has it.
+/// The task: records its message, partition, attempt and fence. Only one may work on a partition at a time, and the
+/// kernel enforces it: a file lock ends with the last process that has it.
 const WORK: &str = r#"
 exec 9>> "lock-$MENAGERIE_QUEUE-$MENAGERIE_PARTITION"
 flock -n 9 || echo "$MENAGERIE_QUEUE-$MENAGERIE_PARTITION is not alone" >> violations
@@ -42,13 +42,13 @@ read -r body
 echo "$MENAGERIE_PARTITION $body $MENAGERIE_ATTEMPT $MENAGERIE_FENCE" >> handled
 "#;
 
-/// A journal and somebody who types commands, in a root of their own.
+/// A journal and a user who types commands, in a chroot of their own.
 pub struct Fleet {
     pub user: User,
     journal: Daemon,
 }
 
-/// A message that was handled, in the order in which they were.
+/// A handled message; listed in the order of handling.
 #[derive(Debug, Clone)]
 pub struct Handled {
     pub partition: u32,
@@ -80,7 +80,7 @@ impl Fleet {
         fleet
     }
 
-    /// Sessions end quickly when nobody keeps them; also when the machine has other things to do for so long.
+    /// With short sessions, which also expire when the machine is busy for this long.
     pub fn hasty(name: &str, queue: &str, partitions: u16, session: &str) -> Self {
         let user = User::new(&format!("queues-{name}")).with("MENAGERIE_SESSION_TIMEOUT", session);
         let fleet = Self::of(user);
@@ -92,17 +92,17 @@ impl Fleet {
         self.user.ok(&["queue", "create", queue, "--partitions", &partitions.to_string()]);
     }
 
-    /// kill -9, and again on the same data and port.
+    /// kill -9, and restart on the same data and port.
     pub fn crash_journal(&mut self) {
         self.journal.restart();
     }
 
-    /// Puts numbered messages, to one partition after the other.
+    /// Puts numbered messages, round-robin over partitions.
     pub fn put(&self, queue: &str, numbers: std::ops::Range<u32>) {
         put(&self.user, queue, numbers);
     }
 
-    /// Starts a worker with the usual task; waits until it is listed.
+    /// Starts a worker with the usual task; waits until it is registered.
     pub fn worker(&self, queue: &str, options: &[&str]) -> Process {
         let worker = self.starting(queue, options, &["sh", "work.sh"]);
         ready(&worker);
@@ -124,19 +124,19 @@ impl Fleet {
         self.show(queue)["lag"].as_u64().expect("it is a number")
     }
 
-    /// Waits until everything is recorded as processed.
+    /// Waits until everything is committed as processed.
     #[track_caller]
-    pub fn drained(&self, queue: &str) {
+    pub fn wait_until_drained(&self, queue: &str) {
         let drained = || {
             let done = self.user.run(&["queue", "show", queue, "--quick", "-o", "json"]);
-            // ZooKeeper or the journal may just be away.
+            // ZooKeeper or the journal may be away just now.
             let view: Value = serde_json::from_str(&done.text()).ok()?;
             (view["lag"] == 0).then_some(())
         };
         eventually_within(LONG, &format!("queue {queue} is drained"), drained);
     }
 
-    /// What was handled so far.
+    /// Messages handled so far.
     pub fn handled(&self) -> Vec<Handled> {
         self.file("handled").lines().filter_map(handled).collect()
     }
@@ -145,9 +145,9 @@ impl Fleet {
         std::fs::read_to_string(self.user.folder().join(name)).unwrap_or_default()
     }
 
-    /// Waits until a file of the user's folder says something.
+    /// Waits until a file in the user's folder has content.
     #[track_caller]
-    pub fn said(&self, name: &str) -> String {
+    pub fn wait_for_file(&self, name: &str) -> String {
         eventually(&format!("{name} is written"), || {
             Some(self.file(name)).filter(|text| text.ends_with('\n'))
         })
@@ -178,8 +178,8 @@ pub fn ready(worker: &Process) -> String {
     worker.wait_until_ready("worker")
 }
 
-/// Whether the messages of each partition were begun in order, and none was passed over: who repeats something goes back,
-/// and on from there.
+/// Checks that messages of each partition were begun in order and none was skipped: a repetition goes back, and on
+/// from there.
 #[track_caller]
 pub fn assert_order(handled: &[Handled]) {
     let mut partitions: BTreeMap<u32, Vec<&Handled>> = BTreeMap::new();
@@ -198,7 +198,7 @@ pub fn assert_order(handled: &[Handled]) {
     }
 }
 
-/// Whether all of these were handled.
+/// Checks that all of these were handled.
 #[track_caller]
 pub fn assert_all(handled: &[Handled], numbers: std::ops::Range<u32>) {
     let seen: BTreeSet<u32> = handled.iter().map(|one| one.body).collect();
@@ -206,7 +206,7 @@ pub fn assert_all(handled: &[Handled], numbers: std::ops::Range<u32>) {
     assert!(missing.is_empty(), "never handled: {missing:?}");
 }
 
-/// Whether none was handled twice.
+/// Checks that none was handled twice.
 #[track_caller]
 pub fn assert_once(handled: &[Handled]) {
     let mut seen = BTreeSet::new();
@@ -214,8 +214,8 @@ pub fn assert_once(handled: &[Handled]) {
     assert!(twice.is_empty(), "handled twice: {twice:?}");
 }
 
-/// Whether the owners of each partition followed one another by the server's own order: a fence is the zxid of the lock's
-/// ticket, and who has an older one never comes after one who has a newer.
+/// Checks that owners of each partition followed one another in the server's order: a fence is the zxid of the lock's
+/// ticket, and an older one never comes after a newer one.
 #[track_caller]
 pub fn assert_owners(handled: &[Handled]) {
     let mut newest: BTreeMap<u32, (u64, u64)> = BTreeMap::new();

@@ -1,11 +1,11 @@
-//! What a worker is called: its host's full name and its process.
+//! A worker's name: its host's full name and its process.
 
 use menagerie_testkit::{Process, eventually};
 
 use super::{Fleet, ready};
 use crate::journal::full::unshare;
 
-/// The resolver knows the host in full, as far as this process can see, which becomes the worker.
+/// Makes the resolver know the host's full name, visible only to this process, and execs the worker.
 const NAMED: &str =
     r#"echo "127.0.1.1 $1.example.org $1" > hosts && mount --bind hosts /etc/hosts && shift && exec "$@""#;
 
@@ -15,7 +15,7 @@ fn a_worker_has_the_full_name_of_its_host() {
     fleet.create("mail", 1);
     let uname = rustix::system::uname();
     let host = uname.nodename().to_str().expect("it is text");
-    // One that has a domain already is not asked about.
+    // A name with a domain is used as it is.
     let full = if host.contains('.') { host.to_owned() } else { format!("{host}.example.org") };
     let line = ["unshare", unshare(), "sh", "-c", NAMED, "sh", host];
     let worker = ["worker", "mail", "--settle", "300ms", "--", "true"];

@@ -1,4 +1,4 @@
-//! Who handles what when workers come and go.
+//! Assignments when workers come and go.
 
 use menagerie_testkit::{Process, eventually, eventually_within};
 use serde_json::Value;
@@ -13,7 +13,7 @@ fn assignment(fleet: &Fleet) -> Option<Value> {
 #[test]
 fn ten_workers_at_once_make_one_rebalance() {
     let fleet = Fleet::with_queue("ten", "mail", 20);
-    // Long enough for ten processes to start on a machine that has other things to do.
+    // Long enough for ten processes to start on a busy machine.
     let workers: Vec<Process> =
         (0..10).map(|_| fleet.starting("mail", &["--settle", "10s"], &["true"])).collect();
     workers.iter().for_each(|worker| drop(ready(worker)));
@@ -26,16 +26,16 @@ fn ten_workers_at_once_make_one_rebalance() {
         .map(|partitions| partitions.as_array().map_or(0, Vec::len))
         .collect();
     assert_eq!(shares, [2; 10], "ten, and not nine");
-    // Whoever made it has told it in one line.
-    let told = || -> Vec<String> {
+    // The worker that made the assignment has logged it, in one line.
+    let logged = || -> Vec<String> {
         let lines = workers.iter().map(Process::stderr);
         lines
             .flat_map(|said| said.lines().map(str::to_owned).collect::<Vec<_>>())
             .filter(|line| line.contains("joined"))
             .collect()
     };
-    eventually("it is told", || (!told().is_empty()).then_some(()));
-    assert_eq!(told().len(), 1, "{:?}", told());
+    eventually("it is told", || (!logged().is_empty()).then_some(()));
+    assert_eq!(logged().len(), 1, "{:?}", logged());
 }
 
 #[test]
@@ -55,7 +55,7 @@ fn workers_that_come_and_go_in_good_order_repeat_nothing() {
     first.signal(rustix::process::Signal::INT);
     assert_eq!(first.wait_for_end().status.code(), Some(0));
     fleet.put("mail", 150..200);
-    fleet.drained("mail");
+    fleet.wait_until_drained("mail");
     let handled = fleet.handled();
     assert_all(&handled, 0..200);
     assert_once(&handled);
@@ -70,5 +70,5 @@ fn queue_that_is_made_later_is_handled() {
     eventually("it says so", || worker.stderr().contains("no such queue yet").then_some(()));
     fleet.create("mail", 2);
     fleet.put("mail", 0..4);
-    fleet.drained("mail");
+    fleet.wait_until_drained("mail");
 }

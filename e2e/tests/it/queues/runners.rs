@@ -1,4 +1,4 @@
-//! What tasks may do, and what becomes of those that do something else.
+//! Limits of tasks, and what happens to tasks that exceed them.
 
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt as _;
@@ -25,7 +25,7 @@ fn runner_that_prints_garbage_fails_its_message_and_nothing_else() {
 done"#;
     fleet.user.write("fed.sh", program);
     let _worker = fleet.starting("mail", &["--serve", "--attempts", "2"], &["sh", "fed.sh"]);
-    fleet.drained("mail");
+    fleet.wait_until_drained("mail");
     let failed = one_failed(&fleet);
     assert_eq!((&failed["body"], &failed["attempts"]), (&"bad".into(), &2.into()));
     assert!(failed["error"].as_str().is_some_and(|error| error.contains("no answer")), "{failed}");
@@ -39,17 +39,17 @@ fn time_limit_ends_a_task_and_all_that_it_started() {
     let _worker = fleet.starting("mail", &["--time-limit", "5s", "--attempts", "1"], &["sh", "-c", task]);
     let failed = one_failed(&fleet);
     assert!(failed["error"].as_str().is_some_and(|error| error.contains("time limit")), "{failed}");
-    crate::slots::wait_until_gone(fleet.said("child").trim().parse().expect("a number"));
+    crate::slots::wait_until_gone(fleet.wait_for_file("child").trim().parse().expect("a number"));
 }
 
 #[test]
 fn task_that_takes_longer_than_a_session_is_left_alone() {
     let fleet = Fleet::hasty("long", "mail", 1, "4s");
     fleet.user.ok(&["queue", "put", "mail", "x"]);
-    // With a grace as long as the session: it must not be asked to end although the lease is kept up.
+    // With a grace as long as the session: it must not be stopped while the lease is renewed.
     let task = "echo begun >> runs; sleep 9; echo done >> runs";
     let _worker = fleet.starting("mail", &["--time-limit", "60s"], &["sh", "-c", task]);
-    fleet.drained("mail");
+    fleet.wait_until_drained("mail");
     assert_eq!(fleet.file("runs"), "begun\ndone\n");
 }
 
@@ -71,7 +71,7 @@ fn startup_command_runs_once_before_the_first_message_or_nothing_does() {
     assert_eq!(fleet.lag("mail"), 3);
     assert_eq!(sessions(), before, "who could not start has taken leave");
     let _worker = fleet.worker("mail", &["--on-startup", "echo ready >> started"]);
-    fleet.drained("mail");
+    fleet.wait_until_drained("mail");
     assert_eq!(fleet.file("started"), "ready\n");
 }
 
@@ -100,8 +100,8 @@ fn program_that_vanishes_is_waited_for() {
     eventually("it was missed", || worker.stderr().contains("cannot run").then_some(()));
     assert_eq!(fleet.lag("mail"), 1);
     std::fs::rename(&away, &program).unwrap();
-    fleet.drained("mail");
-    assert_eq!(fleet.said("done"), "done\n");
+    fleet.wait_until_drained("mail");
+    assert_eq!(fleet.wait_for_file("done"), "done\n");
 }
 
 #[test]
@@ -110,8 +110,8 @@ fn memory_limit_and_other_users_are_kept_to() {
     fleet.user.ok(&["queue", "put", "mail", "x"]);
     let _worker =
         fleet.starting("mail", &["--memory-limit", "256M"], &["sh", "-c", "sleep 0.2; ulimit -v >> memory"]);
-    fleet.drained("mail");
-    assert_eq!(fleet.said("memory"), "262144\n");
+    fleet.wait_until_drained("mail");
+    assert_eq!(fleet.wait_for_file("memory"), "262144\n");
     fleet.user.fails(
         &["worker", "mail", "--user", "nobody-of-that-name", "--", "true"],
         2,

@@ -1,4 +1,4 @@
-//! What a worker serves, and whom it talks to.
+//! Which queues and journals a worker uses.
 
 use std::net::SocketAddr;
 
@@ -16,7 +16,7 @@ fn metrics_are_there_and_move() {
         worker.wait_for_line("where they are", |line| line.strip_prefix("worker metrics on ")?.parse().ok());
     ready(&worker);
     fleet.put("mail", 0..3);
-    fleet.drained("mail");
+    fleet.wait_until_drained("mail");
     eventually("all is counted", || {
         let samples = samples(metrics);
         let of = |name: &str| samples.get(name).copied().unwrap_or_default();
@@ -24,7 +24,7 @@ fn metrics_are_there_and_move() {
         let lag = r#"menagerie_worker_lag{queue="mail",partition="1"}"#;
         let counted = of(done) == 3.0 && of("menagerie_worker_task_seconds_count") == 3.0;
         let told = of("menagerie_worker_partitions") == 1.0 && samples.get(lag) == Some(&0.0);
-        // What was read and taken, at least.
+        // At least reads and commits.
         let asked = ["read", "commit"]
             .iter()
             .all(|call| of(&format!(r#"menagerie_worker_journal_seconds_count{{call="{call}"}}"#)) >= 1.0);
@@ -42,11 +42,11 @@ fn journal_that_speaks_tls_is_used_by_who_trusts_it() {
     fleet.create("mail", 2);
     fleet.put("mail", 0..10);
     let _worker = fleet.worker("mail", &[]);
-    fleet.drained("mail");
+    fleet.wait_until_drained("mail");
     assert_all(&fleet.handled(), 0..10);
     let stranger = User::at(fleet.user.servers.clone().expect("it has servers"));
     stranger.fails(&["queue", "put", "mail", "x"], 69, &["--journal-ca"]);
-    // Whoever runs as the same user is told the token by the journal itself.
+    // The journal itself gives the token to processes of the same user.
     stranger.with("MENAGERIE_JOURNAL_CA", file("ca.pem")).ok(&["queue", "put", "mail", "x"]);
 }
 
@@ -60,10 +60,10 @@ fn a_second_journal_of_a_name_does_not_start() {
     let taken = format!("journal \"main\" runs already, on {}", fleet.journal.address());
     assert!(end.stderr.contains(&taken) && end.stderr.contains("--name"), "{}", end.stderr);
     fleet.user.ok(&["queue", "put", "mail", "x"]);
-    // The first one again, while what it had registered before is still there.
+    // Restart the first one while its earlier registration still exists.
     fleet.crash_journal();
     fleet.user.ok(&["queue", "put", "mail", "y"]);
-    // One that has died is waited for until it is not listed any more.
+    // A journal that has died is waited for until its registration is gone.
     fleet.journal.kill();
     let _heir = fleet.user.start(&twin);
     eventually_within(LONG, "it has the name", || {

@@ -1,4 +1,4 @@
-//! What a worker does when it is told something by a signal.
+//! Signals to a worker.
 
 use menagerie_testkit::{Process, eventually};
 use rustix::process::Signal;
@@ -7,17 +7,17 @@ use serde_json::Value;
 use super::{Fleet, ready};
 use crate::slots::wait_until_gone;
 
-/// Says its number, then waits until there is a file, then says the message.
+/// Writes its pid, waits until a file exists, then writes the message.
 const SLOW: &str = r#"echo $$ > "pid-$MENAGERIE_PARTITION"; cp "pid-$MENAGERIE_PARTITION" pid; read -r body
 while ! [ -e go ]; do sleep 0.05; done; echo "$body $MENAGERIE_ATTEMPT" >> done"#;
 
-/// A worker at the first of two messages of one partition, and the number of its task.
+/// A worker at the first of two messages of one partition, and the pid of its task.
 fn at_work(name: &str, options: &[&str]) -> (Fleet, Process, u32) {
     let fleet = Fleet::with_queue(name, "mail", 1);
     fleet.user.ok(&["queue", "put", "mail", "a", "b"]);
     let worker = fleet.starting("mail", options, &["sh", "-c", SLOW]);
     ready(&worker);
-    let task = fleet.said("pid").trim().parse().expect("a number");
+    let task = fleet.wait_for_file("pid").trim().parse().expect("a number");
     (fleet, worker, task)
 }
 
@@ -56,10 +56,10 @@ fn terminate_stops_what_runs_and_leaves_cleanly() {
     ended_well(&mut worker);
     wait_until_gone(task);
     assert_eq!((fleet.file("done").as_str(), fleet.lag("mail")), ("", 2));
-    // It had no time-out to wait for; what was stopped knows that it runs again.
+    // It had no time-out to wait for; the stopped task knows that it runs again.
     fleet.user.write("go", "");
     let _next = fleet.starting("mail", &[], &["sh", "-c", SLOW]);
-    fleet.drained("mail");
+    fleet.wait_until_drained("mail");
     assert_eq!(fleet.file("done"), "a 2\nb 1\n");
 }
 
@@ -80,7 +80,7 @@ fn hangup_reads_the_file_again_and_says_what_needs_a_restart() {
     fleet.put("mail", 0..2);
     let worker = fleet.starting("mail", &[], &["sh", "-c", SLOW]);
     ready(&worker);
-    fleet.said("pid");
+    fleet.wait_for_file("pid");
     let running = || {
         std::fs::read_dir(fleet.user.folder())
             .expect("it can be listed")
@@ -103,7 +103,7 @@ fn hangup_reads_the_file_again_and_says_what_needs_a_restart() {
     eventually("it complains and goes on", || worker.stderr().contains("nothing is changed").then_some(()));
     fleet.user.write("menagerie.toml", "");
     fleet.user.write("go", "");
-    fleet.drained("mail");
+    fleet.wait_until_drained("mail");
 }
 
 #[test]
@@ -111,7 +111,7 @@ fn a_worker_that_has_not_begun_hears_all_signals() {
     let fleet = Fleet::with_queue("usr-early", "mail", 1);
     let startup = ["--on-startup", "echo begun > begun; while ! [ -e go ]; do sleep 0.05; done"];
     let mut worker = fleet.starting("mail", &startup, &["true"]);
-    fleet.said("begun");
+    fleet.wait_for_file("begun");
     worker.signal(Signal::USR2);
     worker.signal(Signal::HUP);
     eventually("it has heard", || worker.stderr().contains("configuration read again").then_some(()));
@@ -125,7 +125,7 @@ fn user_signals_open_the_log_anew_and_dump_the_state() {
     let fleet = Fleet::with_queue("usr", "mail", 1);
     let worker = fleet.worker("mail", &["--log-file", "worker.log"]);
     fleet.put("mail", 0..3);
-    fleet.drained("mail");
+    fleet.wait_until_drained("mail");
     let folder = fleet.user.folder();
     std::fs::rename(folder.join("worker.log"), folder.join("worker.log.1")).expect("it is there");
     worker.signal(Signal::USR1);

@@ -8,7 +8,7 @@ use super::{Fleet, ready};
 const SLOW: &str =
     r#"echo "$0 begins" >> runs; until [ -e go ]; do sleep 0.05; done; echo "$0 ends" >> runs"#;
 
-/// The same as a program that is fed.
+/// The same as a long-running program.
 const FED: &str = r#"while read -r line; do
 echo "$0 begins" >> runs; until [ -e go ]; do sleep 0.05; done; echo "$0 ends" >> runs
 echo "$line" | sed 's/,.*/,"ok":true}/'; done"#;
@@ -48,6 +48,6 @@ fn sleeps(name: &str, task: &[&str]) {
     suspended.resume();
     eventually("it knows that its time is over", || first.stderr().contains("lease over").then_some(()));
     fleet.user.write("go", "");
-    fleet.drained("mail");
+    fleet.wait_until_drained("mail");
     assert_eq!(fleet.file("runs"), "first begins\nsecond begins\nsecond ends\n", "{}", first.stderr());
 }

@@ -1,4 +1,4 @@
-//! Whoever can write ZooKeeper learns none of our secrets.
+//! Whoever can write to ZooKeeper learns none of our secrets.
 
 use std::io::Read as _;
 use std::net::{SocketAddr, TcpListener};
@@ -16,14 +16,14 @@ use crate::stranger::Stranger;
 const SECRET: &str = "root:$6$secret-of-this-machine";
 const TOKEN: &str = "4f2d7c3aa1b6449e8d0f5b6c7d8e9f00112233445566778899aabbccddeeff00";
 
-/// A server that only listens, and reports all that one client has sent to it.
+/// A server that only listens, and reports everything that one client sends.
 fn eavesdropper() -> (SocketAddr, Receiver<Vec<u8>>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = listener.local_addr().expect("it is bound");
     let (tell, told) = mpsc::channel();
     thread::spawn(move || {
         while let Ok((mut stream, _)) = listener.accept() {
-            // Silence tells that the client has sent all that it sends unasked.
+            // Silence means that the client has sent everything it sends unasked.
             stream.set_read_timeout(Some(Duration::from_secs(1))).expect("a socket has options");
             let mut heard = Vec::new();
             let _ = stream.read_to_end(&mut heard);

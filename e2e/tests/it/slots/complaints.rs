@@ -1,11 +1,11 @@
-//! What people complain of about `consul lock` and `etcdctl lock`.
+//! Known complaints about `consul lock` and `etcdctl lock`.
 
 use rustix::process::Signal;
 
-use super::{holders, pool, queue, runs, start, user, wait_for_waiter, wait_until_gone};
+use super::{holders, is_running, pool, queue, start, user, wait_for_waiter, wait_until_gone};
 use crate::cli::User;
 
-/// Says its own number, and that of a grandchild that has left its group and session.
+/// Prints its own pid, and that of a grandchild that has left its group and session.
 const FAMILY: &str = "echo $$; setsid sh -c 'trap \"\" TERM HUP; echo $$; while :; do sleep 1; done' & wait";
 
 #[test]
@@ -16,19 +16,19 @@ fn slot_that_is_lost_takes_grandchildren_along_through_any_shell() {
     user.ok(&["slots", "release", "pool", "a", "--force"]);
     let end = run.wait_for_end();
     assert_eq!(end.status.code(), Some(73), "{}", end.stderr);
-    assert!(!runs(child) && !runs(grandchild), "nothing is left when the wrapper ends");
+    assert!(!is_running(child) && !is_running(grandchild), "nothing is left when the wrapper ends");
 }
 
 #[test]
 fn sigterm_comes_before_anybody_else_is_let_in() {
     let user = user("late", 1);
     let (servers, proxy) = user.servers_through_proxy();
-    // Long enough that a busy machine lets the guard act between the end of the lease and that of the session.
+    // Long enough that on a busy machine the guard acts between the end of the lease and that of the session.
     let far = User::at(servers).with("MENAGERIE_SESSION_TIMEOUT", "8s");
     let polite = "trap 'echo asked; exit 0' TERM; echo $$; while :; do sleep 0.1; done";
     let (mut first, child) = start(&far, "a", &["--ephemeral"], polite);
-    let look = format!("if kill -0 {child} 2>&-; then echo alive; else echo dead; fi");
-    let second = queue(&user, "b", &[], &look);
+    let probe = format!("if kill -0 {child} 2>&-; then echo alive; else echo dead; fi");
+    let second = queue(&user, "b", &[], &probe);
     wait_for_waiter(&user, "b");
     proxy.partition();
     let seen = second.wait_for_line("what it found", |line| Some(line.to_owned()));
@@ -47,7 +47,7 @@ fn every_signal_goes_to_the_whole_process_group() {
         let sibling: u32 = run.wait_for_line("the other one", |line| line.parse().ok());
         run.signal(signal);
         assert_eq!(run.wait_for_end().status.code(), Some(code), "{signal:?}");
-        assert!(!runs(child) && !runs(sibling), "{signal:?}");
+        assert!(!is_running(child) && !is_running(sibling), "{signal:?}");
         assert_eq!(holders(&user), [""; 0]);
     }
     let script = "trap 'echo got it; exit 0' USR1; echo $$; while :; do sleep 0.05; done";

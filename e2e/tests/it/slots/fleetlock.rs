@@ -19,11 +19,11 @@ pub fn serve(user: &User, options: &[&str]) -> (Process, SocketAddr) {
     (server, address)
 }
 
-/// The status and the body of an answer.
+/// Status and body of a response.
 fn exchange(mut stream: impl Read + Write, request: &str) -> (u16, String) {
     stream.write_all(request.as_bytes()).expect("it listens");
     let mut answer = Vec::new();
-    // A TLS peer that just closes is no failure of ours.
+    // A TLS peer may just close.
     let _ = stream.read_to_end(&mut answer);
     let answer = String::from_utf8(answer).expect("it is text");
     let (head, body) = answer.split_once("\r\n\r\n").expect("an HTTP answer has a head");
@@ -95,7 +95,7 @@ fn clients_and_commands_share_one_queue() {
     assert_eq!(lock(address, "b"), 409);
     let mut next = queue(&user, "c", &[], "echo in");
     wait_for_waiter(&user, "c");
-    // Whoever falls silent loses its place.
+    // A silent client loses its place.
     eventually("the silent one is gone", || (waiters(&user) == ["c"]).then_some(()));
     run.signal(rustix::process::Signal::TERM);
     run.wait_for_end();
@@ -118,7 +118,7 @@ fn place_in_the_queue_outlives_the_server() {
     );
 }
 
-/// Sends a request, hangs up before the answer, and returns when the server has noticed.
+/// Sends a request, hangs up before the response, and returns when the server has noticed.
 fn ask_and_hang_up(address: SocketAddr, id: &str, hang_up: impl FnOnce()) {
     let body = format!(r#"{{"client_params":{{"id":"{id}","group":"pool"}}}}"#);
     let mut stream = connect(address);
@@ -157,7 +157,7 @@ fn client_that_asks_another_server_again_is_not_put_out_by_the_first_one() {
         eventually("the server has let it in", || (holders(&user) == ["a"]).then_some(()));
     });
     assert_eq!(lock(other, "a"), 200);
-    // It finishes what it has begun, and then there is nothing more to come from it.
+    // It finishes requests in flight; afterwards nothing more comes from it.
     first.signal(rustix::process::Signal::TERM);
     first.wait_for_end();
     assert_eq!(lock(other, "b"), 409, "a was told that it holds the only slot");
@@ -278,7 +278,7 @@ fn who_only_keeps_a_connection_open_is_cut_off() {
     slow.write_all(b"POST /v1/pre-reboot HTTP/1.1\r\nHost: ").expect("it listens");
     assert_eq!(lock(address, "a"), 200, "nobody waits for it");
     let mut answer = Vec::new();
-    // Closed, one way or the other; not left open until our own patience ends.
+    // Closed, one way or the other; not left open until our own deadline.
     let ended = slow.read_to_end(&mut answer);
     assert!(!ended.is_err_and(|error| error.kind() == ErrorKind::WouldBlock));
 }
@@ -287,7 +287,7 @@ fn who_only_keeps_a_connection_open_is_cut_off() {
 fn strangers_do_not_take_the_place_of_those_on_the_list() {
     let user = user("strangers", 1);
     let (_server, address) = serve(&user, &["--allow", "127.0.0.1"]);
-    // Another address of this machine, that is not on the list.
+    // Another address of this machine that is not on the list.
     let strangers: Vec<TcpStream> = (0..40).map(|_| stranger(address)).collect();
     assert_eq!(lock(address, "a"), 200);
     let is_cut = |mut stream: TcpStream| {

@@ -1,4 +1,4 @@
-//! What runs under a slot ends when it must, and goes on when it may.
+//! Commands under a slot end when they must, and go on when they may.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::Stdio;
@@ -7,7 +7,7 @@ use std::time::Duration;
 use menagerie_testkit::{Ensemble, binary, eventually, eventually_within};
 use rustix::process::Signal;
 
-use super::{holders, pool, queue, runs, start, user, wait_for_waiter, wait_until_gone};
+use super::{holders, is_running, pool, queue, start, user, wait_for_waiter, wait_until_gone};
 
 #[test]
 fn killed_wrapper_takes_everything_along_and_keeps_its_slot() {
@@ -45,12 +45,12 @@ fn run_is_resumed_only_on_the_same_host_and_only_when_the_earlier_one_is_gone() 
 
 #[test]
 fn children_of_a_stopped_ephemeral_holder_are_dead_before_another_is_let_in() {
-    // Long enough that a busy machine lets the guard act between the end of the lease and that of the session.
+    // Long enough that on a busy machine the guard acts between the end of the lease and that of the session.
     let user = user("frozen", 1).with("MENAGERIE_SESSION_TIMEOUT", "8s");
     let stubborn = "trap '' TERM; echo $$; while :; do sleep 0.1; done";
     let (mut first, child) = start(&user, "a", &["--ephemeral"], stubborn);
-    let look = format!("if kill -0 {child} 2>&-; then echo alive; else echo dead; fi");
-    let second = queue(&user, "b", &["--ephemeral"], &look);
+    let probe = format!("if kill -0 {child} 2>&-; then echo alive; else echo dead; fi");
+    let second = queue(&user, "b", &["--ephemeral"], &probe);
     wait_for_waiter(&user, "b");
     first.pause();
     assert_eq!(second.wait_for_line("what it found", |line| Some(line.to_owned())), "dead");
@@ -66,7 +66,7 @@ fn stopped_persistent_holder_loses_nothing() {
     let (mut run, child) = start(&user, "a", &[], &script);
     run.pause();
     eventually("its session is over", || (pool(&user)["holders"][0]["alive"] == false).then_some(()));
-    assert!(runs(child), "a holder that is merely stopped kills nothing");
+    assert!(is_running(child), "a holder that is merely stopped kills nothing");
     let twin = ["slots", "run", "pool", "--holder", "a", "--host", "a", "--wait", "3s", "--", "true"];
     let still = format!("its process {} still runs", run.id());
     user.fails(&twin, 75, &[&still]);
@@ -123,7 +123,7 @@ fn hook_that_cannot_be_started_after_the_command_keeps_the_slot() {
     let go = user.folder().join("go");
     let script = format!("echo $$; until [ -e {} ]; do sleep 0.05; done", go.display());
     let (mut run, _) = start(&user, "a", &["--on-release", "true"], &script);
-    // Not even a pipe can be made any more.
+    // Not even a pipe can be created any more.
     let none = rustix::process::Rlimit { current: Some(0), maximum: Some(0) };
     let wrapper = rustix::process::Pid::from_raw(run.id().try_into().expect("it is small"));
     rustix::process::prlimit(wrapper, rustix::process::Resource::Nofile, none).expect("it is ours");
@@ -169,7 +169,7 @@ fn slot_that_cannot_be_given_back_is_said_to_be_held() {
     assert_eq!(run.wait_for_end().status.code(), Some(69));
 }
 
-/// Until the terminal's foreground is the shell's own group: what is typed before that goes to the wrapper.
+/// Waits until the terminal's foreground group is the shell's: anything typed before that goes to the wrapper.
 const READY: &str = r#"until [ $(cut -d ' ' -f 8 /proc/$$/stat) = $$ ]; do sleep 0.01; done; echo ready"#;
 
 #[test]

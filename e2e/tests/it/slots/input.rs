@@ -1,4 +1,4 @@
-//! What makes no sense is refused, says why, and leaves nothing held.
+//! Invalid input is refused with a reason, and leaves nothing held.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 

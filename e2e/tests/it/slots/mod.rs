@@ -1,4 +1,4 @@
-//! Slots, by the binary: what runs under them, what becomes of it, and who may do what to a pool.
+//! Slots, through the binary: commands under them, their outcome, and what operators may do.
 
 mod complaints;
 pub mod fleetlock;
@@ -18,20 +18,20 @@ use serde_json::Value;
 
 use crate::cli::User;
 
-/// Somebody with a pool of this size, in a root of their own. Sessions end quickly when nobody keeps them.
+/// A user with a pool of this size, in a chroot of their own. Sessions expire quickly.
 fn user(name: &str, max: u32) -> User {
     let user = User::new(&format!("slots-{name}")).with("MENAGERIE_SESSION_TIMEOUT", "2s");
     user.ok(&["slots", "create", "pool", "--max", &max.to_string()]);
     user
 }
 
-/// Somebody in the same root, for whom the ensemble is as far away as the proxy says. The session lasts.
+/// A user in the same chroot, behind a proxy. Sessions last.
 fn far_from(user: &User) -> (User, Proxy) {
     let (servers, proxy) = user.servers_through_proxy();
     (User::at(servers).with("MENAGERIE_SESSION_TIMEOUT", "20s"), proxy)
 }
 
-/// The pool as it is now.
+/// The pool's current state.
 fn pool(user: &User) -> Value {
     user.json(&["slots", "show", "pool"])
 }
@@ -41,17 +41,17 @@ fn names(list: &Value) -> Vec<String> {
     list.as_array().expect("it is a list").iter().map(name).collect()
 }
 
-/// Who is in, by slot.
+/// Holders by slot.
 fn holders(user: &User) -> Vec<String> {
     names(&pool(user)["holders"])
 }
 
-/// Who waits, in order.
+/// Waiters in order.
 fn waiters(user: &User) -> Vec<String> {
     names(&pool(user)["waiters"])
 }
 
-/// Starts a command under a slot, by this holder. It has to say its process id as the first thing.
+/// Starts a command under a slot for this holder. The script must print its pid first.
 fn start(user: &User, holder: &str, options: &[&str], script: &str) -> (Process, u32) {
     let process = queue(user, holder, options, script);
     let pid = process.wait_for_line("its process id", |line| line.parse().ok());
@@ -64,18 +64,18 @@ fn queue(user: &User, holder: &str, options: &[&str], script: &str) -> Process {
     user.spawn(&[&run, options, &["--", "sh", "-c", script]].concat())
 }
 
-/// Waits until somebody is in the queue.
+/// Waits until this holder is in the queue.
 fn wait_for_waiter(user: &User, holder: &str) {
     eventually(&format!("{holder} waits"), || waiters(user).contains(&holder.to_owned()).then_some(()));
 }
 
-/// Whether a process runs; one that has ended and was not waited for does not.
-fn runs(pid: u32) -> bool {
+/// Whether a process runs; a zombie does not.
+fn is_running(pid: u32) -> bool {
     let Ok(stat) = std::fs::read_to_string(format!("/proc/{pid}/stat")) else { return false };
     let state = stat.rsplit_once(')').and_then(|(_, rest)| rest.split_whitespace().next());
     !matches!(state, Some("Z" | "X") | None)
 }
 
 pub fn wait_until_gone(pid: u32) {
-    eventually(&format!("process {pid} is gone"), || (!runs(pid)).then_some(()));
+    eventually(&format!("process {pid} is gone"), || (!is_running(pid)).then_some(()));
 }

@@ -1,4 +1,4 @@
-//! Hosts that are told apart by their machine id and their boot, or cannot be.
+//! Hosts distinguished by machine id and boot, or indistinguishable.
 
 use serde_json::Value;
 
@@ -6,18 +6,18 @@ use super::{holders, pool, user};
 use crate::cli::{Done, User};
 use crate::journal::full::unshare;
 
-/// Runs its last arguments on what looks like a host with this machine id and this boot.
+/// Runs its last arguments on what looks like a host with this machine id and boot.
 const NODE: &str = "mount -t tmpfs none /etc && printf %s \"$1\" > /etc/machine-id && printf %s \"$2\" > /etc/boot-id \
     && mount --bind /etc/boot-id /proc/sys/kernel/random/boot_id && shift 2 && exec \"$@\"";
 
 const ID: &str = "3d1219c7c4c5404aaa1f6d2a48adfda4";
 const BOOTS: [&str; 2] = ["11111111-1111-4111-8111-111111111111", "22222222-2222-4222-8222-222222222222"];
 
-/// What is in `/etc/machine-id` of hosts that have none yet, or whose image was made with a trick.
+/// `/etc/machine-id` of hosts that have none yet, or that were cloned carelessly.
 const NO_IDS: [&str; 5] =
     ["", "uninitialized\n", "00000000000000000000000000000000\n", "3d1219c7\n", "localhost\n"];
 
-/// Runs a command of slots on a host that is called `node`.
+/// Runs a `slots` command on a host called `node`.
 fn on_node(user: &User, machine_id: &str, boot: &str, args: &[&str]) -> Done {
     let line = ["unshare", unshare(), "sh", "-c", NODE, "sh", machine_id, boot];
     let output = user.command_under(&line, args).output().expect("it can be started");

@@ -1,4 +1,4 @@
-//! What operators do to a pool.
+//! Operators' commands on a pool.
 
 use std::io::{BufRead as _, BufReader};
 use std::process::Stdio;

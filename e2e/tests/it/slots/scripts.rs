@@ -1,4 +1,4 @@
-//! Scripts that take a slot without a process that stands for it, and are ended or run out of time while it is given.
+//! Scripts that take a slot without a process standing for it, and are killed or time out while it is given.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use rustix::process::Signal;
 
 use super::{far_from, holders, user};
 
-/// Long enough to notice that a slot was given and to act on it before whoever asked hears of it.
+/// Long enough to notice that a slot was given and to act before the reply arrives.
 const FAR: Duration = Duration::from_millis(600);
 
 const ACQUIRE: [&str; 5] = ["slots", "acquire", "pool", "--holder", "script"];
@@ -23,7 +23,7 @@ fn script_that_is_ended_while_it_gets_a_slot_is_not_put_out_later() {
         first.signal(signal);
         let ticket = user.ok(&ACQUIRE);
         assert_eq!(user.ok(&ACQUIRE), ticket);
-        // It finishes what it has begun, and then there is nothing more to come from it.
+        // It finishes what is in flight; afterwards nothing more comes from it.
         let said = first.wait_for_end().stderr;
         assert_eq!(holders(&user), ["script"], "it was told that it holds a slot: {said}");
         user.fails(&["slots", "acquire", "pool", "--holder", "other", "--wait", "0"], 75, &["full"]);
@@ -38,7 +38,7 @@ fn script_whose_time_is_over_while_it_gets_a_slot_has_it() {
     let user = user("in-time", 1);
     let (far, proxy) = far_from(&user);
     proxy.delay(FAR);
-    // It looks, it asks, and its time is over before it has the answer.
+    // It reads, it asks, and its time is over before the reply arrives.
     let ticket = far.ok(&[&ACQUIRE[..], &["--wait", "2s"]].concat());
     assert_eq!(holders(&user), ["script"]);
     assert_eq!(user.ok(&ACQUIRE), ticket);

@@ -20,7 +20,7 @@ fn ephemeral_holder_is_out_before_another_is_in_also_when_its_session_came_back_
     wait_for_waiter(&user, "b");
     let beats = proxy.requests_of(OpCode::Multi);
     servers.restart_all_with_tick(TICK_MS / 4);
-    // By the new time-out its lease may be over, and then it ends before its next heartbeat.
+    // By the new time-out its lease may be over; then it ends before its next heartbeat.
     eventually("its session is back", || {
         (proxy.requests_of(OpCode::Multi) > beats || first.try_wait().is_some()).then_some(())
     });

@@ -1,5 +1,5 @@
-//! Sixty processes on six pretend hosts fight for three slots while wrappers, commands and servers are killed and stopped, and
-//! connections cut: never more than three are in, nobody is in twice, and in the end everybody gets a turn.
+//! Sixty processes on six simulated hosts compete for three slots while wrappers, commands and servers are killed and
+//! stopped, and connections cut: never more than three hold, none holds twice, and in the end everybody gets a turn.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::env;
@@ -21,7 +21,7 @@ const HOSTS: usize = 6;
 const PROCESSES: usize = 60;
 const MAX: usize = 3;
 
-/// How long everybody has for a turn once the storm is over. Each who was killed holds up the others for a session.
+/// Time for everybody's turn once the storm is over. Each killed process delays the others by a session.
 const CALM: Duration = Duration::from_secs(180);
 
 /// When the first server falls, and how often: an election takes its time, and meanwhile nothing happens.
@@ -29,8 +29,8 @@ const FIRST_FALL: Duration = Duration::from_secs(4);
 const BETWEEN_RESTARTS: Duration = Duration::from_secs(5);
 const BETWEEN_ELECTIONS: Duration = Duration::from_secs(20);
 
-/// The command: exactly one may run under each number, and the kernel knows which: a file lock ends with the last process
-/// that has it.
+/// The command: exactly one may run under each number, and the kernel enforces it: a file lock ends with the last
+/// process that has it.
 const WORK: &str = r#"
 echo $$ > "pid-$1"
 [ "$MENAGERIE_SLOT" -le 3 ] || echo "$1 is in slot $MENAGERIE_SLOT" >> violations
@@ -60,7 +60,7 @@ fn storm_over_ephemeral_slots() {
 struct Actor {
     holder: String,
     host: String,
-    /// Its process; waited for only under this lock, so that no other process is hit in its place.
+    /// Its process; reaped only under this lock, so that no reused pid is hit in its place.
     process: Mutex<Option<Process>>,
 }
 
@@ -150,7 +150,7 @@ impl Storm {
         self.near.folder().join(name)
     }
 
-    /// Runs the command again and again; after the storm, until it succeeds. Counts how often it did.
+    /// Runs the command repeatedly; after the storm, until it succeeds. Counts its successes.
     fn act(&self, number: usize) -> usize {
         let actor = &self.actors[number];
         let mut turns = 0;
@@ -183,7 +183,7 @@ impl Storm {
 
     fn start(&self, number: usize) -> Process {
         let Actor { holder, host, .. } = &self.actors[number];
-        // Every other one is behind a connection that is not to be relied upon.
+        // Every other one is behind an unreliable connection.
         let user = if number.is_multiple_of(2) { &self.near } else { &self.far };
         let run = ["slots", "run", "pool", "--holder", holder, "--host", host, "--grace", "1s"];
         let kind: &[&str] = if self.kind == Kind::Ephemeral { &["--ephemeral"] } else { &[] };
@@ -192,14 +192,14 @@ impl Storm {
         Process::spawn(&mut command)
     }
 
-    /// Looks at the pool all the time, and follows its history.
+    /// Reads the pool all the time, and follows its history.
     fn witness(&self) -> usize {
         let mut looks = 0;
         let mut history: BTreeMap<i64, (String, String)> = BTreeMap::new();
         loop {
             let last = self.done.load(Ordering::SeqCst);
-            // While the servers are down there is nothing to see.
-            if let Some(pool) = self.look(&["slots", "show", "pool", "-o", "json"]) {
+            // While the servers are down there is nothing to read.
+            if let Some(pool) = self.run_json(&["slots", "show", "pool", "-o", "json"]) {
                 looks += 1;
                 let holders = super::names(&pool["holders"]);
                 assert!(holders.len() <= MAX, "too many: {pool}");
@@ -207,7 +207,7 @@ impl Storm {
                 assert_eq!(distinct.len(), holders.len(), "somebody is in twice: {pool}");
             }
             for event in self
-                .look(&["slots", "history", "pool", "-o", "json"])
+                .run_json(&["slots", "history", "pool", "-o", "json"])
                 .iter()
                 .flat_map(Value::as_array)
                 .flatten()
@@ -226,7 +226,7 @@ impl Storm {
         looks
     }
 
-    fn look(&self, args: &[&str]) -> Option<Value> {
+    fn run_json(&self, args: &[&str]) -> Option<Value> {
         let done = self.near.run(args);
         if done.code != Some(0) {
             return None;
@@ -280,7 +280,7 @@ impl Storm {
         }
     }
 
-    /// Kills whoever leads. Of three servers one is always down then, and comes back when the next one falls.
+    /// Kills the leader. Of three servers one is then always down, and comes back when the next one falls.
     fn fall(&self, fallen: &mut Option<usize>) {
         let mut servers = locked(&self.servers);
         if let Some(server) = fallen.take() {
@@ -292,7 +292,7 @@ impl Storm {
         }
     }
 
-    /// Stops all servers for a while that may be longer than a session lasts: nobody is answered, and no connection ends.
+    /// Pauses all servers for a while that may exceed a session: they answer nobody, and no connection ends.
     fn stand_still(&self, dice: &mut Dice) {
         let servers = locked(&self.servers);
         servers.pause();
@@ -346,13 +346,13 @@ enum Target {
     Work(i32),
 }
 
-/// Whether this is one of our commands, and not somebody who has its number now.
+/// Whether this is one of our commands, and not another process with a reused pid.
 fn is_work(pid: i32) -> bool {
     let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
     line.starts_with(b"sh\0work.sh\0")
 }
 
-/// Counts by the server's own order of events who is in.
+/// Counts the holders in the server's own order of events.
 fn follow(history: &BTreeMap<i64, (String, String)>) {
     let mut inside: BTreeSet<&str> = BTreeSet::new();
     for (zxid, (what, holder)) in history {
@@ -371,7 +371,7 @@ fn follow(history: &BTreeMap<i64, (String, String)>) {
     println!("{} events in the history", history.len());
 }
 
-/// Lets everybody end when something fails, so that the failure is reported and not waited for.
+/// Stops everybody when something fails, so that the failure is reported at once.
 struct SetOnDrop<'a>([&'a AtomicBool; 2]);
 
 impl Drop for SetOnDrop<'_> {

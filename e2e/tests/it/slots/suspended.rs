@@ -7,7 +7,7 @@ use menagerie_testkit::{Machine, OpCode, Process, eventually};
 use super::{user, wait_for_waiter};
 use crate::cli::User;
 
-/// Records all the time that it is in. `/proc/uptime` goes on while a machine is suspended.
+/// Records continuously that it holds the slot. `/proc/uptime` goes on while a machine is suspended.
 pub const STAMPS: &str =
     r#"echo $$; while :; do read -r now _ < /proc/uptime; echo "$now" >> "in-$0"; sleep 0.02; done"#;
 
@@ -16,14 +16,14 @@ pub fn run<'a>(holder: &'a str, script: &'a str) -> Vec<&'a str> {
     [&["slots", "run", "pool"], &options[..], &["--", "sh", "-c", script, holder]].concat()
 }
 
-/// When a holder was in, in hundredths of a second.
+/// When a holder held the slot, in hundredths of a second.
 pub fn stamps(user: &User, holder: &str) -> Vec<u64> {
     let text = fs::read_to_string(user.folder().join(format!("in-{holder}"))).unwrap_or_default();
     let whole = text.rsplit_once('\n').map_or("", |(lines, _)| lines);
     whole.lines().filter_map(|line| line.replace('.', "").parse().ok()).collect()
 }
 
-/// Whether a socket has received bytes from this port that were not read yet.
+/// Whether a socket has unread bytes from this port.
 fn unread_from(port: u16) -> bool {
     let sockets = fs::read_to_string("/proc/net/tcp").expect("Linux tells about sockets");
     let from = format!(":{port:04X}");

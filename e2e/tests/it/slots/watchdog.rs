@@ -1,4 +1,4 @@
-//! A host that inspects itself.
+//! A host that checks itself.
 
 use menagerie_testkit::{Process, eventually};
 use rustix::process::Signal;
@@ -6,7 +6,7 @@ use rustix::process::Signal;
 use super::{holders, pool, user};
 use crate::cli::User;
 
-/// A check that takes longer than it has counts as failed, so they have time.
+/// A check that takes longer than its interval counts as failed, so this interval is long.
 fn watch(user: &User, holder: &str) -> Process {
     let check = "test -e well";
     user.spawn(&[
@@ -129,7 +129,7 @@ fn host_does_not_go_again_when_two_watch_it() {
 #[test]
 fn check_has_all_the_time_until_the_next_one() {
     let user = user("watch-time", 1);
-    // Also the shortest that is allowed.
+    // The shortest interval that is allowed, too.
     let check = "sleep 0.3; echo well >> seen";
     let args = ["slots", "watch", "pool", "--when", check, "--every", "1s", "--times", "1000", "--", "true"];
     let _dog = user.spawn(&args);

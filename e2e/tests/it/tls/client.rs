@@ -12,7 +12,7 @@ use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 /// The type of a TLS record that carries data.
 const APPLICATION_DATA: u8 = 23;
 
-/// A socket that remembers what it received.
+/// A socket that records what it received.
 struct Tap {
     socket: TcpStream,
     received: Vec<u8>,
@@ -41,7 +41,7 @@ pub struct TlsClient {
     last_xid: i32,
 }
 
-/// One that trusts `authority` and shows `identity`.
+/// A TLS connection that trusts `authority` and presents `identity`.
 pub fn connection(
     address: SocketAddr,
     authority: &Authority,
@@ -64,7 +64,7 @@ pub fn connection(
 }
 
 impl TlsClient {
-    /// Connects, trusting `authority` and showing `identity`, and opens a session.
+    /// Connects, trusting `authority` and presenting `identity`, and opens a session.
     pub fn open(address: SocketAddr, authority: &Authority, identity: Option<Identity>) -> io::Result<Self> {
         let connection = connection(address, authority, identity);
         let socket = TcpStream::connect(address)?;
@@ -93,7 +93,7 @@ impl TlsClient {
         Ok(())
     }
 
-    /// The certificate that the server showed.
+    /// The server's certificate.
     pub fn server_certificate(&self) -> CertificateDer<'static> {
         let shown = self.stream.conn.peer_certificates().expect("the handshake is over");
         shown.first().expect("a server shows a certificate").clone().into_owned()
@@ -129,7 +129,7 @@ impl TlsClient {
         Ok(frame)
     }
 
-    /// How many records of data came so far; those of the handshake look the same.
+    /// Data records received so far; those of the handshake look the same.
     pub fn data_records(&self) -> usize {
         let mut rest = self.stream.sock.received.as_slice();
         let mut count = 0;

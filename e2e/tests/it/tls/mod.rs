@@ -1,4 +1,4 @@
-//! TLS: who may connect, as whom, and what is seen on the wire.
+//! TLS: who may connect, as whom, and what is on the wire.
 
 pub mod client;
 
@@ -10,7 +10,7 @@ use std::net::SocketAddr;
 use self::client::TlsClient;
 use crate::ask::{create, done, get, set};
 
-/// A keeper that offers TLS, with certificates of this authority; those of clients are wanted with `mutual` only.
+/// A keeper that offers TLS, with certificates of this authority; it requires client certificates only with `mutual`.
 fn start(authority: &Authority, trust: Trust) -> (Server, SocketAddr) {
     let address = SocketAddr::from(([127, 0, 0, 1], free_port()));
     let [cert, key, ca] = ["cert.pem", "key.pem", "ca.pem"]
@@ -43,9 +43,9 @@ fn client_without_a_certificate_is_served_where_none_is_wanted() {
     let (server, address) = start(&authority, Trust::ServerOnly);
     let mut client = TlsClient::open(address, &authority, None).expect("it is served");
     assert_eq!(client.call(create("/over-tls", &[7; 100_000])).header.err, ErrorCode::Ok);
-    // Both listeners lead to the same data.
+    // Both listeners serve the same data.
     let mut plain = RawClient::open(server.address());
-    assert_eq!(crate::ask::look(&mut plain, "/over-tls").expect("it is there").0, [7; 100_000]);
+    assert_eq!(crate::ask::read_znode(&mut plain, "/over-tls").expect("it is there").0, [7; 100_000]);
     assert!(identities(&mut client).iter().all(|id| id.scheme != "x509"));
 }
 
@@ -87,7 +87,7 @@ fn each_frame_has_a_record_of_its_own() {
     let (_server, address) = start(&authority, Trust::ServerOnly);
     let mut client = TlsClient::open(address, &authority, None).expect("a session");
     client.call(create("/a", b""));
-    // Session tickets and the like have come by now.
+    // Session tickets and the like have arrived by now.
     let before = client.data_records();
     client.call_all(&[get("/a"), get("/a"), get("/none"), get("/a")]);
     assert_eq!(client.data_records() - before, 4, "four replies, produced together");
@@ -101,14 +101,14 @@ fn renewed_certificate_is_used_without_a_restart() {
     let renewed = authority.renew_server();
     assert_ne!(old.server_certificate(), renewed);
     let mut new = eventually("new connections see the new certificate", || {
-        // Between the two writes the files did not belong together; the old ones are used then.
+        // Between the two writes the files did not match; the old ones are used then.
         let client = TlsClient::open(address, &authority, None).expect("a session");
         (client.server_certificate() == renewed).then_some(client)
     });
     for client in [&mut old, &mut new] {
         assert_eq!(client.call(Request::Exists { path: "/", watch: false }).header.err, ErrorCode::Ok);
     }
-    // Files that are no certificates leave everything as it was.
+    // Invalid files change nothing.
     std::fs::write(authority.file("cert.pem"), "garbage").expect("a file can be written");
     done(&mut RawClient::open(server.address()), &create("/still", b""));
     let still = TlsClient::open(address, &authority, None).expect("a session");
