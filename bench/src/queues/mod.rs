@@ -35,7 +35,7 @@ pub struct Queues {
     /// Rounds of each row
     #[arg(long, default_value_t = 5)]
     rounds: usize,
-    /// Tasks of each burst; a tenth of it for those who start a process for each
+    /// Tasks of each burst; a tenth for peers that start a process per task
     #[arg(long, default_value_t = 10_000)]
     tasks: usize,
     /// Seconds of each run at a steady pace
