@@ -1,7 +1,7 @@
 //! The administration socket: a Unix socket in the data folder, for its owner alone.
 //!
-//! One line asks, and the answer begins with `ok`, perhaps with more on that line, or with `error REASON`. Behind it comes
-//! whatever the question is about.
+//! A request is one line. The answer begins with `ok`, perhaps with more on that line, or with `error REASON`; after an
+//! `ok` line, data may follow.
 
 use std::fs::{self, File, Permissions};
 use std::io::{self, BufRead as _, BufReader, BufWriter, Read as _, Write};
@@ -17,21 +17,21 @@ use tracing::warn;
 
 /// The name of the socket in the data folder.
 const SOCKET: &str = "admin.sock";
-/// A client that neither asks nor reads for so long is dropped.
+/// A client that neither sends nor reads for this long is dropped.
 pub const PATIENCE: Duration = Duration::from_secs(30);
-/// When the system lacks something to accept with, it is asked again after so long.
+/// Pause after a failed accept: the system is short of something.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(200);
-/// No question is longer.
+/// Longest request.
 const QUESTION_BYTES_MAX: u64 = 256;
-/// Answers are large: backups.
+/// Answers can be large: backups.
 const BUFFER_BYTES: usize = 256 << 10;
 
-/// The path by which the kernel takes a socket in `folder`: their length is limited, that of folders is not.
+/// The socket's path through the open folder: the length of socket addresses is limited, that of folders is not.
 fn short_path(folder: &File) -> PathBuf {
     PathBuf::from(format!("/proc/self/fd/{}", folder.as_raw_fd())).join(SOCKET)
 }
 
-/// Makes the socket. The caller has the folder locked, so one that is there already is left over from a crash.
+/// Creates the socket. The caller has locked the folder, so an existing socket is left over from a crash.
 pub fn listen(folder: &Path) -> io::Result<UnixListener> {
     let path = folder.join(SOCKET);
     match fs::remove_file(&path) {
@@ -46,11 +46,11 @@ pub fn listen(folder: &Path) -> io::Result<UnixListener> {
 
 /// Removes the socket of a server that has ended.
 pub fn remove(folder: &Path) {
-    // The next server removes what is left, too.
+    // If this fails, the next server removes it.
     let _ = fs::remove_file(folder.join(SOCKET));
 }
 
-/// Gives every connection to `serve`, until that breaks off: to stop, somebody must connect once more.
+/// Passes every connection to `serve`, until that returns `Break`; so stopping takes one more connection.
 pub fn accept(listener: &UnixListener, mut serve: impl FnMut(UnixStream) -> ControlFlow<()>) {
     for stream in listener.incoming() {
         match stream {
@@ -67,7 +67,7 @@ pub fn accept(listener: &UnixListener, mut serve: impl FnMut(UnixStream) -> Cont
     }
 }
 
-/// Reads the question of one connection and has it answered. What is unknown is for `answer` to [`refuse`].
+/// Reads the request of one connection and calls `answer`, which must [`refuse`] unknown requests.
 pub fn answer<'a>(
     stream: &'a UnixStream,
     answer: impl FnOnce(&str, &mut BufWriter<&'a UnixStream>) -> io::Result<()>,
@@ -81,23 +81,23 @@ pub fn answer<'a>(
     out.flush()
 }
 
-/// Answers that it cannot be done, and why.
+/// Answers `error` with a reason.
 pub fn refuse(out: &mut impl Write, reason: &str) -> io::Result<()> {
     writeln!(out, "error {reason}")
 }
 
-/// Answers that nobody knows what is meant.
+/// Answers that the request is unknown.
 pub fn refuse_unknown(out: &mut impl Write, question: &str) -> io::Result<()> {
     writeln!(out, "error unknown question {question:?}")
 }
 
-/// Connects to the server that has the data folder.
+/// Connects to the server that has locked the data folder.
 pub fn connect(folder: &Path) -> io::Result<UnixStream> {
     UnixStream::connect(short_path(&File::open(folder)?))
 }
 
-/// Asks the server that has the data folder, and waits `patience` for the answer: what else is on the line behind `ok`,
-/// and the stream behind that line. A refusal is an error of the kind `Other`, with the reason.
+/// Sends a request to the server that has locked the data folder, and waits `patience` for the answer. Returns the rest
+/// of the `ok` line, and the stream after that line. A refusal is an error of kind `Other`, with the reason.
 pub fn ask(folder: &Path, question: &str, patience: Duration) -> io::Result<(String, BufReader<UnixStream>)> {
     let stream = connect(folder)?;
     stream.set_read_timeout(Some(patience))?;

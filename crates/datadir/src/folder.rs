@@ -9,11 +9,11 @@ use rustix::fs::{FlockOperation, flock};
 use crate::error::DataError;
 use crate::private;
 
-/// The file in the folder that says who wrote it.
+/// The file that names the server and the format version.
 const FORMAT_FILE: &str = "format";
 const LOCK_FILE: &str = "lock";
 
-/// Who writes a folder, and how: its file `format` says `menagerie-SERVER VERSION`.
+/// The server of a folder and its format version: the file `format` holds `menagerie-SERVER VERSION`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Format {
     /// The server: `keeper`, `journal`.
@@ -22,19 +22,19 @@ pub struct Format {
     pub version: u32,
 }
 
-/// A data folder that this process has to itself.
+/// A data folder that this process has locked.
 #[derive(Debug)]
 pub struct DataFolder {
     path: PathBuf,
     format: Format,
-    /// Open, so that names can be made durable also when no more files can be opened.
+    /// Kept open, so that names can be synced even when no more files can be opened.
     dir: File,
     /// Holds the lock as long as it is open.
     lock: File,
 }
 
 impl DataFolder {
-    /// Locks a folder that is there, and notes there which process has it.
+    /// Locks an existing folder, and writes our pid into the lock file.
     pub fn lock(path: &Path, format: Format) -> Result<Self, DataError> {
         let name = path.join(LOCK_FILE);
         let mut lock = private::open(&name).map_err(DataError::io("open", &name))?;
@@ -45,11 +45,11 @@ impl DataFolder {
         Self::held(path, format, lock)
     }
 
-    /// Locks a folder and changes nothing, so that it may be on a disk that cannot be written.
-    pub fn look(path: &Path, format: Format) -> Result<Self, DataError> {
+    /// Locks a folder and changes nothing, so it works on a read-only file system.
+    pub fn lock_read_only(path: &Path, format: Format) -> Result<Self, DataError> {
         let name = path.join(LOCK_FILE);
         let lock = match File::open(&name) {
-            // A copy may have none. Nobody has a folder without it.
+            // A copy may have no lock file. Without it, nobody has the folder locked.
             Err(error) if error.kind() == ErrorKind::NotFound => File::open(path),
             opened => opened,
         };
@@ -63,22 +63,22 @@ impl DataFolder {
         Ok(Self { path: path.to_owned(), format, dir, lock })
     }
 
-    /// Where it is.
+    /// The path of the folder.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The file that says who wrote the folder. It is written last, so a folder without it holds nothing, or is damaged.
+    /// The format file. It is written last, so a folder without it is empty or damaged.
     pub fn format_file(&self) -> PathBuf {
         self.path.join(FORMAT_FILE)
     }
 
-    /// What the kernel knows of the lock.
+    /// The metadata of the lock file.
     pub fn lock_metadata(&self) -> io::Result<fs::Metadata> {
         self.lock.metadata()
     }
 
-    /// Whether the folder says that it has our format; `false` if it says nothing.
+    /// Whether the folder has our format; `false` if it has no format file.
     pub fn has_format(&self) -> Result<bool, DataError> {
         let Format { server, version } = self.format;
         let path = self.format_file();
@@ -91,7 +91,7 @@ impl DataFolder {
         let rest = text.strip_prefix(&word).and_then(|rest| rest.strip_prefix(' '));
         match rest.map(|rest| rest.trim_end().parse::<u32>()) {
             Some(Ok(found)) if found > version => Err(DataError::Newer { path, found, known: version }),
-            // Exactly what we write: a changed byte is damage, not a matter of taste.
+            // Exactly what we write: any changed byte is damage.
             _ if text == format!("{word} {version}\n") => Ok(true),
             _ => {
                 let what = format!("expected `{word} {version}`, found {text:?}");
@@ -100,7 +100,7 @@ impl DataFolder {
         }
     }
 
-    /// Says, durably, that the folder has our format and all that belongs to it.
+    /// Durably marks the folder as complete, with our format.
     pub fn write_format(&self) -> Result<(), DataError> {
         let Format { server, version } = self.format;
         let path = self.format_file();
@@ -114,12 +114,12 @@ impl DataFolder {
         self.dir.sync_all().map_err(DataError::io("synchronise", &self.path))
     }
 
-    /// The name of a file with this number, which [`DataFolder::numbered`] finds again.
+    /// The path of a numbered file, which [`DataFolder::numbered`] finds again.
     pub fn number(&self, prefix: &str, number: u64) -> PathBuf {
         self.path.join(format!("{prefix}{number:016x}"))
     }
 
-    /// All files of a kind with their numbers, the lowest first. Anything that we did not name so is left alone.
+    /// All numbered files with this prefix, lowest first. Ignores any other files.
     pub fn numbered(&self, prefix: &str) -> Result<Vec<(u64, PathBuf)>, DataError> {
         let mut found = Vec::new();
         for entry in fs::read_dir(&self.path).map_err(DataError::io("list", &self.path))? {
@@ -135,7 +135,7 @@ impl DataFolder {
         Ok(found)
     }
 
-    /// The error for whoever needs a folder without data.
+    /// The error for a caller that needs an empty folder.
     pub fn not_empty(&self) -> DataError {
         DataError::NotEmpty { server: self.format.server, path: self.path.clone() }
     }
@@ -146,7 +146,7 @@ fn hold(lock: &mut File, folder: &Path, format: Format) -> Result<(), DataError>
         return Ok(());
     }
     let mut owner = String::new();
-    // Only to name the culprit; without it the message is still right.
+    // Only to name the other process; the error is right without it.
     let _ = lock.read_to_string(&mut owner);
     let owner = owner.trim().parse().ok();
     Err(DataError::InUse { server: format.server, path: folder.to_owned(), owner })
@@ -167,13 +167,14 @@ mod tests {
     fn one_process_has_the_folder_and_the_next_is_told_which() {
         let parent = folder();
         let held = DataFolder::lock(parent.path(), OLD).expect("nobody has it");
-        for refused in [DataFolder::lock(parent.path(), OLD), DataFolder::look(parent.path(), OLD)] {
+        for refused in [DataFolder::lock(parent.path(), OLD), DataFolder::lock_read_only(parent.path(), OLD)]
+        {
             let told = refused.expect_err("it is held").to_string();
             let owner = format!("is in use by another keeper (process {})", std::process::id());
             assert!(told.ends_with(&owner), "{told}");
         }
         drop(held);
-        assert!(DataFolder::look(parent.path(), OLD).is_ok());
+        assert!(DataFolder::lock_read_only(parent.path(), OLD).is_ok());
     }
 
     #[test]

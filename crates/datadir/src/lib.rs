@@ -1,11 +1,11 @@
-//! The folder in which a server keeps its data: its lock, its format version, private files, and the administration socket.
-//! Not here: what the files in it mean, what is asked over the socket, and the durable log (`menagerie-wal`).
+//! The folder in which a server keeps its data: its lock, its format version, private files, and the administration
+//! socket. Not here: the contents of its files, the requests on the socket, and the durable log (`menagerie-wal`).
 //!
 //! # Layout
-//! - [`folder`]: a [`DataFolder`] that this process has to itself, and the word in it that says who wrote it.
-//! - [`private`]: folders and files that only their owner can read, made and replaced durably.
-//! - [`admin`]: the Unix socket in the folder: one question, one answer.
-//! - [`error`]: why a folder could not be used.
+//! - [`folder`]: a [`DataFolder`] that this process has locked, and its format file.
+//! - [`private`]: folders and files that only their owner can read, created and replaced durably.
+//! - [`admin`]: the Unix socket in the folder: one request, one answer.
+//! - [`error`]: errors of data folders.
 
 pub mod admin;
 pub mod error;

@@ -1,14 +1,15 @@
-//! Folders and files that only their owner can read: what is in them lets one take over sessions, or read messages.
+//! Folders and files that only their owner can read: with their contents, others could take over sessions or read
+//! messages.
 
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::Path;
 
-/// How the names of files end that are being written: what a crash has left of them is of no use to anybody.
+/// The extension of files that are being written: leftovers of a crash can be deleted.
 pub const UNFINISHED: &str = "new";
 
-/// Makes a folder and those above it, durably: what is in it will be, and must be found.
+/// Creates a folder and its parents durably, because files in it will be durable and must be found.
 pub fn make_folder(path: &Path) -> io::Result<()> {
     let is_above = |above: &&Path| !above.as_os_str().is_empty();
     let missing: Vec<&Path> = path.ancestors().filter(is_above).take_while(|above| !above.exists()).collect();
@@ -19,7 +20,7 @@ pub fn make_folder(path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Takes from others what rights they have to a folder that somebody may have made before us.
+/// Removes the rights of others to a folder that somebody may have created before us.
 pub fn close_to_others(path: &Path) -> io::Result<()> {
     fs::set_permissions(path, Permissions::from_mode(0o700))
 }
@@ -29,7 +30,7 @@ pub fn sync_folder(path: &Path) -> io::Result<()> {
     File::open(path).and_then(|dir| dir.sync_all())
 }
 
-/// Opens a file for reading and writing, creating it if need be.
+/// Opens a file for reading and writing; creates it if it is missing.
 pub fn open(path: &Path) -> io::Result<File> {
     OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(path)
 }
@@ -39,7 +40,7 @@ pub fn create(path: &Path) -> io::Result<File> {
     OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)
 }
 
-/// Puts a file in place as a whole, durably but for its name.
+/// Replaces a file atomically. Its contents are durable, its name is not yet: see [`sync_folder`].
 pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let temporary = path.with_extension(UNFINISHED);
     let write = || {
@@ -49,7 +50,7 @@ pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
         fs::rename(&temporary, path)
     };
     write().inspect_err(|_| {
-        // What matters is the first error; a part of a file is of no use.
+        // Report the first error; a partial file is useless.
         let _ = fs::remove_file(&temporary);
     })
 }

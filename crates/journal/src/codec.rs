@@ -1,16 +1,16 @@
-//! Bytes to values and back, for the log, the snapshots and the protocol. Numbers are little endian.
+//! Encoding and decoding, for the log, the snapshots and the protocol. Numbers are little endian.
 
 use bytes::{Buf as _, Bytes};
 use thiserror::Error;
 
-/// Bytes that make no sense.
+/// Bytes that do not decode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error("{0}")]
 pub(crate) struct Malformed(pub(crate) &'static str);
 
 const SHORT: Malformed = Malformed("it ends too early");
 
-/// Bytes being read. What is taken out of it shares its memory.
+/// Bytes being decoded. Slices taken from it share its memory.
 #[derive(Debug, Clone)]
 pub(crate) struct Source(Bytes);
 
@@ -54,24 +54,25 @@ impl Source {
         self.0.try_get_i64_le().map_err(|_| SHORT)
     }
 
-    /// Up to 255 bytes behind their length.
+    /// Up to 255 bytes, prefixed with their length.
     pub(crate) fn short(&mut self) -> Result<Bytes, Malformed> {
         let len = self.u8()?;
         self.take(usize::from(len))
     }
 
-    /// Bytes behind their length.
+    /// Bytes, prefixed with their length.
     pub(crate) fn long(&mut self) -> Result<Bytes, Malformed> {
         let len = self.u32()?;
         self.take(len as usize)
     }
 
-    /// A short text.
+    /// Text of up to 255 bytes.
     pub(crate) fn text(&mut self) -> Result<String, Malformed> {
         String::from_utf8(self.short()?.into()).map_err(|_| Malformed("a name is not UTF-8"))
     }
 
-    /// A length of things that take at least `least` bytes each: refused before anything is allocated for it.
+    /// A count of items of at least `least` bytes each. Checked against the remaining bytes before anything is
+    /// allocated.
     pub(crate) fn count(&mut self, least: usize) -> Result<usize, Malformed> {
         let count = self.u32()? as usize;
         if count.saturating_mul(least) > self.0.len() {
@@ -81,7 +82,7 @@ impl Source {
     }
 }
 
-/// Bytes being written.
+/// A target for encoded bytes.
 pub(crate) trait Sink {
     fn put(&mut self, bytes: &[u8]);
 
@@ -101,7 +102,7 @@ pub(crate) trait Sink {
         self.put(&value.to_le_bytes());
     }
 
-    /// At most 255 bytes: whoever calls has checked.
+    /// At most 255 bytes: the caller has checked.
     fn put_short(&mut self, bytes: &[u8]) {
         debug_assert!(bytes.len() <= 255, "checked where it came in");
         self.put_u8(bytes.len() as u8);

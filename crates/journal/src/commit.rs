@@ -1,4 +1,4 @@
-//! One atomic batch, and what came of it.
+//! One atomic batch, and its outcome.
 
 use std::time::Duration;
 
@@ -12,18 +12,18 @@ use crate::topic::{Consumer, PartitionId};
 
 /// Longest dedup id and longest key of a state record.
 pub const KEY_BYTES_MAX: usize = 255;
-/// Longest value of a state record: it is for counters and marks, not for data.
+/// Longest value of a state record: it is for counters and watermarks, not for data.
 pub const STATE_BYTES_MAX: usize = 64 << 10;
-/// One commit has at most so many parts of all kinds: while it is decided, everybody else waits.
+/// Most parts of all kinds in one commit: everybody else waits while it is decided.
 pub const COMMIT_PARTS_MAX: usize = 100_000;
-/// Of these, at most so many are edits: each message is looked for, perhaps on disk.
+/// Most edits among these: each needs a look-up, perhaps on disk.
 pub const COMMIT_EDITS_MAX: usize = 10_000;
-/// Most that a consumer may have of state records in a partition, their keys included: every snapshot holds all of them.
+/// Most bytes of state records, keys included, of one consumer in a partition: every snapshot holds all of them.
 pub const CONSUMER_BYTES_MAX: usize = 1 << 20;
 /// Most consumers that a partition may have.
 pub const CONSUMERS_MAX: usize = 1000;
 
-/// Everything that is to happen together. All topics named in it must be of one group.
+/// An atomic batch. All topics in it must belong to one group.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Commit {
     /// New messages, in this order.
@@ -32,93 +32,95 @@ pub struct Commit {
     pub moves: Vec<Move>,
     /// Consumers' state. Each needs the fence, too.
     pub states: Vec<StateWrite>,
-    /// Changes of messages that are there.
+    /// Changes to existing messages.
     pub edits: Vec<Edit>,
 }
 
 /// A new message for a partition.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Append {
-    /// Where to.
+    /// The partition to append to.
     pub partition: PartitionId,
-    /// What.
+    /// The message to append.
     pub message: NewMessage,
 }
 
 /// A message that has no id yet.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct NewMessage {
-    /// What an engine wants to say about the message; the journal does not look at it.
+    /// An engine's metadata about the message; opaque to the journal.
     pub meta: Bytes,
     /// The message. May be empty.
     pub body: Bytes,
-    /// How long it lives, counted from when it becomes visible; the topic's `ttl` if this is not given.
+    /// Time to live, counted from when it becomes visible; `None`: the topic's `ttl`.
     pub ttl: Option<Duration>,
-    /// Not visible before. It gets its id when it is due, so it comes behind everything that was visible before.
+    /// Not visible before this time. It gets its id when it is due, so it follows everything that was visible before.
     pub due: Option<Ticks>,
-    /// Of appends to the topic with the same one, only the first counts, within the topic's window.
+    /// Of appends to the topic with the same id, only the first counts, within the topic's window.
     pub dedup: Option<Bytes>,
 }
 
-/// A consumer has come so far.
+/// Advances a consumer's position.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Move {
-    /// Where.
+    /// The partition.
     pub partition: PartitionId,
-    /// Who.
+    /// The consumer that moves.
     pub consumer: Consumer,
     /// The fence with which it opened the partition.
     pub fence: Fence,
-    /// The last message that is done. Positions only move forward, not beyond now; the same again is fine.
+    /// The last message that is done. Positions only move forward, and not beyond the newest message; repeating one is
+    /// fine.
     pub position: MessageId,
 }
 
-/// A small record that belongs to a consumer of a partition.
+/// Writes a small record that belongs to a consumer of a partition.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StateWrite {
-    /// Where.
+    /// The partition.
     pub partition: PartitionId,
-    /// Whose.
+    /// The consumer that owns the record.
     pub consumer: Consumer,
     /// The fence with which it opened the partition.
     pub fence: Fence,
-    /// Which record.
+    /// The key of the record.
     pub key: Bytes,
-    /// What it is from now on; nothing removes it.
+    /// The new value; `None` removes the record.
     pub value: Option<Bytes>,
 }
 
-/// A change of what is there.
+/// A change to an existing message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Edit {
-    /// Puts a message under this id, in place of the one that is there, if there is one. `due` and `dedup` have no
-    /// meaning here; `ttl` counts from the id's time. An id later than now is refused, but for a second, as clocks differ.
+    /// Stores a message under this id, replacing an existing one. `due` and `dedup` are ignored; `ttl` counts from the
+    /// id's time. An id more than a second in the future is refused: clocks may differ by that much.
     Replace {
-        /// Where.
+        /// The partition.
         partition: PartitionId,
-        /// Which one.
+        /// The message.
         id: MessageId,
-        /// What it is from now on.
+        /// The new content.
         message: NewMessage,
     },
-    /// Removes a message; it is no gap. In a commit that also appends, the message must be there, or nothing happens
-    /// ([`JournalError::NoMessage`]): what is sent elsewhere exists in one place, also when two do something with it at once.
+    /// Removes a message, without a gap. In a commit that also appends, the message must exist, or nothing happens
+    /// ([`JournalError::NoMessage`]): so a message that is moved exists exactly once, even when two callers move it
+    /// concurrently.
     Remove {
-        /// Where.
+        /// The partition.
         partition: PartitionId,
-        /// Which one.
+        /// The message.
         id: MessageId,
     },
-    /// Takes a message back that is not visible yet: it never will be. Its dedup id stays used.
+    /// Cancels a message that is not visible yet. Its dedup id stays used.
     Cancel {
-        /// Where it was to go.
+        /// The partition that it was appended to.
         partition: PartitionId,
-        /// Which one.
+        /// The message.
         id: DelayedId,
     },
 }
 
-/// What came of a commit, in the order of its parts.
+/// The outcome of a commit, in the order of its parts.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Committed {
     /// One for each append.
@@ -127,19 +129,19 @@ pub struct Committed {
     pub edits: Vec<Edited>,
 }
 
-/// What became of an append.
+/// The outcome of an append.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Appended {
-    /// It is a message with this id.
+    /// The message was appended with this id.
     At(MessageId),
-    /// It will be one when it is due; until then this is how it is called.
+    /// It becomes a message when it is due; until then it has this id.
     Delayed(DelayedId),
-    /// Its dedup id was used before: by this message, or by a delayed one (`None`). Nothing was added.
+    /// Its dedup id was used before: by this message, or by a delayed one (`None`). Nothing was appended.
     Duplicate(Option<MessageId>),
 }
 
 impl Appended {
-    /// The id of the message, where there is one already.
+    /// The id of the message, if it has one already.
     pub fn id(self) -> Option<MessageId> {
         match self {
             Self::At(id) => Some(id),
@@ -149,23 +151,23 @@ impl Appended {
     }
 }
 
-/// What became of an edit.
+/// The outcome of an edit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Edited {
     /// A message was replaced, removed or cancelled.
     Changed,
-    /// There was no such message, and now there is.
+    /// There was no such message, and it was inserted.
     Inserted,
-    /// There was no such message: nothing to remove or to cancel; or it is behind what was trimmed, and stays so.
+    /// There was no such message to remove or to cancel; or its id is within the trimmed range.
     Missing,
 }
 
 /// What a consumer has stored in a partition.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Opened {
-    /// The fence that counts now.
+    /// The current fence.
     pub fence: Fence,
-    /// How far it has come; [`MessageId::ZERO`] when it has never said.
+    /// Its position; [`MessageId::ZERO`] if it has never moved.
     pub position: MessageId,
     /// Its state records, by key.
     pub state: Vec<(Bytes, Bytes)>,
@@ -177,12 +179,12 @@ impl Commit {
         Self { appends: vec![Append { partition, message }], ..Self::default() }
     }
 
-    /// Whether there is nothing in it.
+    /// Whether it has no parts.
     pub fn is_empty(&self) -> bool {
         self.parts() == 0
     }
 
-    /// How many things are to happen.
+    /// Number of parts.
     pub fn parts(&self) -> usize {
         self.appends.len() + self.moves.len() + self.states.len() + self.edits.len()
     }
@@ -203,7 +205,7 @@ pub(crate) fn check_parts(parts: usize, edits: usize) -> Result<(), JournalError
 }
 
 impl NewMessage {
-    /// A message with this body, and nothing else.
+    /// A message with this body, without metadata.
     pub fn new(body: impl Into<Bytes>) -> Self {
         Self { body: body.into(), ..Self::default() }
     }

@@ -1,4 +1,6 @@
-//! Why a journal did not do what was asked.
+//! Errors of journals.
+
+#![allow(missing_docs, reason = "the fields of errors name themselves")]
 
 use std::borrow::Cow;
 
@@ -15,127 +17,82 @@ use crate::topic::{Consumer, Group, PartitionId, Topic};
 pub enum JournalError {
     /// There is no such topic.
     #[error("there is no topic {topic}")]
-    NoTopic {
-        /// Which one.
-        topic: Topic,
-    },
-    /// The topic has fewer partitions, or they count from 1.
+    NoTopic { topic: Topic },
+    /// The topic has fewer partitions; they count from 1.
     #[error("topic {} has partitions 1 to {partitions}, not {}", partition.topic, partition.number)]
-    NoPartition {
-        /// Which one.
-        partition: PartitionId,
-        /// How many there are.
-        partitions: u32,
-    },
+    NoPartition { partition: PartitionId, partitions: u32 },
     /// Somebody has opened the partition with a newer fence. Nothing of the commit has happened.
     #[error("{consumer} of {partition} has fence {current}, and {fence} is older")]
     Fenced {
-        /// Where.
         partition: PartitionId,
-        /// Who.
         consumer: Consumer,
-        /// Ours.
         #[serde(with = "FenceNumbers")]
         fence: Fence,
-        /// The one that counts.
+        /// The current fence.
         #[serde(with = "FenceNumbers")]
         current: Fence,
     },
     /// The partition was not opened with this fence.
     #[error("{consumer} has not opened {partition} with fence {fence}")]
     NotOpen {
-        /// Where.
         partition: PartitionId,
-        /// Who.
         consumer: Consumer,
-        /// Ours.
         #[serde(with = "FenceNumbers")]
         fence: Fence,
     },
     /// A position may only move forward.
     #[error("{consumer} of {partition} stands at {}, and cannot go back to {}", position.seconds(), wanted.seconds())]
-    Backwards {
-        /// Where.
-        partition: PartitionId,
-        /// Who.
-        consumer: Consumer,
-        /// Where it stands.
-        position: MessageId,
-        /// Where it wanted to go.
-        wanted: MessageId,
-    },
-    /// One commit for topics of two groups.
+    Backwards { partition: PartitionId, consumer: Consumer, position: MessageId, wanted: MessageId },
+    /// The commit names topics of two groups.
     #[error("topic {topic} is of group {group}, and the commit is of group {other}")]
     Groups {
-        /// The topic that does not belong.
+        /// The first topic of another group.
         topic: Topic,
-        /// Its group.
         group: Group,
         /// The group of the topics before it.
         other: Group,
     },
-    /// A message cannot be there yet: it is not put there, and no position is moved beyond what is.
+    /// The id is in the future: no message is stored there, and no position moves there.
     #[error("id {id} is later than now")]
-    Ahead {
-        /// Which one.
-        id: MessageId,
-    },
-    /// A message was to be removed in the commit that appends others, and is not there. Nothing of the commit has happened.
+    Ahead { id: MessageId },
+    /// A commit that also appends should remove a message that does not exist. Nothing of the commit has happened.
     #[error("there is no message {id} in {partition}")]
-    NoMessage {
-        /// Where.
-        partition: PartitionId,
-        /// Which one.
-        id: MessageId,
-    },
-    /// Something is longer or more than is allowed.
+    NoMessage { partition: PartitionId, id: MessageId },
+    /// A limit is exceeded.
     #[error("{what} of {size} is more than the maximum of {max}")]
-    TooLarge {
-        /// What, in the singular.
-        what: Cow<'static, str>,
-        /// How much.
-        size: u64,
-        /// The limit.
-        max: u64,
-    },
-    /// A setting that makes no sense, or a change that is not possible.
+    TooLarge { what: Cow<'static, str>, size: u64, max: u64 },
+    /// An invalid setting, or an impossible change.
     #[error("{0}")]
     Invalid(String),
-    /// The quota is used up. Reading, removing, trimming and moving positions go on.
+    /// The quota is used up. Reading, removing, trimming and moving positions still work.
     #[error("the journal has used {used} bytes of a quota of {quota}")]
     Quota {
         /// Bytes on disk.
         used: u64,
-        /// The limit.
         quota: u64,
     },
-    /// The disk is full. Reading goes on.
+    /// The disk is full. Reads still work.
     #[error("the journal's disk is full")]
     DiskFull,
-    /// As many files are open as may be, in the journal's process or on its machine.
+    /// The limit of open files is reached, of the journal's process or its machine.
     #[error("the journal cannot open another file: too many are open")]
     OutOfFiles,
-    /// What is on disk is not what was written. Other messages can still be read.
+    /// Data on disk is damaged. Other messages can still be read.
     #[error("the journal is damaged: {0}")]
     Damaged(String),
     /// The server cannot be reached. Nothing has happened.
     #[error("cannot reach the journal at {address}: {why}")]
-    Unreachable {
-        /// Where.
-        address: String,
-        /// What was tried and failed.
-        why: String,
-    },
-    /// The connection broke, and nobody can tell whether it happened.
+    Unreachable { address: String, why: String },
+    /// The connection broke: it may or may not have happened.
     #[error("the connection to the journal broke, and the outcome is unknown: {0}")]
     Unknown(String),
-    /// The server does not know us.
+    /// The server rejects our token.
     #[error("the journal refused us: {0}")]
     Denied(String),
-    /// The journal stops or has failed.
+    /// The journal is stopping or has failed.
     #[error("the journal is closed")]
     Closed,
-    /// The other side does not keep to the protocol.
+    /// The peer violated the protocol.
     #[error("the journal's protocol was broken: {0}")]
     Protocol(String),
 }
@@ -164,7 +121,7 @@ impl JournalError {
         }
     }
 
-    /// What a person can try.
+    /// What an operator can try.
     pub fn help(&self) -> &'static str {
         match self {
             Self::NoTopic { .. } => "create it first, or look at `menagerie journal topics`",

@@ -1,4 +1,4 @@
-//! What users may do about errors of the journal.
+//! Help texts and exit codes of the journal's errors.
 
 use std::borrow::Cow;
 

@@ -1,4 +1,4 @@
-//! Message ids: a time, in steps so fine that every message of a partition has its own.
+//! Message ids: a time, fine enough that every message of a partition has its own.
 
 use std::fmt;
 use std::str::FromStr;
@@ -13,37 +13,37 @@ const TICKS_PER_SECOND: u64 = 10_000_000;
 const NANOS_PER_TICK: u32 = 100;
 /// A version 1 UUID has room for 60 bits of time: until the year 5236.
 pub(crate) const TICKS_MAX: u64 = (1 << 60) - 1;
-/// Clock sequence and node of every id that we assign. The id is unique within its partition by its time alone, so these
-/// carry nothing; the node has the bit that says that it is no hardware address.
+/// Clock sequence and node of every id that we assign. The time alone makes an id unique within its partition, so these
+/// carry no information; the node has the bit that marks it as no hardware address.
 const SUFFIX: u64 = 0x8000_016d_656e_6167;
 
 /// A time, in steps of 100 ns since 15 October 1582, as in UUIDs of version 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 pub struct Ticks(pub u64);
 
-/// Where a message stands in its partition. Ids of one partition rise strictly; two partitions may use the same one.
+/// A message's position in its partition. Ids of one partition rise strictly; two partitions may use the same one.
 ///
 /// Written as a UUID of version 1 (`Display`), or as decimal seconds with seven digits ([`MessageId::seconds`]).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 pub struct MessageId(pub Ticks);
 
-/// A message that is not due yet: it gets its id when it is. They are in order of when they are due.
+/// The id of a message that is not due yet; it gets its message id when it is. Ordered by due time.
 ///
-/// Written as a UUID of version 8: nobody can take it for the id of a message.
+/// Written as a UUID of version 8, so that it cannot be mistaken for a message id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 pub struct DelayedId {
     /// When it is due.
     pub due: Ticks,
-    /// When it was put, by the journal's clock. No two that a journal holds have the same.
+    /// When it was appended, by the journal's clock. Unique among a journal's delayed messages.
     pub put: Ticks,
 }
 
-/// A text is no message id.
+/// The text is no message id.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("{0:?} is not a message id: expected a UUID of version 1, or seconds with at most 7 decimals")]
 pub struct IdError(String);
 
-/// A text is no id of a delayed message.
+/// The text is no id of a delayed message.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("{0:?} is not the id of a delayed message: expected a UUID of version 8")]
 pub struct DelayedIdError(String);
@@ -68,7 +68,7 @@ impl Ticks {
         Self(self.0.saturating_sub(u64::try_from(ticks).unwrap_or(u64::MAX)))
     }
 
-    /// How long after `earlier`; zero if it is not.
+    /// The time since `earlier`; zero if that is later.
     pub fn since(self, earlier: Self) -> Duration {
         let ticks = self.0.saturating_sub(earlier.0);
         Duration::new(ticks / TICKS_PER_SECOND, (ticks % TICKS_PER_SECOND) as u32 * NANOS_PER_TICK)
@@ -76,7 +76,7 @@ impl Ticks {
 }
 
 impl From<SystemTime> for Ticks {
-    /// Times before 1582 and after 5236 become the nearest that can be told.
+    /// Clamps times before 1582 and after 5236.
     fn from(time: SystemTime) -> Self {
         match time.duration_since(UNIX_EPOCH) {
             Ok(after) => Self(UNIX_EPOCH_TICKS).plus(after),
@@ -95,7 +95,7 @@ impl From<Ticks> for SystemTime {
 }
 
 impl MessageId {
-    /// Before every message: what a reader that begins has seen.
+    /// Before every message: where a new reader begins.
     pub const ZERO: Self = Self(Ticks(0));
     /// After every message.
     pub const MAX: Self = Self(Ticks(TICKS_MAX));
@@ -106,7 +106,7 @@ impl MessageId {
         Self(Ticks((self.0.0 + 1).min(TICKS_MAX)))
     }
 
-    /// The next one down: "after" it is "from" the one that it was made of.
+    /// The next one down: reading "after" it is reading "from" this one.
     #[must_use]
     pub fn previous(self) -> Self {
         Self(Ticks(self.0.0.saturating_sub(1)))
@@ -124,20 +124,20 @@ impl MessageId {
         low << 96 | mid << 80 | (0x1000 | high) << 64 | u128::from(SUFFIX)
     }
 
-    /// The time in a UUID of version 1; nothing for another version. Clock sequence and node are passed over.
+    /// The time in a UUID of version 1; `None` for other versions. Ignores clock sequence and node.
     pub fn from_uuid(uuid: u128) -> Option<Self> {
         let version = uuid >> 76 & 0xf;
         let ticks = uuid >> 96 & 0xffff_ffff | (uuid >> 80 & 0xffff) << 32 | (uuid >> 64 & 0x0fff) << 48;
         (version == 1).then_some(Self(Ticks(ticks as u64)))
     }
 
-    /// Seconds since 1970 with exactly seven digits behind the point: the id, exactly. What is before 1970 is `0.0000000`.
+    /// The exact id as seconds since 1970, with seven decimals. Anything before 1970 is `0.0000000`.
     pub fn seconds(self) -> String {
         let ticks = self.0.0.saturating_sub(UNIX_EPOCH_TICKS);
         format!("{}.{:07}", ticks / TICKS_PER_SECOND, ticks % TICKS_PER_SECOND)
     }
 
-    /// Reads what [`MessageId::seconds`] writes, also with fewer digits. Zero is [`MessageId::ZERO`].
+    /// Parses what [`MessageId::seconds`] writes, also with fewer decimals. Zero is [`MessageId::ZERO`].
     pub fn from_seconds(text: &str) -> Result<Self, IdError> {
         let parse = || {
             let (whole, fraction) = text.split_once('.').unwrap_or((text, "0"));
@@ -155,10 +155,10 @@ impl MessageId {
 }
 
 impl DelayedId {
-    /// Before every one of them: what a reader that begins has seen.
+    /// Before every delayed message: where a new reader begins.
     pub const ZERO: Self = Self { due: Ticks(0), put: Ticks(0) };
 
-    /// The time when it is due comes first, so that texts are in order, too.
+    /// The due time comes first, so that the texts sort in the same order.
     fn to_uuid(self) -> u128 {
         let (due, put) = (u128::from(self.due.0 & TICKS_MAX), u128::from(self.put.0 & TICKS_MAX));
         due >> 12 << 80 | 8 << 76 | (due & 0xfff) << 64 | 0b10 << 62 | put
@@ -167,7 +167,7 @@ impl DelayedId {
     fn from_uuid(uuid: u128) -> Option<Self> {
         let due = (uuid >> 80 << 12 | uuid >> 64 & 0xfff) as u64;
         let id = Self { due: Ticks(due), put: Ticks(uuid as u64 & TICKS_MAX) };
-        // Whatever else is in it is nothing of ours.
+        // Any other bits mean that it is not ours.
         (id.to_uuid() == uuid).then_some(id)
     }
 }

@@ -1,4 +1,5 @@
-//! Which journal this is: folders and starts are told apart by random ids, not by names, hosts or paths, which copies share.
+//! The identity of a journal: random ids identify folders and starts. Names, hosts and paths would not do: copies share
+//! them.
 
 use std::fmt;
 use std::io;
@@ -6,7 +7,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// Bytes that nobody can foresee.
+/// Unpredictable bytes.
 pub(crate) fn random<const N: usize>() -> io::Result<[u8; N]> {
     let mut bytes = [0; N];
     getrandom::fill(&mut bytes).map_err(|error| io::Error::other(error.to_string()))?;
@@ -21,7 +22,7 @@ pub struct RandomId([u8; RandomId::BYTES]);
 impl RandomId {
     pub(crate) const BYTES: usize = 16;
 
-    /// Draws one.
+    /// Draws a new id.
     pub(crate) fn draw() -> io::Result<Self> {
         Ok(Self(random()?))
     }
@@ -47,7 +48,7 @@ impl fmt::Debug for RandomId {
     }
 }
 
-/// A text that is no [`RandomId`].
+/// The text is no [`RandomId`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is not 32 hexadecimal digits")]
 pub struct RandomIdError(String);
@@ -76,10 +77,10 @@ impl From<RandomId> for String {
     }
 }
 
-/// A journal process: which folder it serves, and which of that folder's starts it is.
+/// Identifies a journal process: its folder, and which start of that folder it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Identity {
-    /// Drawn when the folder was made; a byte-for-byte copy of the folder has the same.
+    /// Drawn when the folder was created; a byte-for-byte copy of the folder has the same.
     pub folder: RandomId,
     /// Drawn when the process opened the folder: no two processes share it.
     pub start: RandomId,

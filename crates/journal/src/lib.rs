@@ -1,12 +1,12 @@
-//! The journal: topics with partitions, in which messages are kept in order, durably.
+//! The journal: topics with partitions, which store messages durably and in order.
 //!
 //! [`Journal`] is what engines use. It is narrow on purpose: the store in this crate is one journal, a client of its
-//! server another, and a cluster's log service may be a third. What is promised stands with the trait.
+//! server another, and a cluster's log service may be a third. The trait documents the promises.
 //!
 //! # Layout
 //! - [`journal`]: the trait.
-//! - [`store`]: a journal on this machine's disk. [`server`]: what serves it to others. [`client`]: a journal elsewhere.
-//!   [`token`] and `tls`: by what these two know each other; [`identity`]: which journal it is.
+//! - [`store`]: a journal on this machine's disk. [`server`]: serves it to others. [`client`]: a remote journal.
+//!   [`token`] and `tls`: how these two authenticate each other; [`identity`]: which journal it is.
 //! - The values that it takes and gives: [`commit`], [`read`], [`topic`], [`stats`], [`id`], [`Fence`], [`error`].
 
 pub mod client;

@@ -1,4 +1,4 @@
-//! What can be asked of a partition, and the answer.
+//! Reads of a partition, and their results.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use bytes::Bytes;
 use crate::id::{DelayedId, MessageId, Ticks};
 use crate::topic::PartitionId;
 
-/// Bytes of one answer, unless the reader says otherwise. One message is always given, whatever its size.
+/// Default limit of bytes in one batch. A batch always has one message, whatever its size.
 pub const BATCH_BYTES: u32 = 4 << 20;
 
 /// Which way to read.
@@ -20,30 +20,30 @@ pub enum Order {
     Descending,
 }
 
-/// A wish for messages of one partition.
+/// A read of messages of one partition.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Read {
-    /// Which one.
+    /// The partition to read.
     pub partition: PartitionId,
-    /// Only messages behind this one.
+    /// Only messages after this one.
     pub after: MessageId,
     /// Only messages before this one.
     pub before: MessageId,
-    /// From which end to begin.
+    /// From which end to read.
     pub order: Order,
-    /// At most so many messages.
+    /// Return at most this many messages.
     pub limit: u32,
-    /// At most so many bytes, but always one message.
+    /// Return at most this many bytes, but always one message.
     pub bytes_max: u32,
-    /// When there are none, wait so long for the first one.
+    /// If there are none, wait this long for the first one (long poll).
     pub wait: Duration,
-    /// Messages that are not due yet instead, the next one first: those behind this one. Then `after`, `before`, `order` and
-    /// `wait` have no meaning.
+    /// Read delayed messages after this one instead, the next due first. Then `after`, `before`, `order` and `wait` are
+    /// ignored.
     pub delayed: Option<DelayedId>,
 }
 
 impl Read {
-    /// What follows a message; [`MessageId::ZERO`] for all. Does not wait.
+    /// Reads what follows a message; [`MessageId::ZERO`] for all. Does not wait.
     pub fn after(partition: PartitionId, after: MessageId) -> Self {
         Self {
             partition,
@@ -57,28 +57,28 @@ impl Read {
         }
     }
 
-    /// What is not due yet, behind one of them; [`DelayedId::ZERO`] for all.
+    /// Reads delayed messages after this one; [`DelayedId::ZERO`] for all.
     pub fn delayed(partition: PartitionId, after: DelayedId) -> Self {
         Self { delayed: Some(after), ..Self::after(partition, MessageId::ZERO) }
     }
 
-    /// From this one on, itself included.
+    /// Reads from this message on, itself included.
     pub fn from(partition: PartitionId, id: MessageId) -> Self {
         Self::after(partition, id.previous())
     }
 
-    /// Exactly this one.
+    /// Reads exactly this message.
     pub fn one(partition: PartitionId, id: MessageId) -> Self {
         Self { before: id.next(), limit: 1, ..Self::from(partition, id) }
     }
 
-    /// At most so many.
+    /// Sets the limit of messages.
     #[must_use]
     pub fn limit(self, limit: u32) -> Self {
         Self { limit, ..self }
     }
 
-    /// Waits so long for the first one.
+    /// Sets how long to wait for the first message.
     #[must_use]
     pub fn wait(self, wait: Duration) -> Self {
         Self { wait, ..self }
@@ -91,37 +91,37 @@ impl Read {
     }
 }
 
-/// A message as it is kept.
+/// A stored message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Message {
-    /// Its place.
+    /// Its position in the partition.
     pub id: MessageId,
-    /// What an engine said about it.
+    /// The engine's metadata.
     pub meta: Bytes,
-    /// The message.
+    /// May be empty.
     pub body: Bytes,
-    /// When its life ends.
+    /// When it expires.
     pub expires: Option<Ticks>,
 }
 
-/// The answer to a read.
+/// The result of a read.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Batch {
-    /// The messages, in the order asked for.
+    /// The messages, in the order of the read.
     pub messages: Vec<Message>,
-    /// Some of what was asked for was dropped by retention or a trim: all up to this id is gone. Told to every reader that
-    /// asks for something before it, so also to one that begins at zero.
+    /// Retention or a trim dropped part of the requested range: all up to this id is gone. Every read that begins
+    /// before it reports it, also one from zero.
     pub gap: Option<MessageId>,
-    /// The newest id that the partition has given away. A reader that has it has seen everything. Of delayed messages, the
-    /// time at which the newest of the journal was put.
+    /// The newest id that the partition has assigned. A reader that has it has seen everything. For delayed messages,
+    /// when the journal's newest one was appended.
     pub last: MessageId,
-    /// Which one each message is, where delayed ones were asked for. Their own ids say when they were put; how long they
-    /// live counts from when they are due.
+    /// The ids of the messages, for a read of delayed ones. Their message ids say when they were appended; their time
+    /// to live counts from when they are due.
     pub delayed: Vec<DelayedId>,
 }
 
 impl Batch {
-    /// Messages as they wait, and which ones they are: how long they live is turned into when their life ends.
+    /// Turns delayed messages as stored, which carry a time to live, into messages that carry an expiry.
     pub(crate) fn waiting(self, ids: Vec<DelayedId>) -> Self {
         let mortal = |(mut message, id): (Message, &DelayedId)| {
             message.expires = message.expires.map(|life| Ticks(id.due.0.saturating_add(life.0)));

@@ -1,4 +1,4 @@
-//! What a journal tells about itself.
+//! Statistics of a journal.
 
 use menagerie_types::Fence;
 use menagerie_types::fence::FenceNumbers;
@@ -10,53 +10,54 @@ use crate::topic::Consumer;
 /// One partition.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PartitionStats {
-    /// Which one.
+    /// Its number, from 1.
     pub partition: u32,
-    /// Messages in it. Those whose time to live is over count until they are dropped.
+    /// Messages in it. Expired ones count until they are dropped.
     pub messages: u64,
     /// Bytes of these messages, before compression.
     pub bytes: u64,
     /// The oldest message.
     pub first: Option<MessageId>,
-    /// The newest id that was given away, whether its message is still there or not.
+    /// The newest assigned id, whether or not its message still exists.
     pub last: MessageId,
-    /// All up to here was dropped by retention or a trim.
+    /// Retention or a trim dropped everything up to this id.
     pub trimmed: MessageId,
     /// Appends that are not due yet.
     pub delayed: u64,
-    /// Who reads it, by name.
+    /// Its consumers, by name.
     pub consumers: Vec<ConsumerStats>,
 }
 
 /// A consumer of a partition.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ConsumerStats {
-    /// Who.
+    /// The consumer's name.
     pub consumer: Consumer,
-    /// The fence that counts.
+    /// The current fence.
     #[serde(with = "FenceNumbers")]
     pub fence: Fence,
-    /// How far it has come.
+    /// The last message that is done.
     pub position: MessageId,
-    /// Messages behind its position.
+    /// Messages after its position.
     pub lag: u64,
 }
 
 /// A journal as a whole.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Usage {
-    /// Topics.
+    /// Number of topics.
     pub topics: u64,
     /// Messages in all of them.
     pub messages: u64,
-    /// Bytes on disk: segments, and what of the log they do not have. The log's own files, a few of 32 MiB, do not count.
+    /// Bytes on disk: segments, and the part of the log that is not in segments yet. The log's own files, a few of 32
+    /// MiB, do not count.
     pub disk_bytes: u64,
-    /// At most so many, if there is a quota. Beyond it, appends are refused.
+    /// The quota, if there is one. Beyond it, appends are refused.
     pub quota_bytes: Option<u64>,
     /// Appends that are not due yet.
     pub delayed: u64,
     /// Dedup ids that are remembered.
     pub dedup_ids: u64,
-    /// How far the newest id is ahead of the clock, in milliseconds: more than a little when the clock was once wrong.
+    /// How far the newest id is ahead of the clock, in milliseconds: large if the clock was once wrong.
     pub clock_ahead_ms: u64,
 }

@@ -1,4 +1,4 @@
-//! Certificates of both sides.
+//! TLS for both sides.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ pub struct TlsFiles {
     pub key: PathBuf,
 }
 
-/// Both ends are ours, and what an older version exports names a connection only under conditions.
+/// TLS 1.3 only: both ends are ours, and in older versions exported keys identify a connection only under conditions.
 const VERSIONS: &[&rustls::SupportedProtocolVersion] = &[&rustls::version::TLS13];
 
 fn certificates(path: &Path) -> io::Result<Vec<CertificateDer<'static>>> {
@@ -49,7 +49,7 @@ pub(crate) fn connector(authority: &Path) -> io::Result<tokio_rustls::TlsConnect
     Ok(Arc::new(config).into())
 }
 
-/// For a client that entrusts the server with nothing: any certificate will do.
+/// For a client that sends no secrets: it accepts any certificate.
 pub(crate) fn undemanding() -> io::Result<tokio_rustls::TlsConnector> {
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let config = ClientConfig::builder_with_provider(provider.clone())
@@ -61,7 +61,7 @@ pub(crate) fn undemanding() -> io::Result<tokio_rustls::TlsConnector> {
     Ok(Arc::new(config).into())
 }
 
-/// Takes whatever certificate is shown, if it is its owner who shows it.
+/// Accepts any certificate, if the server proves that it has the key.
 #[derive(Debug)]
 struct AnyCertificate(Arc<rustls::crypto::CryptoProvider>);
 

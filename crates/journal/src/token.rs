@@ -1,4 +1,4 @@
-//! The token by which client and server know each other: a file that only its owner can read. It is never sent.
+//! The token that client and server share: a file that only its owner can read. It is never sent.
 
 use std::fs;
 use std::io;
@@ -12,7 +12,7 @@ use crate::store::folder::replace;
 pub const TOKEN_FILE: &str = "token";
 const TOKEN_BYTES: usize = 32;
 
-/// A secret. Not shown, not even by accident.
+/// A secret. `Debug` does not show it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Token(String);
 
@@ -23,7 +23,7 @@ impl std::fmt::Debug for Token {
 }
 
 impl Token {
-    /// A token that somebody was given.
+    /// A token from its text.
     pub fn new(text: impl Into<String>) -> Self {
         Self(text.into())
     }
@@ -44,7 +44,7 @@ impl Token {
         Ok(tokens)
     }
 
-    /// The token of a data folder, drawn when there is none.
+    /// The token of a data folder; draws one if there is none.
     pub(crate) fn of(folder: &Path) -> Result<(Self, PathBuf), StoreError> {
         let path = folder.join(TOKEN_FILE);
         let short = "it is too short for a token; remove it to get a new one";

@@ -17,13 +17,13 @@ macro_rules! name {
         pub struct $name(Arc<str>);
 
         impl $name {
-            /// Takes a text that may be one: not empty, not too long, no `/`, blank or control character.
+            /// Validates a name: not empty, not too long, no `/`, blank or control character.
             pub fn new(text: impl AsRef<str>) -> Result<Self, NameError> {
                 check(text.as_ref())?;
                 Ok(Self(text.as_ref().into()))
             }
 
-            /// As it was given.
+            /// The name as text.
             pub fn as_str(&self) -> &str {
                 &self.0
             }
@@ -64,11 +64,11 @@ name!(
     Topic
 );
 name!(
-    /// The name of somebody who reads a partition and has a position in it.
+    /// The name of a consumer, which has a position in each partition that it reads.
     Consumer
 );
 name!(
-    /// The name of an atomic domain: topics that one commit may touch together.
+    /// The name of an atomic domain: topics that one commit may change together.
     Group
 );
 
@@ -81,9 +81,9 @@ impl Default for Group {
 /// One partition of a topic.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct PartitionId {
-    /// Of which topic.
+    /// Its topic.
     pub topic: Topic,
-    /// Which one; they count from 1.
+    /// Its number, from 1.
     pub number: u32,
 }
 
@@ -100,35 +100,35 @@ impl fmt::Display for PartitionId {
     }
 }
 
-/// How a topic's messages lie on disk.
+/// How a topic's messages are compressed on disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Compression {
-    /// As they came.
+    /// Uncompressed.
     None,
-    /// Quickly compressed; what does not become smaller is left as it is.
+    /// Fast compression; incompressible blocks are left as they are.
     #[default]
     Lz4,
 }
 
-/// What a topic is to be like.
+/// Settings of a topic.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct TopicConfig {
-    /// How many partitions it has; they count from 1.
+    /// Number of partitions; they count from 1.
     pub partitions: u32,
     /// Its atomic domain.
     pub group: Group,
-    /// Messages older than this are dropped, a whole segment at a time, so some live a little longer.
+    /// Drop messages older than this, a whole segment at a time, so some live a little longer.
     pub retention: Option<Duration>,
-    /// So many bytes of the topic's segments are kept, the newest ones; a quarter of it more, or 1 MiB, before the oldest
-    /// are dropped. What no segment has yet comes on top.
+    /// Keep this many bytes of the topic's segments, the newest ones; up to a quarter more, or 1 MiB, before the oldest
+    /// are dropped. Messages that are in no segment yet come on top.
     pub retention_bytes: Option<u64>,
-    /// How long a message lives that does not say so itself. Nobody is given a message after that.
+    /// Default time to live of a message. Expired messages are not returned.
     pub ttl: Option<Duration>,
-    /// For how long a dedup id is remembered, at least.
+    /// Least time for which a dedup id is remembered.
     pub dedup_window: Duration,
-    /// How segments written from now on are compressed.
+    /// Compression of segments that are written from now on.
     pub compression: Compression,
 }
 
@@ -147,27 +147,27 @@ impl Default for TopicConfig {
 }
 
 impl TopicConfig {
-    /// A topic with so many partitions, else as most want it.
+    /// A topic with this many partitions, and default settings.
     pub fn partitions(partitions: u32) -> Self {
         Self { partitions, ..Self::default() }
     }
 }
 
-/// What came of creating a topic.
+/// Outcome of creating a topic.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Created {
-    /// It is new.
+    /// The topic was created.
     Fresh,
-    /// There was one of that name, which is like this.
+    /// There was a topic of that name, with these settings.
     Existed(TopicConfig),
 }
 
 /// A topic as listed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TopicView {
-    /// Its name.
+    /// The topic's name.
     pub topic: Topic,
-    /// What it is like.
+    /// Its settings.
     pub config: TopicConfig,
     /// Messages in all its partitions, as in [`PartitionStats`](crate::PartitionStats).
     #[serde(default)]

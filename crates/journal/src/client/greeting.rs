@@ -1,4 +1,4 @@
-//! The client's side of the handshake, and asking a journal who it is.
+//! The client's side of the handshake, and identifying a journal.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ pub(super) struct Greeted<S> {
     pub(super) identity: Identity,
 }
 
-/// A connection on which the server has answered, and nobody knows whether it is who it says.
+/// A connection on which the server has answered, but has not proven its identity yet.
 struct Challenged<S> {
     frames: Frames<ReadHalf<S>>,
     writing: WriteHalf<S>,
@@ -34,7 +34,7 @@ impl Address {
         unreachable(&self.address, why)
     }
 
-    /// Says who we are, once the server has.
+    /// Proves our identity, after the server has proven its own.
     pub(super) async fn greet<S: AsyncRead + AsyncWrite>(
         &self,
         stream: S,
@@ -44,7 +44,7 @@ impl Address {
             challenged(&self.address, stream).await?;
         let Challenge { identity, nonce: server, proof, .. } = challenge;
         let transcript = Transcript { client: nonce, server, identity, binding };
-        // Which of our tokens is the right one, the server has just shown.
+        // The server's proof shows which of our tokens is the right one.
         let proven = |token: &&_| transcript.is_proven(Side::Server, token, &proof);
         let token = self.tokens.iter().find(proven).ok_or_else(|| {
             JournalError::Denied(format!(
@@ -65,7 +65,7 @@ impl Address {
     }
 }
 
-/// Why it is not the one that was meant.
+/// Why this is not the expected journal.
 fn another(expected: Identity, found: Identity) -> String {
     if expected.folder == found.folder {
         "the journal there was started again and is not registered yet".to_owned()
@@ -78,7 +78,7 @@ fn unreachable(address: &str, why: impl ToString) -> JournalError {
     JournalError::Unreachable { address: address.to_owned(), why: why.to_string() }
 }
 
-/// The first half of the handshake. Nothing that we send is secret.
+/// The first half of the handshake. It sends no secrets.
 async fn challenged<S: AsyncRead + AsyncWrite>(
     address: &str,
     stream: S,
@@ -114,16 +114,16 @@ async fn receive<S: AsyncRead>(
     Ok(outcome(reply)?.rest())
 }
 
-/// Connects, and lets the system see to it that the other end is there.
+/// Connects, with keep-alives that detect a dead peer.
 pub(super) async fn connect(address: &str) -> Result<TcpStream, JournalError> {
     let stream = TcpStream::connect(address).await.map_err(|error| unreachable(address, error))?;
-    // A request must not wait for more of them.
+    // A request must not wait to be batched with later ones.
     let _ = stream.set_nodelay(true);
     liveness::watch_over(&stream).map_err(|error| unreachable(address, error))?;
     Ok(stream)
 }
 
-/// Speaks TLS with what listens there.
+/// Starts TLS on the connection.
 pub(super) async fn encrypt(
     address: &str,
     connector: TlsConnector,
@@ -137,8 +137,8 @@ pub(super) async fn encrypt(
     Ok((stream, binding))
 }
 
-/// Which journal answers there. It may say what it likes: for whoever wants to know whether one that is registered still
-/// lives, and entrusts it with nothing.
+/// Asks which journal answers at an address. The answer is unproven: use it only to check whether a registered journal
+/// is still alive, and send it nothing confidential.
 pub async fn identify(address: &str, tls: bool, patience: Duration) -> Result<Identity, JournalError> {
     let ask = async {
         let stream = connect(address).await?;

@@ -1,4 +1,4 @@
-//! A journal elsewhere: the same trait, over a connection that is made again when it breaks.
+//! A remote journal: the same trait, over a connection that reconnects when it breaks.
 
 mod greeting;
 
@@ -32,46 +32,46 @@ use crate::stats::{PartitionStats, Usage};
 use crate::token::Token;
 use crate::topic::{Consumer, Created, PartitionId, Topic, TopicConfig, TopicView};
 
-/// A connection is made and let in within this time, or not at all.
+/// Time-out of connecting and the handshake.
 const CONNECT_TIME: Duration = Duration::from_secs(10);
-/// Requests that may wait to be written. Who has more waits.
+/// Requests that may wait to be written; beyond that, callers wait.
 const OUTGOING_MAX: usize = 1024;
 
-/// Where a journal is, and by what we know each other.
+/// The address of a journal, and the credentials for it.
 #[derive(Debug, Clone)]
 pub struct Address {
     /// `HOST:PORT`.
     pub address: String,
-    /// What its token file says, perhaps among tokens of other journals: the server shows which one is its own.
+    /// Candidate tokens, perhaps of several journals: the server's proof shows which one is its own.
     pub tokens: Vec<Token>,
-    /// With this, only TLS is spoken, and what this authority (PEM) signed is trusted.
+    /// If set, connections use TLS and trust certificates that this authority (PEM) signed.
     pub authority: Option<PathBuf>,
-    /// Which one it must be; without this, any that knows the token.
+    /// The expected journal; `None`: any journal that knows the token.
     pub identity: Option<Identity>,
 }
 
 impl Address {
-    /// Of whichever journal answers there without TLS and knows this token.
+    /// Any journal at this address that knows the token, without TLS.
     pub fn plain(address: impl Into<String>, token: Token) -> Self {
         Self { address: address.into(), tokens: vec![token], authority: None, identity: None }
     }
 }
 
-/// A journal elsewhere. Clones share one connection.
+/// A remote journal. Clones share one connection.
 #[derive(Clone)]
 pub struct Client {
     address: Arc<Address>,
     connection: Arc<AsyncMutex<Option<Arc<Connection>>>>,
 }
 
-/// Who waits for which reply; nothing when the connection is over.
+/// The waiters by request number; `None` when the connection is over.
 type Waiters = Mutex<Option<HashMap<u64, oneshot::Sender<Frame>>>>;
 
 struct Connection {
     outgoing: mpsc::Sender<Vec<u8>>,
     waiters: Arc<Waiters>,
     next: AtomicU64,
-    /// Who is at its other end.
+    /// The identity that the server has proven.
     identity: Identity,
 }
 
@@ -109,7 +109,7 @@ impl Client {
         Ok(serve(self.address.greet(stream, binding).await?))
     }
 
-    /// Asks, and waits for the answer.
+    /// Sends a request, and waits for the reply.
     async fn ask(&self, kind: Kind, put: impl FnOnce(&mut Vec<u8>)) -> Result<Source, JournalError> {
         let connection = self.connection().await?;
         let number = connection.next.fetch_add(1, Ordering::Relaxed);
@@ -120,7 +120,7 @@ impl Client {
         let mut request = frame::begin(number, kind as u8);
         put(&mut request);
         frame::finish(&mut request, 0);
-        // From here on it may have been sent.
+        // From here on the request may have been sent.
         let lost = || match kind {
             Kind::Read
             | Kind::Stats
@@ -138,7 +138,7 @@ impl Client {
     }
 }
 
-/// Sends and receives on a connection, until it ends.
+/// Starts the loops that send and receive on a connection, until it ends.
 fn serve<S: AsyncRead + AsyncWrite + Send + 'static>(greeted: Greeted<S>) -> Arc<Connection> {
     let (outgoing, queue) = mpsc::channel(OUTGOING_MAX);
     let waiters = Arc::new(Mutex::new(Some(HashMap::new())));
@@ -152,7 +152,7 @@ impl Connection {
         self.waiters.lock().unwrap_or_else(PoisonError::into_inner).is_some()
     }
 
-    /// Notes who waits. False when nothing will come any more.
+    /// Registers a waiter. `false`: the connection is over.
     fn expect(&self, number: u64, tell: oneshot::Sender<Frame>) -> bool {
         match self.waiters.lock().unwrap_or_else(PoisonError::into_inner).as_mut() {
             Some(waiters) => waiters.insert(number, tell).is_none(),
@@ -188,7 +188,7 @@ async fn write<W: AsyncWrite + Unpin>(stream: W, mut queue: mpsc::Receiver<Vec<u
             break;
         }
     }
-    // Without it the server would keep a connection that nobody uses, and we its other half.
+    // Otherwise the server would keep a connection that nobody uses.
     let _ = stream.shutdown().await;
     end(&waiters);
 }
@@ -198,13 +198,13 @@ async fn listen<R: AsyncRead + Unpin>(mut frames: Frames<R>, waiters: Arc<Waiter
         let mut held = waiters.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(tell) = held.as_mut().and_then(|waiters| waiters.remove(&reply.number)) else { continue };
         drop(held);
-        // Who asked may have gone.
+        // The caller may have gone.
         let _ = tell.send(reply);
     }
     end(&waiters);
 }
 
-/// The connection is over: who waits is told by his sender being dropped.
+/// Ends the connection: dropping the senders notifies the waiters.
 fn end(waiters: &Waiters) {
     waiters.lock().unwrap_or_else(PoisonError::into_inner).take();
 }

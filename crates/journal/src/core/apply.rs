@@ -1,14 +1,14 @@
-//! A record to the state. Nothing is decided here: what was decided stands in the record.
+//! Applies a record to the state. Nothing is decided here: the record holds the decisions.
 
 use super::message;
-use super::record::{Change, Gone, Record};
-use super::state::{Spot, State, WAITING};
+use super::record::{BlockSlot, Change, Record};
+use super::state::{PartitionKey, State, WAITING};
 use super::topic::TopicState;
 use super::{dedup, partition::Partition, topic::Segments};
 
 impl State {
-    /// Makes a record's changes. `touched` is told of partitions that have new messages.
-    pub(crate) fn apply(&mut self, record: Record, touched: &mut impl FnMut(Spot)) {
+    /// Applies a record's changes. Calls `touched` for partitions with new messages.
+    pub(crate) fn apply(&mut self, record: Record, touched: &mut impl FnMut(PartitionKey)) {
         self.newest = self.newest.max(record.now);
         let steady = record.steady.unwrap_or(record.now);
         for change in record.changes {
@@ -16,53 +16,55 @@ impl State {
         }
     }
 
-    fn change(&mut self, change: Change, steady: u64, touched: &mut impl FnMut(Spot)) {
+    fn change(&mut self, change: Change, steady: u64, touched: &mut impl FnMut(PartitionKey)) {
         match change {
             Change::Topic { number, name, config } => self.set_topic(number, TopicState::new(name, config)),
             Change::Delete { number } => self.delete_topic(number),
-            Change::Append { spot, message, dedup } => {
+            Change::Append { partition_key, message, dedup } => {
                 self.fresh_bytes += message::encoded_len(&message) as u64;
                 self.newest = self.newest.max(message.id.0.0);
-                self.note(spot.0, steady, Some(message.id.0.0), &dedup);
-                if self.with(spot, |partition, _| partition.push(&message)).is_some() {
-                    touched(spot);
+                self.note(partition_key.topic, steady, Some(message.id.0.0), &dedup);
+                if self.with(partition_key, |partition, _| partition.push(&message)).is_some() {
+                    touched(partition_key);
                 }
             }
-            Change::Delay { spot, due, message, dedup } => {
+            Change::Delay { partition_key, due, message, dedup } => {
                 self.fresh_bytes += message::encoded_len(&message) as u64;
-                self.note(spot.0, steady, None, &dedup);
-                self.delayed.insert((due, message.id.0.0), spot);
+                self.note(partition_key.topic, steady, None, &dedup);
+                self.delayed.insert((due, message.id.0.0), partition_key);
                 self.with(WAITING, |partition, _| partition.push(&message));
-                self.with(spot, |partition, _| partition.delayed += 1);
+                self.with(partition_key, |partition, _| partition.delayed += 1);
             }
-            Change::Mature { due, waiting, spot, message } => {
+            Change::Mature { due, waiting, partition_key, message } => {
                 self.fresh_bytes += message::encoded_len(&message) as u64;
                 self.newest = self.newest.max(message.id.0.0);
-                self.leave_waiting_room(due, waiting, spot);
-                if self.with(spot, |partition, _| partition.push(&message)).is_some() {
-                    touched(spot);
+                self.leave_waiting_room(due, waiting, partition_key);
+                if self.with(partition_key, |partition, _| partition.push(&message)).is_some() {
+                    touched(partition_key);
                 }
             }
-            Change::Cancel { due, waiting, spot } => self.leave_waiting_room(due, waiting, spot),
-            Change::Replace { spot, message, base } => {
+            Change::Cancel { due, waiting, partition_key } => {
+                self.leave_waiting_room(due, waiting, partition_key)
+            }
+            Change::Replace { partition_key, message, base } => {
                 self.fresh_bytes += message::encoded_len(&message) as u64;
                 self.newest = self.newest.max(message.id.0.0);
-                self.with(spot, |partition, segments| {
+                self.with(partition_key, |partition, segments| {
                     if let Some(gone) = base {
                         partition.remove(gone.id, gone.index, gone.bytes, segments);
                     }
                     partition.put(&message, segments);
                 });
-                touched(spot);
+                touched(partition_key);
             }
-            Change::Remove { spot, id, base } => {
-                self.with(spot, |partition, segments| match base {
+            Change::Remove { partition_key, id, base } => {
+                self.with(partition_key, |partition, segments| match base {
                     Some(gone) => partition.remove(gone.id, gone.index, gone.bytes, segments),
                     None => partition.take_edit(id, segments),
                 });
             }
-            Change::Trim { spot, through, gap, cut } => {
-                self.with(spot, |partition, segments| {
+            Change::Trim { partition_key, through, gap, cut } => {
+                self.with(partition_key, |partition, segments| {
                     partition.trim(through, cut, segments);
                     if gap {
                         partition.trimmed = partition.trimmed.max(through);
@@ -75,18 +77,18 @@ impl State {
 
     fn change_consumer(&mut self, change: Change) {
         match change {
-            Change::Open { spot, consumer, fence } => {
-                self.with(spot, |partition, _| {
+            Change::Open { partition_key, consumer, fence } => {
+                self.with(partition_key, |partition, _| {
                     partition.consumers.entry(consumer).or_default().fence = fence
                 });
             }
-            Change::Move { spot, consumer, position } => {
-                self.with(spot, |partition, _| {
+            Change::Move { partition_key, consumer, position } => {
+                self.with(partition_key, |partition, _| {
                     partition.consumers.entry(consumer).or_default().position = position;
                 });
             }
-            Change::State { spot, consumer, key, value } => {
-                self.with(spot, |partition, _| {
+            Change::State { partition_key, consumer, key, value } => {
+                self.with(partition_key, |partition, _| {
                     partition.consumers.entry(consumer).or_default().set(&key, value.as_deref());
                 });
             }
@@ -94,19 +96,19 @@ impl State {
         }
     }
 
-    /// A delayed message waits no longer.
-    fn leave_waiting_room(&mut self, due: u64, waiting: Gone, spot: Spot) {
+    /// Removes a delayed message from the waiting room.
+    fn leave_waiting_room(&mut self, due: u64, waiting: BlockSlot, partition_key: PartitionKey) {
         self.delayed.remove(&(due, waiting.id));
         self.with(WAITING, |partition, segments| {
             partition.remove(waiting.id, waiting.index, waiting.bytes, segments)
         });
-        self.with(spot, |partition, _| partition.delayed -= 1);
+        self.with(partition_key, |partition, _| partition.delayed -= 1);
     }
 
-    /// Does something to a partition, unless its topic is gone.
+    /// Changes a partition, unless its topic is gone.
     fn with<T>(
         &mut self,
-        (topic, partition): Spot,
+        PartitionKey { topic, partition }: PartitionKey,
         act: impl FnOnce(&mut Partition, &mut Segments) -> T,
     ) -> Option<T> {
         let (partition, segments) = self.topics.get_mut(&topic)?.partition_mut(partition)?;

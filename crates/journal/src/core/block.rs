@@ -5,15 +5,15 @@ use bytes::Bytes;
 use super::message::{self, Head};
 use crate::read::Message;
 
-/// A block is full at this length. A longer message has one of its own.
+/// A block is full at this length. A longer message gets its own block.
 pub(crate) const BLOCK_BYTES: usize = 64 << 10;
 
-/// Where the bytes of something are.
+/// The bytes of a block, or where they are.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Place {
-    /// In memory, and more may follow.
+pub(crate) enum BlockData {
+    /// In memory, and still growing.
     Open(Vec<u8>),
-    /// In memory, on its way to a segment.
+    /// In memory and immutable, to be written to a segment.
     Frozen(Bytes),
     /// In a segment of the topic.
     Disk(Location),
@@ -24,7 +24,7 @@ pub(crate) enum Place {
 pub(crate) struct Location {
     pub(crate) segment: u32,
     pub(crate) offset: u32,
-    /// Of the block with its header.
+    /// Length of the block with its header.
     pub(crate) len: u32,
 }
 
@@ -36,13 +36,13 @@ pub(crate) struct Block {
     /// Messages, removed ones included; and their bytes.
     pub(crate) count: u32,
     pub(crate) bytes: u32,
-    /// When the last of them has ended its life; `u64::MAX` if one lives for ever.
+    /// When the last of them expires; `u64::MAX` if one never does.
     pub(crate) expires: u64,
-    pub(crate) place: Place,
+    pub(crate) data: BlockData,
     pub(crate) removed: Option<Box<Removed>>,
 }
 
-/// Which messages of a block are gone.
+/// The removed messages of a block.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Removed {
     bits: Vec<u64>,
@@ -55,7 +55,7 @@ impl Removed {
         self.bits.get(index as usize / 64).is_some_and(|word| word >> (index % 64) & 1 == 1)
     }
 
-    /// Tells whether it was new.
+    /// Returns whether it was new.
     fn add(&mut self, index: u32, bytes: u32) -> bool {
         if self.has(index) {
             return false;
@@ -88,14 +88,14 @@ impl Block {
             count: 0,
             bytes: 0,
             expires: 0,
-            place: Place::Open(Vec::new()),
+            data: BlockData::Open(Vec::new()),
             removed: None,
         }
     }
 
     /// Adds a message, unless the block is closed or full.
     pub(crate) fn push(&mut self, message: &Message) -> bool {
-        let Place::Open(bytes) = &mut self.place else { return false };
+        let BlockData::Open(bytes) = &mut self.data else { return false };
         let len = message::encoded_len(message);
         if self.count > 0 && bytes.len() + len > BLOCK_BYTES {
             return false;
@@ -108,14 +108,14 @@ impl Block {
         true
     }
 
-    /// Makes its bytes shareable; no more is added.
+    /// Makes its bytes immutable and shareable.
     pub(crate) fn freeze(&mut self) {
-        if let Place::Open(bytes) = &mut self.place {
-            self.place = Place::Frozen(std::mem::take(bytes).into());
+        if let BlockData::Open(bytes) = &mut self.data {
+            self.data = BlockData::Frozen(std::mem::take(bytes).into());
         }
     }
 
-    /// Marks a message as gone. Tells whether it was there.
+    /// Marks a message as removed. Returns whether it was there.
     pub(crate) fn remove(&mut self, index: u32, bytes: u32) -> bool {
         self.removed.get_or_insert_default().add(index, bytes)
     }
@@ -132,15 +132,15 @@ impl Block {
 
     /// The bytes, if they are in memory.
     pub(crate) fn memory(&self) -> Option<&[u8]> {
-        match &self.place {
-            Place::Open(bytes) => Some(bytes),
-            Place::Frozen(bytes) => Some(bytes),
-            Place::Disk(_) => None,
+        match &self.data {
+            BlockData::Open(bytes) => Some(bytes),
+            BlockData::Frozen(bytes) => Some(bytes),
+            BlockData::Disk(_) => None,
         }
     }
 }
 
-/// The message with this id in the bytes of a block, with its number there.
+/// Finds the message with this id in the bytes of a block, with its index there.
 pub(crate) fn find(bytes: &[u8], id: u64) -> Option<(u32, Head)> {
     message::heads(bytes)
         .enumerate()

@@ -1,16 +1,16 @@
-//! Whether the wall clock can be believed. Ids rise whatever it does; but a person wants to know, and what goes because of
-//! its age never comes back.
+//! Whether the wall clock can be trusted. Ids rise whatever it does; but operators want to know, and messages that are
+//! dropped because of their age never come back.
 
 use std::time::Duration;
 
 use crate::id::Ticks;
 
-/// A wall clock that moves by this much more or less than time does has jumped.
+/// A wall clock that deviates from the monotonic clock by this much has jumped.
 const JUMP: Duration = Duration::from_secs(60);
-/// One that is so far ahead of what it should be is not believed at once: a machine may begin with any time, until somebody
-/// sets its clock.
+/// A wall clock that is this far ahead is not trusted at once: a machine may boot with any time, until its clock is
+/// set.
 const FAR: Duration = Duration::from_secs(366 * 24 * 3600);
-/// But if it stays there for so long: then the journal, or the machine, has slept.
+/// If it stays ahead for this long, it is trusted: the journal or the machine was down.
 const PROBATION: Duration = Duration::from_secs(600);
 
 /// A jump of the wall clock.
@@ -20,14 +20,14 @@ pub(crate) enum Jump {
     Back(Duration),
 }
 
-/// The wall clock beside one that only moves forward.
+/// Compares the wall clock with the monotonic clock.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Watch {
+pub(crate) struct JumpDetector {
     last: Option<(Ticks, Duration)>,
 }
 
-impl Watch {
-    /// Notes both clocks, and tells when the wall clock has jumped since the last time.
+impl JumpDetector {
+    /// Records both clocks, and returns a jump of the wall clock since the last time.
     pub(crate) fn observe(&mut self, wall: Ticks, steady: Duration) -> Option<Jump> {
         let (last_wall, last_steady) = self.last.replace((wall, steady))?;
         let expected = last_wall.plus(steady.saturating_sub(last_steady));
@@ -39,9 +39,9 @@ impl Watch {
     }
 }
 
-/// Time that passes only while the journal runs, in ticks: by it dedup ids are forgotten. The wall clock may be set at any
-/// moment, and nobody can tell a clock that was set while the journal was down from a long absence; so neither counts. An id
-/// is remembered for its window of this time, which is never less than its window of real time.
+/// Time that passes only while the journal runs, in ticks: dedup ids expire by it. The wall clock may be set at any
+/// moment, and a clock that was set while the journal was down looks like a long downtime; so neither counts. An id is
+/// remembered for its window of this time, which is never less than its window of real time.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Steady {
     /// When the journal was opened.
@@ -49,81 +49,82 @@ pub(crate) struct Steady {
 }
 
 impl Steady {
-    /// `last` is the latest of this time that is known. Where there is none it may begin anywhere: at the wall clock, as
-    /// versions did that knew no other time.
+    /// `last` is the latest known value of this time. Without one it may begin anywhere: it begins at the wall clock,
+    /// which old versions used instead.
     pub(crate) fn new(last: u64, wall: Ticks) -> Self {
         Self { opened: if last > 0 { last } else { wall.0 } }
     }
 
-    /// So long after the journal was opened.
+    /// The time this long after the journal was opened.
     pub(crate) fn after(self, elapsed: Duration) -> u64 {
         Ticks(self.opened).plus(elapsed).0
     }
 }
 
-/// What time it is for what was there before: whether it is due, or old. Ids follow the wall clock all the same.
+/// Decides which time to use for messages that existed before: whether they are due, or old. Ids follow the wall clock
+/// in any case.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Belief {
-    /// Both clocks when the wall clock was last believed; nothing when nothing was there before.
+pub(crate) struct ClockTrust {
+    /// Both clocks when the wall clock was last trusted; `None` for a new journal.
     last: Option<(Ticks, Duration)>,
-    /// The latest time that was believed: a clock that was behind and is set right is not ahead.
+    /// The latest trusted time: a clock that was behind and is corrected is not ahead.
     latest: Ticks,
-    /// Both when it was first doubted.
+    /// Both clocks when the wall clock was first doubted.
     doubted: Option<(Ticks, Duration)>,
 }
 
-/// What is believed has changed.
+/// A change of trust.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Turn {
-    /// The clock is so far ahead.
+pub(crate) enum TrustChange {
+    /// The clock is doubted: it is this far ahead.
     Doubted(Duration),
-    /// It was right, or it has gone back.
-    Believed,
+    /// The clock is trusted again: it was right, or has gone back.
+    Trusted,
 }
 
-/// What time it is, and how much of that is certain.
+/// The current time, and how much of it is certain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Hour {
+pub(crate) struct TrustedTime {
     /// The wall clock.
     pub(crate) now: u64,
-    /// What was due or old by this time is. Before `now` only while the wall clock is doubted.
+    /// Whatever is due or old by this time certainly is. Earlier than `now` only while the wall clock is doubted.
     pub(crate) sure: u64,
-    /// Since when it is doubted, in its own time; else `now`. What has come since then has its time from it.
+    /// Since when the wall clock is doubted, by itself; else `now`. Messages since then have their times from it.
     pub(crate) since: u64,
 }
 
-impl Belief {
-    /// `newest` is the last time that is known, when the steady clock begins.
+impl ClockTrust {
+    /// `newest` is the latest known time when the monotonic clock begins.
     pub(crate) fn new(newest: Ticks) -> Self {
         let last = (newest > Ticks(0)).then_some((newest, Duration::ZERO));
         Self { last, latest: newest, doubted: None }
     }
 
-    /// Notes both clocks.
-    pub(crate) fn observe(&mut self, wall: Ticks, steady: Duration) -> Option<Turn> {
+    /// Records both clocks.
+    pub(crate) fn observe(&mut self, wall: Ticks, steady: Duration) -> Option<TrustChange> {
         let ahead = self.expected(steady).map_or(Duration::ZERO, |expected| wall.since(expected));
         match self.doubted {
             None if ahead > FAR => {
                 self.doubted = Some((wall, steady));
-                Some(Turn::Doubted(ahead))
+                Some(TrustChange::Doubted(ahead))
             }
             Some((_, since)) if ahead > FAR && steady.saturating_sub(since) < PROBATION => None,
             doubted => {
                 (self.last, self.doubted) = (Some((wall, steady)), None);
                 self.latest = self.latest.max(wall);
-                doubted.map(|_| Turn::Believed)
+                doubted.map(|_| TrustChange::Trusted)
             }
         }
     }
 
-    /// What time it is by what was last observed.
-    pub(crate) fn hour(&self, wall: Ticks, steady: Duration) -> Hour {
+    /// The time, given the last observation.
+    pub(crate) fn at(&self, wall: Ticks, steady: Duration) -> TrustedTime {
         let doubted = self.doubted.zip(self.expected(steady));
         let (sure, since) = doubted.map_or((wall, wall), |((since, _), expected)| (expected, since));
-        Hour { now: wall.0, sure: sure.0.min(wall.0), since: since.0 }
+        TrustedTime { now: wall.0, sure: sure.0.min(wall.0), since: since.0 }
     }
 
-    /// What the wall clock should show.
+    /// What the wall clock should show now.
     fn expected(&self, steady: Duration) -> Option<Ticks> {
         self.last.map(|(wall, then)| wall.plus(steady.saturating_sub(then)).max(self.latest))
     }
@@ -142,35 +143,35 @@ mod tests {
         let wrong = start.plus(DAY * 1000);
         // When the journal is opened, and later.
         for running in [0, 50_000].map(second) {
-            let mut belief = Belief::new(start);
+            let mut trust = ClockTrust::new(start);
             if !running.is_zero() {
-                assert_eq!(belief.observe(start.plus(running), running), None);
+                assert_eq!(trust.observe(start.plus(running), running), None);
             }
             let expected = start.plus(running);
             let ahead = wrong.since(expected);
-            assert_eq!(belief.observe(wrong, running), Some(Turn::Doubted(ahead)));
+            assert_eq!(trust.observe(wrong, running), Some(TrustChange::Doubted(ahead)));
             let (wall, steady) = (wrong.plus(second(599)), running + second(599));
-            assert_eq!(belief.observe(wall, steady), None);
-            let hour = Hour { now: wall.0, sure: expected.plus(second(599)).0, since: wrong.0 };
-            assert_eq!(belief.hour(wall, steady), hour, "time goes on");
-            let mut back = belief;
+            assert_eq!(trust.observe(wall, steady), None);
+            let time = TrustedTime { now: wall.0, sure: expected.plus(second(599)).0, since: wrong.0 };
+            assert_eq!(trust.at(wall, steady), time, "time goes on");
+            let mut back = trust;
             let right = expected.plus(second(600));
-            assert_eq!(back.observe(right, running + second(600)), Some(Turn::Believed));
-            assert_eq!(back.hour(right, running + second(600)).sure, right.0);
+            assert_eq!(back.observe(right, running + second(600)), Some(TrustChange::Trusted));
+            assert_eq!(back.at(right, running + second(600)).sure, right.0);
             let (wall, steady) = (wrong.plus(second(600)), running + second(600));
-            assert_eq!(belief.observe(wall, steady), Some(Turn::Believed));
-            assert_eq!(belief.hour(wall, steady), Hour { now: wall.0, sure: wall.0, since: wall.0 });
-            assert_eq!(belief.observe(wall.plus(second(1)), steady + second(1)), None);
+            assert_eq!(trust.observe(wall, steady), Some(TrustChange::Trusted));
+            assert_eq!(trust.at(wall, steady), TrustedTime { now: wall.0, sure: wall.0, since: wall.0 });
+            assert_eq!(trust.observe(wall.plus(second(1)), steady + second(1)), None);
         }
     }
 
     #[test]
     fn a_short_absence_and_a_journal_without_a_past_raise_no_doubt() {
         let now = Ticks::now();
-        assert_eq!(Belief::new(now).observe(now.plus(DAY), Duration::ZERO), None);
-        assert_eq!(Belief::new(now).observe(now.minus(DAY * 1000), Duration::ZERO), None);
-        assert_eq!(Belief::new(Ticks(0)).observe(now, Duration::ZERO), None);
-        let mut behind = Belief::new(now);
+        assert_eq!(ClockTrust::new(now).observe(now.plus(DAY), Duration::ZERO), None);
+        assert_eq!(ClockTrust::new(now).observe(now.minus(DAY * 1000), Duration::ZERO), None);
+        assert_eq!(ClockTrust::new(Ticks(0)).observe(now, Duration::ZERO), None);
+        let mut behind = ClockTrust::new(now);
         assert_eq!(behind.observe(now.minus(DAY * 10_000), Duration::ZERO), None);
         let minute = Duration::from_secs(60);
         assert_eq!(behind.observe(now.plus(minute), minute), None, "it was set right");
@@ -178,13 +179,13 @@ mod tests {
 
     #[test]
     fn a_clock_that_runs_is_believed_and_one_that_jumps_is_reported() {
-        let mut watch = Watch::default();
+        let mut jumps = JumpDetector::default();
         let start = Ticks::now();
         let second = Duration::from_secs;
-        assert_eq!(watch.observe(start, second(10)), None);
-        assert_eq!(watch.observe(start.plus(second(3600)), second(3610)), None);
-        assert_eq!(watch.observe(start.plus(second(7300)), second(3611)), Some(Jump::Ahead(second(3699))));
-        assert_eq!(watch.observe(start.plus(second(7310)), second(3621)), None);
-        assert_eq!(watch.observe(start, second(3621)), Some(Jump::Back(second(7310))));
+        assert_eq!(jumps.observe(start, second(10)), None);
+        assert_eq!(jumps.observe(start.plus(second(3600)), second(3610)), None);
+        assert_eq!(jumps.observe(start.plus(second(7300)), second(3611)), Some(Jump::Ahead(second(3699))));
+        assert_eq!(jumps.observe(start.plus(second(7310)), second(3621)), None);
+        assert_eq!(jumps.observe(start, second(3621)), Some(Jump::Back(second(7310))));
     }
 }

@@ -1,16 +1,17 @@
-//! A wish to a record, or to a refusal.
+//! Decides a proposal: a record, or a refusal.
 
 use std::collections::HashSet;
 
 use bytes::Bytes;
 
 use super::block::Location;
-use super::clock::Hour;
-use super::mature::{PassedOver, Waits};
+use super::clock::TrustedTime;
+use super::holdings::StateBytes;
+use super::mature::{DelayedKey, Skipped};
 use super::pending::Pending;
 use super::record::{Change, Record};
 use super::settings::GroupCheck;
-use super::state::{Spot, State, WAITING};
+use super::state::{PartitionKey, State, WAITING};
 use super::topic::ticks;
 use super::{edit, message};
 use crate::Fence;
@@ -22,12 +23,12 @@ use crate::id::{DelayedId, MessageId, TICKS_MAX, Ticks};
 use crate::read::Message;
 use crate::topic::{Consumer, Created, PartitionId, Topic, TopicConfig};
 
-/// One commit has at most so many bytes, whatever the limit of a message is, besides one message.
+/// Most bytes of one commit, besides one message, whatever the limit of a message is.
 pub(crate) const COMMIT_BYTES: u64 = 16 << 20;
 
-/// What somebody wants to happen.
+/// A requested change.
 #[derive(Debug)]
-pub(crate) enum Wish {
+pub(crate) enum Proposal {
     Commit(Commit),
     Open {
         partition: PartitionId,
@@ -49,43 +50,43 @@ pub(crate) enum Wish {
     Delete {
         topic: Topic,
     },
-    /// Delayed messages that are due at this hour, behind this one.
+    /// Make delayed messages visible that are due at this time, after this one.
     Mature {
-        after: Waits,
-        hour: Hour,
+        after: DelayedKey,
+        time: TrustedTime,
     },
-    /// Delayed messages whose topics are gone, of the next ones behind this one.
+    /// Drop delayed messages whose topics are gone, among the next ones after this one.
     Forget {
-        after: Waits,
+        after: DelayedKey,
     },
-    /// What retention lets go: all up to an id, and whether readers are told.
-    Drop(Vec<(Spot, u64, bool)>),
+    /// Drop what retention releases: all up to an id, and whether readers see a gap.
+    Drop(Vec<(PartitionKey, u64, bool)>),
 }
 
-/// What somebody is told when it has happened.
+/// The answer to a proposal once it is durable.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Answer {
     Committed(Committed),
     Opened(Opened),
     Created(Created),
     Deleted(bool),
-    /// What is due is visible, but for what could not be read.
-    Matured(Option<PassedOver>),
-    /// So far it was looked; nothing when there was nothing behind.
-    Forgotten(Option<Waits>),
+    /// The due messages are visible, except those that could not be read.
+    Matured(Option<Skipped>),
+    /// Last entry examined; `None` at the end.
+    Forgotten(Option<DelayedKey>),
     Done,
 }
 
-/// What is decided about a wish.
+/// The decision about a proposal.
 #[derive(Debug)]
 pub(crate) enum Verdict {
-    /// So it happens, and so it is answered when it is durable.
+    /// Accepted: the record to write, and the answer once it is durable.
     Yes(Record, Answer),
-    /// It depends on what is decided but not applied: ask again with the next group.
+    /// It depends on decisions that are not applied yet: decide it with the next group.
     Later,
 }
 
-/// What is allowed, and how much is used.
+/// Limits, and how much of them is used.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Limits {
     pub(crate) message_bytes: u32,
@@ -98,13 +99,13 @@ pub(crate) struct Limits {
 /// Reads a block of a topic from disk.
 pub(crate) type Load<'a> = &'a dyn Fn(u32, Location) -> Result<Bytes, JournalError>;
 
-/// All that a decision depends on.
+/// Everything that a decision depends on.
 pub(crate) struct Facts<'a> {
     pub(crate) state: &'a State,
     pub(crate) limits: Limits,
     /// The wall clock.
     pub(crate) now: u64,
-    /// The time by which dedup windows are counted.
+    /// The time that dedup windows count with ([`Steady`](super::clock::Steady)).
     pub(crate) steady: u64,
     pub(crate) load: Load<'a>,
 }
@@ -115,30 +116,34 @@ impl Facts<'_> {
     }
 
     /// Decides. A refusal leaves `pending` as it was.
-    pub(crate) fn decide(&self, wish: &mut Wish, pending: &mut Pending) -> Result<Verdict, JournalError> {
+    pub(crate) fn decide(
+        &self,
+        proposal: &mut Proposal,
+        pending: &mut Pending,
+    ) -> Result<Verdict, JournalError> {
         if pending.is_exclusive() {
             return Ok(Verdict::Later);
         }
-        match wish {
-            Wish::Commit(commit) => self.commit(commit, pending),
-            Wish::Open { partition, consumer, fence } => self.open(partition, consumer, *fence, pending),
-            Wish::Trim { partition, through } => {
-                let spot = self.state.spot(partition)?;
-                let change = self.trim(spot, through.0.0)?;
+        match proposal {
+            Proposal::Commit(commit) => self.commit(commit, pending),
+            Proposal::Open { partition, consumer, fence } => self.open(partition, consumer, *fence, pending),
+            Proposal::Trim { partition, through } => {
+                let partition_key = self.state.partition_key(partition)?;
+                let change = self.trim(partition_key, through.0.0)?;
                 Ok(self.alone(pending, change.into_iter().collect(), Answer::Done))
             }
-            Wish::Create { topic, config } => self.create(topic, config, pending),
-            Wish::Alter { topic, config } => self.alter(topic, config, pending),
-            Wish::Delete { topic } => {
+            Proposal::Create { topic, config } => self.create(topic, config, pending),
+            Proposal::Alter { topic, config } => self.alter(topic, config, pending),
+            Proposal::Delete { topic } => {
                 let number = self.state.names.get(topic).copied();
                 let changes = number.map(|number| Change::Delete { number }).into_iter().collect();
                 Ok(self.alone(pending, changes, Answer::Deleted(number.is_some())))
             }
-            Wish::Forget { after } => Ok(self.forget(*after, pending)),
-            Wish::Mature { after, hour } => Ok(self.mature(*after, *hour, pending)),
-            Wish::Drop(drops) => {
-                let trim = |(spot, through, gap): &(Spot, u64, bool)| Change::Trim {
-                    spot: *spot,
+            Proposal::Forget { after } => Ok(self.forget(*after, pending)),
+            Proposal::Mature { after, time } => Ok(self.mature(*after, *time, pending)),
+            Proposal::Drop(drops) => {
+                let trim = |(partition_key, through, gap): &(PartitionKey, u64, bool)| Change::Trim {
+                    partition_key: *partition_key,
                     through: *through,
                     gap: *gap,
                     cut: None,
@@ -157,7 +162,7 @@ impl Facts<'_> {
 
     fn commit(&self, commit: &mut Commit, pending: &mut Pending) -> Result<Verdict, JournalError> {
         check_parts(commit.parts(), commit.edits.len())?;
-        let spots = self.check_appends(commit)?;
+        let partition_keys = self.check_appends(commit)?;
         let mut changes = Vec::with_capacity(commit.appends.len() + commit.moves.len() + commit.states.len());
         let readers = self.check_readers(commit, pending, &mut changes)?;
         let Some(holdings) = self.check_states(&changes, pending)? else { return Ok(Verdict::Later) };
@@ -167,41 +172,41 @@ impl Facts<'_> {
         if !commit.appends.is_empty() {
             edit::check_moved(&commit.edits, &edits.outcomes)?;
         }
-        // From here on nothing can be refused.
+        // From here on nothing is refused.
         pending.decided();
-        for (spot, consumer, fence, position) in readers {
-            pending.set_reader(spot, &consumer, fence, position);
+        for (partition_key, consumer, fence, position) in readers {
+            pending.set_reader(partition_key, &consumer, fence, position);
         }
-        for (spot, consumer, bytes) in holdings {
-            pending.hold(spot, &consumer, bytes);
+        for StateBytes { partition_key, consumer, bytes } in holdings {
+            pending.add_state_bytes(partition_key, &consumer, bytes);
         }
-        for (spot, id, ahead) in edits.touched {
-            pending.edit(spot, id);
+        for (partition_key, id, ahead) in edits.touched {
+            pending.edit(partition_key, id);
             if ahead {
-                pending.raise(spot, id);
+                pending.raise(partition_key, id);
             }
         }
         let appends = std::mem::take(&mut commit.appends);
         let mut outcomes = Vec::with_capacity(appends.len());
-        for (append, spot) in appends.into_iter().zip(spots) {
-            outcomes.push(self.append(spot, append.message, pending, &mut changes));
+        for (append, partition_key) in appends.into_iter().zip(partition_keys) {
+            outcomes.push(self.append(partition_key, append.message, pending, &mut changes));
         }
         let answer = Answer::Committed(Committed { appends: outcomes, edits: edits.outcomes });
         Ok(Verdict::Yes(self.record(changes), answer))
     }
 
-    /// Resolves all partitions and checks sizes, group and quota.
-    fn check_appends(&self, commit: &Commit) -> Result<Vec<Spot>, JournalError> {
+    /// Resolves all partitions, and checks sizes, group and quota.
+    fn check_appends(&self, commit: &Commit) -> Result<Vec<PartitionKey>, JournalError> {
         let mut group = GroupCheck::new(self.state);
-        let mut spots: Vec<Spot> = Vec::with_capacity(commit.appends.len());
+        let mut partition_keys: Vec<PartitionKey> = Vec::with_capacity(commit.appends.len());
         let mut before: Option<&Append> = None;
         let (mut bytes, mut delayed) = (0, 0);
         for append in &commit.appends {
-            let spot = match (before, spots.last()) {
-                (Some(before), Some(spot)) if before.partition == append.partition => *spot,
+            let partition_key = match (before, partition_keys.last()) {
+                (Some(before), Some(partition_key)) if before.partition == append.partition => *partition_key,
                 _ => group.check(&append.partition)?,
             };
-            spots.push(spot);
+            partition_keys.push(partition_key);
             bytes += self.check_message(&append.message)?;
             delayed += usize::from(append.message.due.is_some());
             before = Some(append);
@@ -232,11 +237,11 @@ impl Facts<'_> {
             Some(quota) if bytes > 0 && self.limits.used >= quota => {
                 Err(JournalError::Quota { used: self.limits.used, quota })
             }
-            _ => Ok(spots),
+            _ => Ok(partition_keys),
         }
     }
 
-    /// The bytes of a message, if it may be stored.
+    /// The size of a message, if it may be stored.
     fn check_message(&self, message: &NewMessage) -> Result<u64, JournalError> {
         let size = (message.meta.len() + message.body.len()) as u64;
         let max = u64::from(self.limits.message_bytes);
@@ -252,17 +257,17 @@ impl Facts<'_> {
         }
     }
 
-    /// Checks the fences of moves and states; what they change goes to `changes`, what pending must know is returned.
+    /// Checks the fences of moves and states. Pushes their changes to `changes`, and returns what `pending` must know.
     fn check_readers(
         &self,
         commit: &Commit,
         pending: &Pending,
         changes: &mut Vec<Change>,
-    ) -> Result<Vec<(Spot, Consumer, Fence, u64)>, JournalError> {
+    ) -> Result<Vec<(PartitionKey, Consumer, Fence, u64)>, JournalError> {
         let mut readers = Vec::with_capacity(commit.moves.len());
         let mut known = HashSet::new();
         for moved in &commit.moves {
-            let (spot, position) =
+            let (partition_key, position) =
                 self.check_fence(&moved.partition, &moved.consumer, moved.fence, pending)?;
             let wanted = moved.position.0.0;
             if wanted < position {
@@ -273,17 +278,17 @@ impl Facts<'_> {
                     wanted: moved.position,
                 });
             }
-            // Nobody could ever undo it: what comes before that would be passed over.
-            let last = self.state.partition(spot).map_or(0, |partition| partition.last);
+            // It could never be undone: the consumer would skip messages before that position.
+            let last = self.state.partition(partition_key).map_or(0, |partition| partition.last);
             if wanted > self.now.max(last) {
                 return Err(JournalError::Ahead { id: moved.position });
             }
-            changes.push(Change::Move { spot, consumer: moved.consumer.clone(), position: wanted });
-            known.insert((spot, &moved.consumer));
-            readers.push((spot, moved.consumer.clone(), moved.fence, wanted));
+            changes.push(Change::Move { partition_key, consumer: moved.consumer.clone(), position: wanted });
+            known.insert((partition_key, &moved.consumer));
+            readers.push((partition_key, moved.consumer.clone(), moved.fence, wanted));
         }
         for write in &commit.states {
-            let (spot, position) =
+            let (partition_key, position) =
                 self.check_fence(&write.partition, &write.consumer, write.fence, pending)?;
             check_key("a key of state", &write.key)?;
             if let Some(value) = write.value.as_ref().filter(|value| value.len() > STATE_BYTES_MAX) {
@@ -291,13 +296,13 @@ impl Facts<'_> {
                 return Err(JournalError::TooLarge { what: "a state record".into(), size, max });
             }
             changes.push(Change::State {
-                spot,
+                partition_key,
                 consumer: write.consumer.clone(),
                 key: write.key.clone(),
                 value: write.value.clone(),
             });
-            if known.insert((spot, &write.consumer)) {
-                readers.push((spot, write.consumer.clone(), write.fence, position));
+            if known.insert((partition_key, &write.consumer)) {
+                readers.push((partition_key, write.consumer.clone(), write.fence, position));
             }
         }
         Ok(readers)
@@ -309,10 +314,10 @@ impl Facts<'_> {
         consumer: &Consumer,
         fence: Fence,
         pending: &Pending,
-    ) -> Result<(Spot, u64), JournalError> {
-        let spot = self.state.spot(partition)?;
-        match pending.reader(self.state, spot, consumer) {
-            Some((current, position)) if current == fence => Ok((spot, position)),
+    ) -> Result<(PartitionKey, u64), JournalError> {
+        let partition_key = self.state.partition_key(partition)?;
+        match pending.reader(self.state, partition_key, consumer) {
+            Some((current, position)) if current == fence => Ok((partition_key, position)),
             Some((current, _)) if fence < current => Err(JournalError::Fenced {
                 partition: partition.clone(),
                 consumer: consumer.clone(),
@@ -327,33 +332,38 @@ impl Facts<'_> {
 
     fn append(
         &self,
-        spot: Spot,
+        partition_key: PartitionKey,
         new: NewMessage,
         pending: &mut Pending,
         changes: &mut Vec<Change>,
     ) -> Appended {
-        if let Some(used) = new.dedup.as_ref().and_then(|id| pending.used(self.state, spot.0, id)) {
+        if let Some(used) =
+            new.dedup.as_ref().and_then(|id| pending.used(self.state, partition_key.topic, id))
+        {
             return Appended::Duplicate(used.map(|id| MessageId(Ticks(id))));
         }
         let dedup = new.dedup.unwrap_or_default();
-        let ttl = new.ttl.or_else(|| self.state.topics.get(&spot.0)?.config.ttl);
+        let ttl = new.ttl.or_else(|| self.state.topics.get(&partition_key.topic)?.config.ttl);
         let due = new.due.filter(|due| due.0 > self.now).map(|due| Ticks(due.0.min(TICKS_MAX)));
-        let home = if due.is_some() { WAITING } else { spot };
+        let home = if due.is_some() { WAITING } else { partition_key };
         let id = pending.next_id(self.state, home, self.now);
         let message = |expires| Message { id: MessageId(Ticks(id)), meta: new.meta, body: new.body, expires };
         let (change, outcome) = match due {
             Some(due) => {
                 let message = message(ttl.map(|ttl| Ticks(ticks(ttl).max(1))));
                 let outcome = Appended::Delayed(DelayedId { due, put: Ticks(id) });
-                (Change::Delay { spot, due: due.0, message, dedup: dedup.clone() }, outcome)
+                (Change::Delay { partition_key, due: due.0, message, dedup: dedup.clone() }, outcome)
             }
             None => {
                 let message = message(ttl.map(|ttl| Ticks(id).plus(ttl)));
-                (Change::Append { spot, message, dedup: dedup.clone() }, Appended::At(MessageId(Ticks(id))))
+                (
+                    Change::Append { partition_key, message, dedup: dedup.clone() },
+                    Appended::At(MessageId(Ticks(id))),
+                )
             }
         };
         if !dedup.is_empty() {
-            pending.use_id(spot.0, &dedup, outcome.id().map(|id| id.0.0));
+            pending.use_id(partition_key.topic, &dedup, outcome.id().map(|id| id.0.0));
         }
         changes.push(change);
         outcome
@@ -366,34 +376,35 @@ impl Facts<'_> {
         fence: Fence,
         pending: &mut Pending,
     ) -> Result<Verdict, JournalError> {
-        let spot = self.state.spot(partition)?;
-        if pending.has_reader(spot, consumer) {
+        let partition_key = self.state.partition_key(partition)?;
+        if pending.has_reader(partition_key, consumer) {
             return Ok(Verdict::Later);
         }
-        if !self.check_consumers(spot, consumer, pending)? {
+        if !self.check_consumers(partition_key, consumer, pending)? {
             return Ok(Verdict::Later);
         }
-        let reader = self.state.partition(spot).and_then(|partition| partition.consumers.get(consumer));
+        let reader =
+            self.state.partition(partition_key).and_then(|partition| partition.consumers.get(consumer));
         let reader = reader.cloned().unwrap_or_default();
         if fence < reader.fence {
             let (partition, consumer) = (partition.clone(), consumer.clone());
             return Err(JournalError::Fenced { partition, consumer, fence, current: reader.fence });
         }
         pending.decided();
-        pending.set_reader(spot, consumer, fence, reader.position);
-        let changes = vec![Change::Open { spot, consumer: consumer.clone(), fence }];
+        pending.set_reader(partition_key, consumer, fence, reader.position);
+        let changes = vec![Change::Open { partition_key, consumer: consumer.clone(), fence }];
         let answer = Answer::Opened(Opened { fence, ..reader.opened() });
         Ok(Verdict::Yes(self.record(changes), answer))
     }
 
-    fn trim(&self, spot: Spot, through: u64) -> Result<Option<Change>, JournalError> {
-        let Some(partition) = self.state.partition(spot) else { return Ok(None) };
+    fn trim(&self, partition_key: PartitionKey, through: u64) -> Result<Option<Change>, JournalError> {
+        let Some(partition) = self.state.partition(partition_key) else { return Ok(None) };
         let through = through.min(partition.last);
         if through <= partition.trimmed {
             return Ok(None);
         }
-        let cut = edit::cut(self, spot, through)?;
-        Ok(Some(Change::Trim { spot, through, gap: true, cut }))
+        let cut = edit::cut(self, partition_key, through)?;
+        Ok(Some(Change::Trim { partition_key, through, gap: true, cut }))
     }
 }
 

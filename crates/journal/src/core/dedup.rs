@@ -10,11 +10,10 @@ use bytes::Bytes;
 
 use crate::codec::{Malformed, Sink, Source};
 
-/// A topic remembers so many ids at most, in each of two generations. At about 100 bytes each, a topic that is full takes
-/// some 25 MB.
+/// Most ids that a topic remembers in each of two generations. At about 100 bytes each, a full topic takes some 25 MB.
 pub(crate) const GENERATION_MAX: usize = 131_072;
 
-/// What an id was used for: the message, or nothing for one that was delayed.
+/// What an id was used for: the message; `None` for a delayed one.
 pub(crate) type Use = Option<u64>;
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -39,11 +38,11 @@ impl Dedup {
             self.old = std::mem::take(&mut self.young);
             self.since = now;
         }
-        // Copied: a slice would keep the whole batch that it came with.
+        // Copied: a slice would keep the whole batch in memory.
         self.young.insert(Bytes::copy_from_slice(id), used);
     }
 
-    /// Forgets generations that are older than the window, when nothing new comes.
+    /// Forgets generations that are older than the window, even if nothing is inserted.
     pub(crate) fn age(&mut self, now: u64, window: u64) {
         if now.saturating_sub(self.since) > window.saturating_mul(2) {
             *self = Self::default();
@@ -55,16 +54,16 @@ impl Dedup {
     }
 }
 
-/// An id as it is written down between two snapshots, so that a snapshot need not repeat all of them.
+/// A dedup id as persisted between two snapshots, so that a snapshot need not repeat all of them.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Noted {
+pub(crate) struct DedupRecord {
     pub(crate) topic: u32,
     pub(crate) now: u64,
     pub(crate) used: Use,
     pub(crate) id: Bytes,
 }
 
-/// As [`Noted`], straight into a buffer.
+/// Encodes a [`DedupRecord`] straight into a buffer.
 pub(crate) fn note(topic: u32, now: u64, used: Use, id: &[u8], out: &mut Vec<u8>) {
     out.put_u32(topic);
     out.put_u64(now);
@@ -72,7 +71,7 @@ pub(crate) fn note(topic: u32, now: u64, used: Use, id: &[u8], out: &mut Vec<u8>
     out.put_short(id);
 }
 
-impl Noted {
+impl DedupRecord {
     pub(crate) fn decode(source: &mut Source) -> Result<Self, Malformed> {
         let (topic, now, used) = (source.u32()?, source.u64()?, source.u64()?);
         Ok(Self { topic, now, used: (used != 0).then_some(used), id: source.short()? })

@@ -1,50 +1,50 @@
-//! Messages that are not due yet: which of them a read gives, and how one is taken back.
+//! Messages that are not due yet: reading and cancelling them.
 
 use std::ops::Bound;
 
 use bytes::Bytes;
 
-use super::block::{self, Place};
+use super::block::{self, BlockData};
 use super::decide::Facts;
 use super::edit;
-use super::plan::Bits;
-use super::record::{Change, Gone};
-use super::state::{Spot, State, WAITING};
+use super::plan::StoredBytes;
+use super::record::{BlockSlot, Change};
+use super::state::{PartitionKey, State, WAITING};
 use crate::commit::Edited;
 use crate::error::JournalError;
 use crate::id::{DelayedId, Ticks};
 use crate::read::Message;
 
-/// So many of a partition are found at once, and so many of all partitions looked at: a bound for what a read holds in
-/// memory, and for how long it keeps others waiting.
+/// Most messages of a partition that one step returns, and most of all partitions that it examines: bounds for a read's
+/// memory, and for how long it blocks others.
 const FOUND_MAX: usize = 128;
-const LOOKED_AT_MAX: usize = 16_384;
+const EXAMINED_MAX: usize = 16_384;
 
-/// The next part of what a read gives.
+/// The next part of a read.
 #[derive(Debug, Default)]
 pub(crate) struct Part {
-    /// Which ones, and where the block or the message itself is.
-    pub(crate) found: Vec<(DelayedId, Bits)>,
-    /// Behind which one to go on; nothing when there is no more.
+    /// Their ids, and where the block or the message itself is.
+    pub(crate) found: Vec<(DelayedId, StoredBytes)>,
+    /// Where to continue; `None` at the end.
     pub(crate) rest: Option<DelayedId>,
 }
 
 impl State {
-    /// The next ones of a partition, as they will be due, behind one of them.
+    /// The next delayed messages of a partition after this one, in the order in which they are due.
     pub(crate) fn delayed_behind(
         &self,
-        spot: Spot,
+        partition_key: PartitionKey,
         after: DelayedId,
         limit: usize,
     ) -> Result<Part, JournalError> {
         let behind = (Bound::Excluded((after.due.0, after.put.0)), Bound::Unbounded);
         let mut part = Part::default();
         for (((due, put), home), looked_at) in self.delayed.range(behind).zip(0..) {
-            if looked_at >= LOOKED_AT_MAX || part.found.len() >= limit.min(FOUND_MAX) {
+            if looked_at >= EXAMINED_MAX || part.found.len() >= limit.min(FOUND_MAX) {
                 return Ok(part);
             }
             let id = DelayedId { due: Ticks(*due), put: Ticks(*put) };
-            if *home == spot {
+            if *home == partition_key {
                 part.found.push((id, self.waits_at(*put).ok_or_else(|| lost(*put))?));
             }
             part.rest = Some(id);
@@ -53,36 +53,36 @@ impl State {
         Ok(part)
     }
 
-    fn waits_at(&self, put: u64) -> Option<Bits> {
+    fn waits_at(&self, put: u64) -> Option<StoredBytes> {
         let room = self.partition(WAITING)?;
-        let place = &room.blocks[room.block_of(put)?].place;
+        let data = &room.blocks[room.block_of(put)?].data;
         let range =
             |bytes: &[u8]| block::find(bytes, put).map(|(_, head)| head.offset..head.offset + head.len);
-        Some(match place {
-            Place::Open(bytes) => Bits::Memory(Bytes::copy_from_slice(&bytes[range(bytes)?])),
-            Place::Frozen(bytes) => Bits::Memory(bytes.slice(range(bytes)?)),
-            Place::Disk(location) => Bits::Disk(*location),
+        Some(match data {
+            BlockData::Open(bytes) => StoredBytes::Memory(Bytes::copy_from_slice(&bytes[range(bytes)?])),
+            BlockData::Frozen(bytes) => StoredBytes::Memory(bytes.slice(range(bytes)?)),
+            BlockData::Disk(location) => StoredBytes::Disk(*location),
         })
     }
 }
 
-/// A message in the waiting room, and its place in its block.
-pub(crate) fn waiting(facts: &Facts<'_>, put: u64) -> Result<(Gone, Message), JournalError> {
+/// A message in the waiting room, and its slot in its block.
+pub(crate) fn waiting(facts: &Facts<'_>, put: u64) -> Result<(BlockSlot, Message), JournalError> {
     edit::lookup(facts, WAITING, put)?.ok_or_else(|| lost(put))
 }
 
-/// Takes one back, if it still waits: what is due and was not made visible does.
+/// Cancels a message if it still waits, which includes one that is due but not visible yet.
 pub(crate) fn cancel(
     facts: &Facts<'_>,
-    spot: Spot,
+    partition_key: PartitionKey,
     id: DelayedId,
     changes: &mut Vec<Change>,
 ) -> Result<Edited, JournalError> {
-    if facts.state.delayed.get(&(id.due.0, id.put.0)) != Some(&spot) {
+    if facts.state.delayed.get(&(id.due.0, id.put.0)) != Some(&partition_key) {
         return Ok(Edited::Missing);
     }
     let (waiting, _) = waiting(facts, id.put.0)?;
-    changes.push(Change::Cancel { due: id.due.0, waiting, spot });
+    changes.push(Change::Cancel { due: id.due.0, waiting, partition_key });
     Ok(Edited::Changed)
 }
 
@@ -92,8 +92,8 @@ pub(crate) fn lost(put: u64) -> JournalError {
 
 #[cfg(test)]
 mod tests {
-    use super::super::clock::Hour;
-    use super::super::decide::{Answer, Limits, Verdict, Wish};
+    use super::super::clock::TrustedTime;
+    use super::super::decide::{Answer, Limits, Proposal, Verdict};
     use super::super::invariants;
     use super::super::pending::Pending;
     use super::*;
@@ -101,9 +101,9 @@ mod tests {
     use crate::topic::{PartitionId, Topic, TopicConfig};
 
     const NOW: u64 = 1000;
-    const HOUR: Hour = Hour { now: 4000, sure: 4000, since: 4000 };
+    const TIME: TrustedTime = TrustedTime { now: 4000, sure: 4000, since: 4000 };
 
-    /// The state, the time, and what is decided but not applied.
+    /// The state, the time, and pending decisions.
     struct Bench {
         state: State,
         now: u64,
@@ -114,22 +114,22 @@ mod tests {
         fn new() -> Self {
             let mut bench = Self { state: State::new(), now: NOW, pending: Pending::default() };
             let config = TopicConfig::partitions(2);
-            bench.apply(Wish::Create { topic: Topic::new("mail").unwrap(), config });
+            bench.apply(Proposal::Create { topic: Topic::new("mail").unwrap(), config });
             bench
         }
 
-        fn decide(&mut self, mut wish: Wish) -> Verdict {
+        fn decide(&mut self, mut proposal: Proposal) -> Verdict {
             let limits =
                 Limits { message_bytes: 1 << 20, edits: 10, delayed: 1_000_000, quota: None, used: 0 };
             let load = |_, _| unreachable!("everything is in memory");
             let facts = Facts { state: &self.state, limits, now: self.now, steady: self.now, load: &load };
-            facts.decide(&mut wish, &mut self.pending).unwrap()
+            facts.decide(&mut proposal, &mut self.pending).unwrap()
         }
 
-        /// Decides in a group of its own, and applies that.
-        fn apply(&mut self, wish: Wish) -> Answer {
+        /// Decides in a separate group, and applies it.
+        fn apply(&mut self, proposal: Proposal) -> Answer {
             self.pending = Pending::default();
-            let Verdict::Yes(record, answer) = self.decide(wish) else { panic!("nothing is in its way") };
+            let Verdict::Yes(record, answer) = self.decide(proposal) else { panic!("nothing is in its way") };
             let mut bytes = Vec::new();
             record.encode(&mut bytes);
             let read = super::super::record::Record::decode(bytes.into()).unwrap();
@@ -141,7 +141,7 @@ mod tests {
         }
 
         fn delay(&mut self, number: u32, due: u64) -> DelayedId {
-            match self.apply(Wish::Commit(delay(number, due))) {
+            match self.apply(Proposal::Commit(delay(number, due))) {
                 Answer::Committed(committed) => match committed.appends[..] {
                     [Appended::Delayed(id)] => id,
                     ref other => panic!("it is delayed: {other:?}"),
@@ -157,11 +157,11 @@ mod tests {
             }
         }
 
-        /// Those of a partition, and how often it was looked.
+        /// All of a partition, and in how many steps.
         fn all(&self, number: u32, limit: usize) -> (Vec<DelayedId>, u32) {
             let (mut ids, mut after, mut looks) = (Vec::new(), Some(DelayedId::ZERO), 0);
             while let Some(behind) = after {
-                let part = self.state.delayed_behind((1, number), behind, limit).unwrap();
+                let part = self.state.delayed_behind(PartitionKey::new(1, number), behind, limit).unwrap();
                 ids.extend(part.found.iter().map(|(id, _)| *id));
                 (after, looks) = (part.rest, looks + 1);
             }
@@ -169,18 +169,18 @@ mod tests {
         }
     }
 
-    fn spot(number: u32) -> PartitionId {
+    fn partition(number: u32) -> PartitionId {
         PartitionId::new(Topic::new("mail").unwrap(), number)
     }
 
     fn delay(number: u32, due: u64) -> Commit {
         let message = NewMessage { due: Some(Ticks(due)), ..NewMessage::new("later") };
-        Commit { appends: vec![Append { partition: spot(number), message }], ..Commit::default() }
+        Commit { appends: vec![Append { partition: partition(number), message }], ..Commit::default() }
     }
 
-    fn cancel(number: u32, id: DelayedId) -> Wish {
-        let edits = vec![Edit::Cancel { partition: spot(number), id }];
-        Wish::Commit(Commit { edits, ..Commit::default() })
+    fn cancel(number: u32, id: DelayedId) -> Proposal {
+        let edits = vec![Edit::Cancel { partition: partition(number), id }];
+        Proposal::Commit(Commit { edits, ..Commit::default() })
     }
 
     #[test]
@@ -192,7 +192,7 @@ mod tests {
         assert_eq!(bench.all(1, 10), (vec![first, second, late], 1));
         assert_eq!(bench.all(1, 1), (vec![first, second, late], 3), "ties are no trouble");
         assert_eq!(bench.all(2, 10).0, [other]);
-        let behind = bench.state.delayed_behind((1, 1), first, 1).unwrap();
+        let behind = bench.state.delayed_behind(PartitionKey::new(1, 1), first, 1).unwrap();
         assert_eq!(behind.found[0].0, second);
     }
 
@@ -200,11 +200,11 @@ mod tests {
     fn a_look_ends_although_those_of_others_are_many() {
         let mut bench = Bench::new();
         let append = delay(2, 2000).appends.remove(0);
-        let many = Commit { appends: vec![append; LOOKED_AT_MAX + 1], ..Commit::default() };
-        bench.apply(Wish::Commit(many));
+        let many = Commit { appends: vec![append; EXAMINED_MAX + 1], ..Commit::default() };
+        bench.apply(Proposal::Commit(many));
         let last = bench.delay(1, 3000);
         assert_eq!(bench.all(1, 10), (vec![last], 2));
-        let part = bench.state.delayed_behind((1, 2), DelayedId::ZERO, usize::MAX).unwrap();
+        let part = bench.state.delayed_behind(PartitionKey::new(1, 2), DelayedId::ZERO, usize::MAX).unwrap();
         assert_eq!((part.found.len(), part.rest), (FOUND_MAX, part.found.last().map(|(id, _)| *id)));
     }
 
@@ -214,13 +214,13 @@ mod tests {
         let (early, late) = (bench.delay(1, 2000), bench.delay(1, 3000));
         assert_eq!(bench.cancel(2, early), Edited::Missing, "it is of another partition");
         assert_eq!(bench.cancel(1, DelayedId { due: Ticks(2001), ..early }), Edited::Missing);
-        // Due, but not visible yet: whoever comes first has it.
+        // Due, but not visible yet: whoever comes first gets it.
         bench.now = 4000;
         assert_eq!(bench.cancel(1, early), Edited::Changed);
         assert_eq!(bench.cancel(1, early), Edited::Missing);
-        bench.apply(Wish::Mature { after: (0, 0), hour: HOUR });
+        bench.apply(Proposal::Mature { after: (0, 0), time: TIME });
         assert_eq!(bench.cancel(1, late), Edited::Missing);
-        assert_eq!(bench.state.partition((1, 1)).unwrap().messages, 1);
+        assert_eq!(bench.state.partition(PartitionKey::new(1, 1)).unwrap().messages, 1);
         assert!(bench.state.delayed.is_empty());
     }
 
@@ -230,9 +230,9 @@ mod tests {
         let id = bench.delay(1, 2000);
         assert!(matches!(bench.decide(cancel(1, id)), Verdict::Yes(..)));
         assert!(matches!(bench.decide(cancel(1, id)), Verdict::Later), "it is being cancelled");
-        assert!(matches!(bench.decide(Wish::Mature { after: (0, 0), hour: HOUR }), Verdict::Later));
+        assert!(matches!(bench.decide(Proposal::Mature { after: (0, 0), time: TIME }), Verdict::Later));
         bench.pending = Pending::default();
-        assert!(matches!(bench.decide(Wish::Commit(delay(1, 2000))), Verdict::Yes(..)));
+        assert!(matches!(bench.decide(Proposal::Commit(delay(1, 2000))), Verdict::Yes(..)));
         let next = DelayedId { due: Ticks(2000), put: Ticks(id.put.0 + 1) };
         assert!(matches!(bench.decide(cancel(1, next)), Verdict::Later), "it is being put");
     }

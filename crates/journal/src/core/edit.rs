@@ -1,15 +1,15 @@
-//! Deciding about messages that are there: replacing, removing, cutting.
+//! Decides edits of existing messages: replacing, removing, trimming.
 
 use std::collections::HashSet;
 
 use bytes::Bytes;
 
-use super::block::{self, Place};
+use super::block::{self, BlockData};
 use super::decide::Facts;
-use super::partition::Found;
+use super::partition::MessageLookup;
 use super::pending::Pending;
-use super::record::{Change, Gone};
-use super::state::{Spot, WAITING};
+use super::record::{BlockSlot, Change};
+use super::state::{PartitionKey, WAITING};
 use super::{delayed, message};
 use crate::codec::Source;
 use crate::commit::{Edit, Edited, NewMessage};
@@ -18,27 +18,27 @@ use crate::id::Ticks;
 use crate::read::Message;
 use crate::topic::PartitionId;
 
-/// A message may be put so far ahead of the clock: clocks of clients differ. Ahead of the clock, not of the newest id: else
-/// one after the other could lead ids away from the time.
+/// How far ahead of the clock a message's id may be: clocks of clients differ. Ahead of the clock, not of the newest
+/// id: otherwise repeated edits could move ids ever further from the time.
 const AHEAD_TICKS: u64 = 10_000_000;
 
-/// What is decided about the edits of a commit.
+/// Decisions about the edits of a commit.
 #[derive(Default)]
 pub(crate) struct Edits {
     pub(crate) outcomes: Vec<Edited>,
-    /// What pending must know: where, which one, and whether it is a new last one.
-    pub(crate) touched: Vec<(Spot, u64, bool)>,
-    changed: HashSet<(Spot, u64)>,
-    grown: HashSet<Spot>,
+    /// What pending must know: partition, id, and whether it is the new last id.
+    pub(crate) touched: Vec<(PartitionKey, u64, bool)>,
+    changed: HashSet<(PartitionKey, u64)>,
+    grown: HashSet<PartitionKey>,
 }
 
 impl Edits {
-    fn touch(&mut self, home: Spot, id: u64, ahead: bool) -> Result<(), JournalError> {
+    fn touch(&mut self, home: PartitionKey, id: u64, ahead: bool) -> Result<(), JournalError> {
         let refused = |why: &str| Err(JournalError::Invalid(why.to_owned()));
         if !self.changed.insert((home, id)) {
             return refused("a commit may change a message only once");
         }
-        // Two new last ones would have to be in order; the second sees the first when that is applied.
+        // Two new last ids would have to be in order; the second is decided once the first is applied.
         if ahead && !self.grown.insert(home) {
             return refused("a commit may add only one message by id to a partition");
         }
@@ -62,7 +62,7 @@ pub(crate) fn message(edit: &Edit) -> Option<&NewMessage> {
     }
 }
 
-/// Decides about all edits of a commit. Nothing if they must wait for what is on its way.
+/// Decides all edits of a commit. `None`: they must wait for pending decisions.
 pub(crate) fn edits(
     facts: &Facts<'_>,
     edits: &[Edit],
@@ -71,9 +71,9 @@ pub(crate) fn edits(
 ) -> Result<Option<Edits>, JournalError> {
     let mut decided = Edits::default();
     for edit in edits {
-        let spot = facts.state.spot(partition(edit))?;
+        let partition_key = facts.state.partition_key(partition(edit))?;
         let (home, id) = match edit {
-            Edit::Replace { id, .. } | Edit::Remove { id, .. } => (spot, id.0.0),
+            Edit::Replace { id, .. } | Edit::Remove { id, .. } => (partition_key, id.0.0),
             Edit::Cancel { id, .. } => (WAITING, id.put.0),
         };
         let last = facts.state.partition(home).map_or(0, |partition| partition.last);
@@ -81,9 +81,9 @@ pub(crate) fn edits(
             return Ok(None);
         }
         let outcome = match edit {
-            Edit::Replace { message, .. } => replace(facts, spot, id, message, changes)?,
-            Edit::Remove { .. } => remove(facts, spot, id, changes)?,
-            Edit::Cancel { id, .. } => delayed::cancel(facts, spot, *id, changes)?,
+            Edit::Replace { message, .. } => replace(facts, partition_key, id, message, changes)?,
+            Edit::Remove { .. } => remove(facts, partition_key, id, changes)?,
+            Edit::Cancel { id, .. } => delayed::cancel(facts, partition_key, *id, changes)?,
         };
         decided.outcomes.push(outcome);
         if outcome != Edited::Missing {
@@ -93,7 +93,7 @@ pub(crate) fn edits(
     Ok(Some(decided))
 }
 
-/// What a commit removes while it appends is sent elsewhere, and has to be there.
+/// A removal in a commit that also appends moves the message, so it must exist.
 pub(crate) fn check_moved(edits: &[Edit], outcomes: &[Edited]) -> Result<(), JournalError> {
     for (edit, outcome) in edits.iter().zip(outcomes) {
         if let (Edit::Remove { partition, id }, Edited::Missing) = (edit, outcome) {
@@ -105,12 +105,12 @@ pub(crate) fn check_moved(edits: &[Edit], outcomes: &[Edited]) -> Result<(), Jou
 
 fn replace(
     facts: &Facts<'_>,
-    spot: Spot,
+    partition_key: PartitionKey,
     id: u64,
     new: &NewMessage,
     changes: &mut Vec<Change>,
 ) -> Result<Edited, JournalError> {
-    let Some(partition) = facts.state.partition(spot) else { return Ok(Edited::Missing) };
+    let Some(partition) = facts.state.partition(partition_key) else { return Ok(Edited::Missing) };
     let shown = crate::id::MessageId(Ticks(id));
     if id > facts.now.saturating_add(AHEAD_TICKS).max(partition.last) {
         return Err(JournalError::Ahead { id: shown });
@@ -126,7 +126,7 @@ fn replace(
             max,
         });
     }
-    let there = lookup(facts, spot, id)?;
+    let there = lookup(facts, partition_key, id)?;
     let edited = partition.edits.contains_key(&id);
     let base = there.as_ref().map(|(gone, _)| *gone).filter(|_| !edited);
     let message = Message {
@@ -135,46 +135,51 @@ fn replace(
         body: new.body.clone(),
         expires: new.ttl.map(|ttl| Ticks(id).plus(ttl)),
     };
-    changes.push(Change::Replace { spot, message, base });
+    changes.push(Change::Replace { partition_key, message, base });
     Ok(if there.is_some() { Edited::Changed } else { Edited::Inserted })
 }
 
-fn remove(facts: &Facts<'_>, spot: Spot, id: u64, changes: &mut Vec<Change>) -> Result<Edited, JournalError> {
-    let Some(partition) = facts.state.partition(spot) else { return Ok(Edited::Missing) };
+fn remove(
+    facts: &Facts<'_>,
+    partition_key: PartitionKey,
+    id: u64,
+    changes: &mut Vec<Change>,
+) -> Result<Edited, JournalError> {
+    let Some(partition) = facts.state.partition(partition_key) else { return Ok(Edited::Missing) };
     let base = if partition.edits.contains_key(&id) {
         None
     } else {
-        match lookup(facts, spot, id)? {
+        match lookup(facts, partition_key, id)? {
             Some((gone, _)) => Some(gone),
             None => return Ok(Edited::Missing),
         }
     };
-    changes.push(Change::Remove { spot, id, base });
+    changes.push(Change::Remove { partition_key, id, base });
     Ok(Edited::Changed)
 }
 
-/// The message with this id, and its place in its block. For an edited one the place has no meaning.
+/// The message with this id, and its slot in its block. For an edited message the slot is meaningless.
 pub(crate) fn lookup(
     facts: &Facts<'_>,
-    spot: Spot,
+    partition_key: PartitionKey,
     id: u64,
-) -> Result<Option<(Gone, Message)>, JournalError> {
-    let Some(partition) = facts.state.partition(spot) else { return Ok(None) };
+) -> Result<Option<(BlockSlot, Message)>, JournalError> {
+    let Some(partition) = facts.state.partition(partition_key) else { return Ok(None) };
     let loaded;
     let bytes: &[u8] = match partition.find(id) {
-        Found::Nothing => return Ok(None),
-        Found::Edit => match &partition.edits[&id].place {
-            super::partition::EditPlace::Memory(bytes) => bytes,
-            super::partition::EditPlace::Disk(location) => {
-                loaded = (facts.load)(spot.0, *location)?;
+        MessageLookup::Nothing => return Ok(None),
+        MessageLookup::Edit => match &partition.edits[&id].data {
+            super::partition::EditData::Memory(bytes) => bytes,
+            super::partition::EditData::Disk(location) => {
+                loaded = (facts.load)(partition_key.topic, *location)?;
                 &loaded
             }
         },
-        Found::Memory { .. } => {
+        MessageLookup::Memory { .. } => {
             partition.block_of(id).and_then(|at| partition.blocks[at].memory()).unwrap_or_default()
         }
-        Found::Disk(location) => {
-            loaded = (facts.load)(spot.0, location)?;
+        MessageLookup::Disk(location) => {
+            loaded = (facts.load)(partition_key.topic, location)?;
             &loaded
         }
     };
@@ -183,23 +188,28 @@ pub(crate) fn lookup(
     if removed && !partition.edits.contains_key(&id) {
         return Ok(None);
     }
-    // Only the message is copied, and nothing keeps its block.
+    // Copy only the message, so that its block is not kept in memory.
     let found = Bytes::copy_from_slice(&bytes[head.offset..head.offset + head.len]);
     let message =
         message::decode(&mut Source::new(found)).map_err(|error| JournalError::Damaged(error.to_string()))?;
-    Ok(Some((Gone { id, index, bytes: head.len as u32 }, message)))
+    Ok(Some((BlockSlot { id, index, bytes: head.len as u32 }, message)))
 }
 
-/// Of the block in which a trim ends: how many messages that are, and the bytes of those that were still there.
-pub(crate) fn cut(facts: &Facts<'_>, spot: Spot, through: u64) -> Result<Option<(u32, u32)>, JournalError> {
-    let Some(partition) = facts.state.partition(spot) else { return Ok(None) };
+/// For the block in which a trim ends: how many of its messages go, and the bytes of those that were not removed
+/// before.
+pub(crate) fn cut(
+    facts: &Facts<'_>,
+    partition_key: PartitionKey,
+    through: u64,
+) -> Result<Option<(u32, u32)>, JournalError> {
+    let Some(partition) = facts.state.partition(partition_key) else { return Ok(None) };
     let at = partition.blocks.partition_point(|block| block.last <= through);
     let Some(block) = partition.blocks.get(at).filter(|block| block.first <= through) else {
         return Ok(None);
     };
-    // Also of a block in memory: when the record is applied again, it may be on disk.
-    let bytes = match (&block.place, block.memory()) {
-        (Place::Disk(location), _) => (facts.load)(spot.0, *location)?,
+    // Also for a block in memory: at replay it may be on disk.
+    let bytes = match (&block.data, block.memory()) {
+        (BlockData::Disk(location), _) => (facts.load)(partition_key.topic, *location)?,
         (_, memory) => Bytes::copy_from_slice(memory.unwrap_or_default()),
     };
     let heads = || message::heads(&bytes).zip(0..).take_while(|(head, _)| head.id <= through);

@@ -1,12 +1,12 @@
-//! What must hold.
+//! Invariants of the state.
 
 use std::collections::BTreeMap;
 
-use super::block::Place;
-use super::partition::{EditPlace, Partition};
-use super::state::{State, WAITING};
+use super::block::BlockData;
+use super::partition::{EditData, Partition};
+use super::state::{PartitionKey, State, WAITING};
 
-/// The first thing that does not hold, in words.
+/// Describes the first invariant that is violated.
 pub(crate) fn violated(state: &State) -> Option<String> {
     for (number, topic) in &state.topics {
         for (partition, index) in topic.partitions.iter().zip(1..) {
@@ -26,11 +26,11 @@ pub(crate) fn violated(state: &State) -> Option<String> {
                 let blocks = partition
                     .blocks
                     .iter()
-                    .filter(|block| matches!(&block.place, Place::Disk(at) if here(at)));
+                    .filter(|block| matches!(&block.data, BlockData::Disk(at) if here(at)));
                 let edits = partition
                     .edits
                     .values()
-                    .filter(|edit| matches!(&edit.place, EditPlace::Disk(at) if here(at)));
+                    .filter(|edit| matches!(&edit.data, EditData::Disk(at) if here(at)));
                 (blocks.count() + edits.count()) as u64
             };
             if topic.partitions.iter().map(live).sum::<u64>() != facts.live {
@@ -43,11 +43,11 @@ pub(crate) fn violated(state: &State) -> Option<String> {
 
 fn what_waits_is_counted(state: &State) -> bool {
     let mut waiting = BTreeMap::new();
-    state.delayed.values().for_each(|spot| *waiting.entry(*spot).or_insert(0) += 1);
+    state.delayed.values().for_each(|partition_key| *waiting.entry(*partition_key).or_insert(0) += 1);
     let counted = state.listed().all(|(number, topic)| {
         let mut partitions = topic.partitions.iter().zip(1..);
         partitions.all(|(partition, index)| {
-            partition.delayed == waiting.get(&(number, index)).copied().unwrap_or(0)
+            partition.delayed == waiting.get(&PartitionKey::new(number, index)).copied().unwrap_or(0)
         })
     });
     counted && state.partition(WAITING).is_some_and(|room| room.messages == state.delayed.len() as u64)
@@ -68,7 +68,7 @@ fn contents_are_counted(partition: &Partition) -> bool {
 
 fn only_the_last_block_is_open(partition: &Partition) -> bool {
     let before_last = partition.blocks.len().saturating_sub(1);
-    partition.blocks.iter().take(before_last).all(|block| !matches!(block.place, Place::Open(_)))
+    partition.blocks.iter().take(before_last).all(|block| !matches!(block.data, BlockData::Open(_)))
 }
 
 fn nothing_is_beyond_the_last(partition: &Partition) -> bool {

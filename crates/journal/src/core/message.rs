@@ -1,4 +1,5 @@
-//! One message as bytes: the same in the log, in blocks and on the wire, so that it is copied and never re-encoded.
+//! The encoding of a message: the same in the log, in blocks and on the wire, so that messages are copied and never
+//! re-encoded.
 //!
 //! | bytes | |
 //! |---|---|
@@ -14,10 +15,10 @@ use crate::codec::{Malformed, Sink, Source};
 use crate::id::{MessageId, Ticks};
 use crate::read::Message;
 
-/// In front of meta data and body.
+/// Bytes in front of metadata and body.
 pub(crate) const HEAD_BYTES: usize = 24;
 
-/// Bytes of a message.
+/// Encoded length of a message.
 pub(crate) fn encoded_len(message: &Message) -> usize {
     HEAD_BYTES + message.meta.len() + message.body.len()
 }
@@ -32,7 +33,7 @@ pub(crate) fn encode(message: &Message, out: &mut Vec<u8>) {
     out.put(&message.body);
 }
 
-/// Takes the first message.
+/// Decodes the first message.
 pub(crate) fn decode(source: &mut Source) -> Result<Message, Malformed> {
     let id =
         u64::from_be_bytes(source.take(8)?.as_ref().try_into().map_err(|_| Malformed("an id has 8 bytes"))?);
@@ -46,7 +47,7 @@ pub(crate) fn decode(source: &mut Source) -> Result<Message, Malformed> {
     })
 }
 
-/// What is needed to choose a message: no more is looked at.
+/// The part of a message that is needed to select it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Head {
     pub(crate) id: u64,
@@ -56,7 +57,7 @@ pub(crate) struct Head {
     pub(crate) len: usize,
 }
 
-/// The heads of messages that lie one behind the other. Ends early when they do not make sense.
+/// The heads of consecutive messages. Ends early if they are malformed.
 pub(crate) fn heads(bytes: &[u8]) -> impl Iterator<Item = Head> {
     let mut offset = 0;
     std::iter::from_fn(move || {
@@ -72,7 +73,7 @@ pub(crate) fn heads(bytes: &[u8]) -> impl Iterator<Item = Head> {
     })
 }
 
-/// All messages of these bytes.
+/// Decodes all messages of these bytes.
 pub(crate) fn decode_all(bytes: Bytes, out: &mut Vec<Message>) -> Result<(), Malformed> {
     let mut source = Source::new(bytes);
     while !source.is_empty() {

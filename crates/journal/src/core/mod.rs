@@ -1,13 +1,13 @@
-//! What is decided: which commits are refused, which ids messages get, what a partition holds. Pure: no IO, no clock.
+//! All decisions: which commits are refused, which ids messages get, what a partition holds. Pure: no IO, no clock.
 //!
 //! # Layout
 //! - [`state`]: everything the journal knows. [`topic`], [`partition`], [`block`], [`dedup`], [`delayed`]: its parts.
-//!   [`holdings`]: what consumers may store.
-//! - [`decide`]: a wish, and what is on its way to disk already ([`pending`]), to a record or a refusal;
+//!   [`holdings`]: limits on what consumers store.
+//! - [`decide`]: a proposal, given the state and the decisions in flight ([`pending`]), to a record or a refusal;
 //!   [`edit`], [`settings`] and [`mature`] are parts of it.
-//! - [`record`]: what stands in the log, and [`message`] within it. [`apply`]: a record to the state.
-//! - [`plan`]: which blocks a read needs. [`pick`]: what of them it gets.
-//! - [`retention`]: what is old enough to go. [`clock`]: whether the clock can be believed.
+//! - [`record`]: the log's records, and [`message`] within them. [`apply`]: a record to the state.
+//! - [`plan`]: which blocks a read needs. [`pick`]: which of their messages it gets.
+//! - [`retention`]: what is old enough to drop. [`clock`]: whether the clock can be trusted.
 //! - [`invariants`]: what must hold.
 
 pub(crate) mod apply;

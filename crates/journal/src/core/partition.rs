@@ -1,10 +1,10 @@
-//! One partition: its messages as an index of blocks, what was edited, and who reads it.
+//! One partition: its messages as an index of blocks, its edited messages, and its consumers.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use bytes::Bytes;
 
-use super::block::{self, Block, Location, Place};
+use super::block::{self, Block, BlockData, Location};
 use super::message;
 use super::topic::Segments;
 use crate::Fence;
@@ -13,40 +13,40 @@ use crate::id::{MessageId, Ticks};
 use crate::read::Message;
 use crate::topic::Consumer;
 
-/// All that is known of a partition. Its size grows with the number of blocks, not of messages.
+/// The state of a partition. Its size grows with the number of blocks, not of messages.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Partition {
-    /// The newest id given away.
+    /// The newest assigned id.
     pub(crate) last: u64,
-    /// All up to here was dropped by retention or a trim.
+    /// Retention or a trim dropped everything up to this id.
     pub(crate) trimmed: u64,
-    /// No block that ends at or before this is left, whatever segments hold.
+    /// Blocks that end at or before this id are gone, even if segments still hold them.
     pub(crate) floor: u64,
     /// In order; no two overlap.
     pub(crate) blocks: VecDeque<Block>,
-    /// Messages that were put under an id; blocks do not have these ids, or have them removed.
+    /// Edited messages, by id; blocks do not have these ids, or have them removed.
     pub(crate) edits: BTreeMap<u64, Edited>,
     pub(crate) consumers: BTreeMap<Consumer, Reader>,
-    /// Messages that are there, and their bytes.
+    /// Number of messages, and their bytes.
     pub(crate) messages: u64,
     pub(crate) bytes: u64,
     /// Appends that are not due yet.
     pub(crate) delayed: u64,
 }
 
-/// A message that was put under its id.
+/// A message that was stored under a given id.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Edited {
-    pub(crate) place: EditPlace,
+    pub(crate) data: EditData,
     pub(crate) bytes: u32,
 }
 
 /// Where an edited message is.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum EditPlace {
+pub(crate) enum EditData {
     /// The message itself.
     Memory(Bytes),
-    /// In this block of edits.
+    /// In this block of edited messages.
     Disk(Location),
 }
 
@@ -63,7 +63,7 @@ pub(crate) struct Reader {
 impl Reader {
     /// Sets or removes a state record.
     pub(crate) fn set(&mut self, key: &[u8], value: Option<&[u8]>) {
-        // Copied: slices would keep all that they came with.
+        // Copied: slices would keep their whole batch in memory.
         let copy = Bytes::copy_from_slice;
         let before = match value {
             Some(value) => self.state.insert(copy(key), copy(value)),
@@ -83,16 +83,16 @@ impl Reader {
     }
 }
 
-/// Where an id was found.
+/// Result of looking up an id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Found {
-    /// Among the edits.
+pub(crate) enum MessageLookup {
+    /// Among the edited messages.
     Edit,
-    /// Message `index` of a block in memory, with so many bytes.
+    /// Message `index` of a block in memory, of this many bytes.
     Memory { index: u32, bytes: u32 },
-    /// If at all, in this block on disk.
+    /// In this block on disk, if it exists.
     Disk(Location),
-    /// Nowhere.
+    /// Not found.
     Nothing,
 }
 
@@ -105,7 +105,7 @@ impl Partition {
         if self.blocks.back_mut().is_some_and(|block| block.push(message)) {
             return;
         }
-        // Full: no more is added, so that readers can share it.
+        // The previous block is full: freeze it, so that readers can share it.
         if let Some(full) = self.blocks.back_mut() {
             full.freeze();
         }
@@ -114,32 +114,32 @@ impl Partition {
         self.blocks.push_back(block);
     }
 
-    /// The block in which an id is, if it is in one.
+    /// The index of the block whose range includes an id.
     pub(crate) fn block_of(&self, id: u64) -> Option<usize> {
         let at = self.blocks.partition_point(|block| block.last < id);
         self.blocks.get(at).filter(|block| block.first <= id).map(|_| at)
     }
 
     /// Finds a message that was not removed.
-    pub(crate) fn find(&self, id: u64) -> Found {
+    pub(crate) fn find(&self, id: u64) -> MessageLookup {
         if self.edits.contains_key(&id) {
-            return Found::Edit;
+            return MessageLookup::Edit;
         }
-        let Some(block) = self.block_of(id).map(|at| &self.blocks[at]) else { return Found::Nothing };
-        match (&block.place, block.memory()) {
-            (Place::Disk(location), _) => Found::Disk(*location),
+        let Some(block) = self.block_of(id).map(|at| &self.blocks[at]) else { return MessageLookup::Nothing };
+        match (&block.data, block.memory()) {
+            (BlockData::Disk(location), _) => MessageLookup::Disk(*location),
             (_, Some(bytes)) => match block::find(bytes, id) {
                 Some((index, head)) if !block.has_removed(index) => {
-                    Found::Memory { index, bytes: head.len as u32 }
+                    MessageLookup::Memory { index, bytes: head.len as u32 }
                 }
-                _ => Found::Nothing,
+                _ => MessageLookup::Nothing,
             },
-            _ => Found::Nothing,
+            _ => MessageLookup::Nothing,
         }
     }
 
-    /// Takes message `index` out of the block of `id`; in memory it is looked for, for blocks in memory may be cut
-    /// otherwise after a restart. Tells whether it was there.
+    /// Removes message `index` from the block of `id`. For blocks in memory it searches by id, because after a restart
+    /// their boundaries may differ. Returns whether it was there.
     pub(crate) fn remove(&mut self, id: u64, index: u32, bytes: u32, segments: &mut Segments) -> bool {
         let Some(at) = self.block_of(id) else { return false };
         let block = &mut self.blocks[at];
@@ -161,31 +161,31 @@ impl Partition {
         true
     }
 
-    /// Puts a message under its id, in place of an edited one.
+    /// Stores a message under its id, replacing an edited one.
     pub(crate) fn put(&mut self, message: &Message, segments: &mut Segments) {
         self.take_edit(message.id.0.0, segments);
         let mut encoded = Vec::with_capacity(message::encoded_len(message));
         message::encode(message, &mut encoded);
         let bytes = encoded.len() as u32;
-        self.edits.insert(message.id.0.0, Edited { place: EditPlace::Memory(encoded.into()), bytes });
+        self.edits.insert(message.id.0.0, Edited { data: EditData::Memory(encoded.into()), bytes });
         self.messages += 1;
         self.bytes += u64::from(bytes);
         self.last = self.last.max(message.id.0.0);
     }
 
-    /// Takes an edited message away. Tells whether it was there.
+    /// Removes an edited message. Returns whether it was there.
     pub(crate) fn take_edit(&mut self, id: u64, segments: &mut Segments) -> bool {
         let Some(edited) = self.edits.remove(&id) else { return false };
         self.messages -= 1;
         self.bytes -= u64::from(edited.bytes);
-        if let EditPlace::Disk(location) = edited.place {
+        if let EditData::Disk(location) = edited.data {
             segments.release(location);
         }
         true
     }
 
-    /// Drops all messages up to `through`. Of a block on disk that it ends in, `cut` tells how many messages that are, and
-    /// the bytes of those among them that were still there.
+    /// Drops all messages up to `through`. If that ends within a block on disk, `cut` has the number of its messages
+    /// that go, and the bytes of those that were not removed before.
     pub(crate) fn trim(&mut self, through: u64, cut: Option<(u32, u32)>, segments: &mut Segments) {
         while self.blocks.front().is_some_and(|block| block.last <= through) {
             self.drop_block(0, segments);
@@ -213,7 +213,7 @@ impl Partition {
             }
             (None, Some((count, mut bytes))) => {
                 for index in 0..count {
-                    // The first that was still there takes all the bytes: only their sum counts.
+                    // Attribute all bytes to the first of them: only their sum matters.
                     if block.remove(index, bytes) {
                         bytes = 0;
                     }
@@ -237,7 +237,7 @@ impl Partition {
         if at == 0 {
             self.floor = self.floor.max(block.last);
         }
-        if let Place::Disk(location) = block.place {
+        if let BlockData::Disk(location) = block.data {
             segments.release(location);
             if at != 0 {
                 segments.punch(location);
@@ -245,7 +245,7 @@ impl Partition {
         }
     }
 
-    /// The oldest id that is there; of a block of which messages were removed, at least.
+    /// The oldest id, or a lower bound if the first block has removed messages.
     pub(crate) fn first(&self) -> Option<u64> {
         let block = self.blocks.front().map(|block| block.first);
         let edit = self.edits.first_key_value().map(|(id, _)| *id);

@@ -1,37 +1,37 @@
-//! What is decided but not durable: the next decision of the same group must know of it, readers must not.
+//! Decisions that are not durable yet: the next decision of the same group must see them, readers must not.
 
 use std::collections::{HashMap, HashSet};
 
 use bytes::Bytes;
 
 use super::dedup::Use;
-use super::state::{Spot, State};
+use super::state::{PartitionKey, State};
 use crate::Fence;
 use crate::topic::Consumer;
 
-/// Decisions of the group that is being gathered.
+/// Decisions of the group that is being collected.
 #[derive(Debug, Default)]
 pub(crate) struct Pending {
-    last: HashMap<Spot, u64>,
+    last: HashMap<PartitionKey, u64>,
     dedup: HashMap<(u32, Bytes), Use>,
     /// Fence and position.
-    readers: HashMap<(Spot, Consumer), (Fence, u64)>,
-    edited: HashSet<(Spot, u64)>,
-    /// Bytes of state records that are on their way.
-    states: HashMap<(Spot, Consumer), u64>,
-    /// Something was decided.
+    readers: HashMap<(PartitionKey, Consumer), (Fence, u64)>,
+    edited: HashSet<(PartitionKey, u64)>,
+    /// Bytes of state records in flight.
+    states: HashMap<(PartitionKey, Consumer), u64>,
+    /// Something was decided in this group.
     any: bool,
-    /// Something was decided that nothing else may stand beside.
+    /// A decision that must be alone in its group.
     exclusive: bool,
 }
 
 impl Pending {
-    /// Something was decided.
+    /// Something was decided in this group.
     pub(crate) fn decided(&mut self) {
         self.any = true;
     }
 
-    /// Something is decided that nothing else may stand beside. False when it must wait for the next group.
+    /// Claims the group for one exclusive decision. `false`: it must wait for the next group.
     pub(crate) fn claim(&mut self) -> bool {
         if self.any {
             return false;
@@ -46,21 +46,21 @@ impl Pending {
     }
 
     /// The next id of a partition.
-    pub(crate) fn next_id(&mut self, state: &State, spot: Spot, now: u64) -> u64 {
-        let applied = || state.partition(spot).map_or(0, |partition| partition.last);
-        let last = self.last.entry(spot).or_insert_with(applied);
+    pub(crate) fn next_id(&mut self, state: &State, partition_key: PartitionKey, now: u64) -> u64 {
+        let applied = || state.partition(partition_key).map_or(0, |partition| partition.last);
+        let last = self.last.entry(partition_key).or_insert_with(applied);
         *last = now.max(*last + 1);
         *last
     }
 
-    /// Whether messages of this partition are on their way.
-    pub(crate) fn has_appends(&self, spot: Spot) -> bool {
-        self.last.contains_key(&spot)
+    /// Whether appends to this partition are in flight.
+    pub(crate) fn has_appends(&self, partition_key: PartitionKey) -> bool {
+        self.last.contains_key(&partition_key)
     }
 
-    /// The partition's newest id is this one.
-    pub(crate) fn raise(&mut self, spot: Spot, id: u64) {
-        self.last.insert(spot, id);
+    /// Sets the partition's newest id.
+    pub(crate) fn raise(&mut self, partition_key: PartitionKey, id: u64) {
+        self.last.insert(partition_key, id);
     }
 
     /// What a dedup id was used for.
@@ -74,45 +74,60 @@ impl Pending {
         self.dedup.insert((topic, id.clone()), used);
     }
 
-    /// Fence and position of a consumer; nothing if it has never opened the partition.
-    pub(crate) fn reader(&self, state: &State, spot: Spot, consumer: &Consumer) -> Option<(Fence, u64)> {
+    /// Fence and position of a consumer; `None` if it has never opened the partition.
+    pub(crate) fn reader(
+        &self,
+        state: &State,
+        partition_key: PartitionKey,
+        consumer: &Consumer,
+    ) -> Option<(Fence, u64)> {
         let pending =
-            if self.readers.is_empty() { None } else { self.readers.get(&(spot, consumer.clone())) };
+            if self.readers.is_empty() { None } else { self.readers.get(&(partition_key, consumer.clone())) };
         pending.copied().or_else(|| {
-            let reader = state.partition(spot)?.consumers.get(consumer)?;
+            let reader = state.partition(partition_key)?.consumers.get(consumer)?;
             Some((reader.fence, reader.position))
         })
     }
 
-    /// Whether a consumer's part is on its way.
-    pub(crate) fn has_reader(&self, spot: Spot, consumer: &Consumer) -> bool {
-        self.readers.contains_key(&(spot, consumer.clone()))
+    /// Whether a change of this consumer is in flight.
+    pub(crate) fn has_reader(&self, partition_key: PartitionKey, consumer: &Consumer) -> bool {
+        self.readers.contains_key(&(partition_key, consumer.clone()))
     }
 
-    pub(crate) fn set_reader(&mut self, spot: Spot, consumer: &Consumer, fence: Fence, position: u64) {
-        self.readers.insert((spot, consumer.clone()), (fence, position));
+    pub(crate) fn set_reader(
+        &mut self,
+        partition_key: PartitionKey,
+        consumer: &Consumer,
+        fence: Fence,
+        position: u64,
+    ) {
+        self.readers.insert((partition_key, consumer.clone()), (fence, position));
     }
 
-    /// How many consumers are on their way, at most.
+    /// Upper bound of consumers in flight.
     pub(crate) fn readers(&self) -> usize {
         self.readers.len()
     }
 
-    /// Bytes of state of a consumer that are on their way; nothing if none of it changes.
-    pub(crate) fn held(&self, spot: Spot, consumer: &Consumer) -> Option<u64> {
-        if self.states.is_empty() { None } else { self.states.get(&(spot, consumer.clone())).copied() }
+    /// Bytes of a consumer's state in flight; `None` if none of it changes.
+    pub(crate) fn state_bytes(&self, partition_key: PartitionKey, consumer: &Consumer) -> Option<u64> {
+        if self.states.is_empty() {
+            None
+        } else {
+            self.states.get(&(partition_key, consumer.clone())).copied()
+        }
     }
 
-    pub(crate) fn hold(&mut self, spot: Spot, consumer: &Consumer, bytes: u64) {
-        *self.states.entry((spot, consumer.clone())).or_default() += bytes;
+    pub(crate) fn add_state_bytes(&mut self, partition_key: PartitionKey, consumer: &Consumer, bytes: u64) {
+        *self.states.entry((partition_key, consumer.clone())).or_default() += bytes;
     }
 
-    /// Notes an edit. False if there is one of the same message.
-    pub(crate) fn edit(&mut self, spot: Spot, id: u64) -> bool {
-        self.edited.insert((spot, id))
+    /// Records an edit. `false`: there is one of the same message.
+    pub(crate) fn edit(&mut self, partition_key: PartitionKey, id: u64) -> bool {
+        self.edited.insert((partition_key, id))
     }
 
-    pub(crate) fn has_edit(&self, spot: Spot, id: u64) -> bool {
-        self.edited.contains(&(spot, id))
+    pub(crate) fn has_edit(&self, partition_key: PartitionKey, id: u64) -> bool {
+        self.edited.contains(&(partition_key, id))
     }
 }

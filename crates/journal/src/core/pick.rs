@@ -1,4 +1,4 @@
-//! What a read gets out of the blocks that it needs.
+//! Selects a read's messages from the blocks that it needs.
 
 use bytes::Bytes;
 
@@ -7,7 +7,7 @@ use super::message::{self, Head};
 use super::plan::Range;
 use crate::read::Order;
 
-/// Messages found, as bytes: each part is one message or several in a row.
+/// Selected messages, encoded: each part is one or several consecutive messages.
 #[derive(Debug, Default)]
 pub(crate) struct Picked {
     pub(crate) parts: Vec<Bytes>,
@@ -39,7 +39,7 @@ impl Picker {
             && (head.expires == 0 || head.expires > self.now)
     }
 
-    /// Counts a message in. False when there is no room for it.
+    /// Counts a message. `false`: there is no room for it.
     fn count(&mut self, len: u64) -> bool {
         if self.full || (self.picked.count > 0 && self.picked.bytes + len > self.range.bytes_max) {
             self.full = true;
@@ -51,7 +51,7 @@ impl Picker {
         true
     }
 
-    /// Takes what is wanted of a block, in ascending order, in as few parts as possible.
+    /// Takes the wanted messages of a block, in ascending order and in as few parts as possible.
     fn pick_ascending(&mut self, bytes: &Bytes, removed: Option<&Removed>) {
         let mut run = 0..0;
         for (head, index) in message::heads(bytes).zip(0..) {
@@ -80,7 +80,7 @@ impl Picker {
         }
     }
 
-    /// Takes what is wanted of a block, when no edited message may lie between.
+    /// Takes the wanted messages of a block, if no edited messages fall into its range.
     pub(crate) fn pick(&mut self, bytes: &Bytes, removed: Option<&Removed>) {
         match self.range.order {
             Order::Ascending => self.pick_ascending(bytes, removed),
@@ -92,7 +92,7 @@ impl Picker {
         }
     }
 
-    /// All messages of a block that are wanted, one by one, ascending.
+    /// The wanted messages of a block, one by one, ascending.
     pub(crate) fn singles(&self, bytes: &Bytes, removed: Option<&Removed>) -> Vec<(u64, Bytes)> {
         let there = |index| !removed.is_some_and(|removed| removed.has(index));
         message::heads(bytes)
@@ -112,7 +112,7 @@ impl Picker {
         }
     }
 
-    /// Takes messages of blocks and edits together, in the order of the read; what is behind `rest` is left for later.
+    /// Takes messages of blocks and edits together, in the order of the read; those beyond `rest` are left for later.
     pub(crate) fn pick_merged(&mut self, mut singles: Vec<(u64, Bytes)>, rest: Option<u64>) {
         singles.retain(|(id, _)| !self.is_behind(*id, rest));
         singles.sort_by_key(|(id, _)| *id);
@@ -122,7 +122,7 @@ impl Picker {
         self.pick_singles(singles);
     }
 
-    /// Whether an id comes behind where a part of the read ends.
+    /// Whether an id comes after the end of this part of the read.
     pub(crate) fn is_behind(&self, id: u64, rest: Option<u64>) -> bool {
         rest.is_some_and(|rest| match self.range.order {
             Order::Ascending => id > rest,

@@ -1,20 +1,21 @@
-//! Which blocks a read needs.
+//! Plans which blocks a read needs.
 
 use std::ops::Bound;
 
 use bytes::Bytes;
 
-use super::block::{Block, Location, Place, Removed};
+use super::block::{Block, BlockData, Location, Removed};
 use super::message;
-use super::partition::{EditPlace, Edited, Partition};
+use super::partition::{EditData, Edited, Partition};
 use crate::read::Order;
 
-/// At most so many blocks are read before the reader looks again: a bound for what one read holds in memory.
+/// Most blocks in one plan: a bound for the memory of one read.
 const BLOCKS_MAX: usize = 128;
-/// The same for edited messages. Each may have expired, so how many are wanted says nothing about how many are needed.
+/// The same for edited messages. Each may have expired, so the number that is wanted does not bound the number that is
+/// needed.
 const EDITS_MAX: usize = 1024;
 
-/// What of a partition is wanted.
+/// The wanted messages of a partition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Range {
     pub(crate) after: u64,
@@ -24,9 +25,9 @@ pub(crate) struct Range {
     pub(crate) bytes_max: u64,
 }
 
-/// Bytes, or where they are.
+/// Bytes in memory, or their location on disk.
 #[derive(Debug, Clone)]
-pub(crate) enum Bits {
+pub(crate) enum StoredBytes {
     Memory(Bytes),
     Disk(Location),
 }
@@ -36,32 +37,32 @@ pub(crate) enum Bits {
 pub(crate) struct Piece {
     pub(crate) first: u64,
     pub(crate) last: u64,
-    pub(crate) bits: Bits,
+    pub(crate) stored: StoredBytes,
     pub(crate) removed: Option<Box<Removed>>,
 }
 
-/// Blocks and edits that hold the next part of a range.
+/// The blocks and edits with the next part of a range.
 #[derive(Debug, Default)]
 pub(crate) struct Plan {
     /// In the order of the read.
     pub(crate) blocks: Vec<Piece>,
     /// Edited messages, by id, in the order of the read.
-    pub(crate) edits: Vec<(u64, Bits)>,
-    /// Where to go on when this was not enough; nothing when there is no more. The plan has everything before that, and
-    /// its last block perhaps more.
+    pub(crate) edits: Vec<(u64, StoredBytes)>,
+    /// Where to continue if this was not enough; `None` at the end. The plan covers everything before that, and its
+    /// last block perhaps more.
     pub(crate) rest: Option<u64>,
 }
 
 impl Plan {
     /// Whether nothing has to be read from disk.
     pub(crate) fn is_in_memory(&self) -> bool {
-        self.blocks.iter().all(|piece| matches!(piece.bits, Bits::Memory(_)))
-            && self.edits.iter().all(|(_, bits)| matches!(bits, Bits::Memory(_)))
+        self.blocks.iter().all(|piece| matches!(piece.stored, StoredBytes::Memory(_)))
+            && self.edits.iter().all(|(_, stored)| matches!(stored, StoredBytes::Memory(_)))
     }
 }
 
 impl Partition {
-    /// What to read for a range.
+    /// Plans the read of a range.
     pub(crate) fn plan(&self, range: &Range) -> Plan {
         match range.order {
             Order::Ascending => self.plan_ascending(range),
@@ -79,7 +80,7 @@ impl Partition {
                 break;
             }
             if wanted.is_met() {
-                // Up to the block before this one: what lies between them belongs to the next part.
+                // Up to the previous block: edits between the two belong to the next part.
                 let rest = block.first.saturating_sub(1);
                 plan.edits.retain(|(id, _)| *id <= rest);
                 plan.rest = Some(rest);
@@ -112,7 +113,7 @@ impl Partition {
         plan
     }
 
-    /// The first edited messages of a range, and where to go on when there are more.
+    /// The first edited messages of a range, and where to continue if there are more.
     fn plan_edits(&self, range: &Range) -> Plan {
         let mut plan = Plan::default();
         if self.edits.is_empty() || range.after.saturating_add(1) >= range.before {
@@ -125,11 +126,11 @@ impl Partition {
                 return Some(*id);
             }
             bytes += u64::from(edited.bytes);
-            let bits = match &edited.place {
-                EditPlace::Memory(bytes) => Bits::Memory(bytes.clone()),
-                EditPlace::Disk(location) => Bits::Disk(*location),
+            let stored = match &edited.data {
+                EditData::Memory(bytes) => StoredBytes::Memory(bytes.clone()),
+                EditData::Disk(location) => StoredBytes::Disk(*location),
             };
-            plan.edits.push((*id, bits));
+            plan.edits.push((*id, stored));
             None
         };
         plan.rest = match range.order {
@@ -139,8 +140,9 @@ impl Partition {
         plan
     }
 
-    /// Messages behind a position that can be counted without reading, and the block that must be read for the rest.
-    pub(crate) fn lag(&self, position: u64) -> (u64, Option<Bits>, Option<Box<Removed>>) {
+    /// Messages after a position, as far as they can be counted without reading, and the block that must be read for
+    /// the rest.
+    pub(crate) fn lag(&self, position: u64) -> (u64, Option<StoredBytes>, Option<Box<Removed>>) {
         let begin = self.blocks.partition_point(|block| block.last <= position);
         let edits = self.edits.range((Bound::Excluded(position), Bound::Unbounded)).count() as u64;
         let mut blocks = self.blocks.range(begin..);
@@ -149,33 +151,33 @@ impl Partition {
         if first.first > position {
             return (edits + rest + first.live().0, None, None);
         }
-        (edits + rest, Some(bits(first)), first.removed.clone())
+        (edits + rest, Some(stored(first)), first.removed.clone())
     }
 }
 
-fn bits(block: &Block) -> Bits {
-    match &block.place {
-        Place::Open(bytes) => Bits::Memory(Bytes::copy_from_slice(bytes)),
-        Place::Frozen(bytes) => Bits::Memory(bytes.clone()),
-        Place::Disk(location) => Bits::Disk(*location),
+fn stored(block: &Block) -> StoredBytes {
+    match &block.data {
+        BlockData::Open(bytes) => StoredBytes::Memory(Bytes::copy_from_slice(bytes)),
+        BlockData::Frozen(bytes) => StoredBytes::Memory(bytes.clone()),
+        BlockData::Disk(location) => StoredBytes::Disk(*location),
     }
 }
 
-/// A block for a read. Of one that is still written to, only what may be wanted is copied, unless removed messages are
-/// counted from its beginning.
+/// A block for a read. Of a growing one, only the wanted range is copied, unless it has removed messages, whose indexes
+/// count from its beginning.
 fn part(block: &Block, range: &Range) -> Piece {
-    let (bits, removed) = match &block.place {
-        Place::Open(bytes) if block.removed.is_none() => {
+    let (stored, removed) = match &block.data {
+        BlockData::Open(bytes) if block.removed.is_none() => {
             let wanted = message::heads(bytes).find(|head| head.id > range.after);
             let from = wanted.map_or(bytes.len(), |head| head.offset);
-            (Bits::Memory(Bytes::copy_from_slice(&bytes[from..])), None)
+            (StoredBytes::Memory(Bytes::copy_from_slice(&bytes[from..])), None)
         }
-        _ => (bits(block), block.removed.clone()),
+        _ => (stored(block), block.removed.clone()),
     };
-    Piece { first: block.first, last: block.last, bits, removed }
+    Piece { first: block.first, last: block.last, stored, removed }
 }
 
-/// Counts what is certain to be found.
+/// Counts the messages that are certain to be found.
 struct Wanted<'a> {
     range: &'a Range,
     blocks: usize,

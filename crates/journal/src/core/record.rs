@@ -1,9 +1,9 @@
-//! What stands in the log: one record is one commit, with everything that was decided about it.
+//! The log's records: one record is one commit, with everything that was decided about it.
 
 use bytes::Bytes;
 
 use super::message;
-use super::state::Spot;
+use super::state::PartitionKey;
 use crate::Fence;
 use crate::codec::{Malformed, Sink, Source};
 use crate::read::Message;
@@ -14,8 +14,8 @@ use crate::topic::{Compression, Consumer, Group, Topic, TopicConfig};
 pub(crate) struct Record {
     /// The wall clock.
     pub(crate) now: u64,
-    /// The time by which dedup windows are counted ([`Steady`](super::clock::Steady)), if there are dedup ids in it. Versions
-    /// that took the wall clock for that wrote none.
+    /// The time that dedup windows count with ([`Steady`](super::clock::Steady)), if the record has dedup ids. Old
+    /// versions used the wall clock, and wrote none.
     pub(crate) steady: Option<u64>,
     pub(crate) changes: Vec<Change>,
 }
@@ -23,35 +23,35 @@ pub(crate) struct Record {
 /// One change: the outcome of a decision, so that applying it decides nothing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Change {
-    /// A topic is made, or is like this from now on.
+    /// A topic is created or changed.
     Topic { number: u32, name: Topic, config: TopicConfig },
     /// A topic is removed.
     Delete { number: u32 },
     /// A message at the end of a partition.
-    Append { spot: Spot, message: Message, dedup: Bytes },
-    /// A message for later; its id is that in the waiting room, its `expires` the ticks that it will live.
-    Delay { spot: Spot, due: u64, message: Message, dedup: Bytes },
-    /// A delayed message is due, and becomes one of its partition.
-    Mature { due: u64, waiting: Gone, spot: Spot, message: Message },
-    /// A delayed message is taken back.
-    Cancel { due: u64, waiting: Gone, spot: Spot },
+    Append { partition_key: PartitionKey, message: Message, dedup: Bytes },
+    /// A delayed message; its id is the one in the waiting room, its `expires` the ticks that it will live.
+    Delay { partition_key: PartitionKey, due: u64, message: Message, dedup: Bytes },
+    /// A delayed message becomes visible in its partition.
+    Mature { due: u64, waiting: BlockSlot, partition_key: PartitionKey, message: Message },
+    /// A delayed message is cancelled.
+    Cancel { due: u64, waiting: BlockSlot, partition_key: PartitionKey },
     /// A consumer has a new fence.
-    Open { spot: Spot, consumer: Consumer, fence: Fence },
-    /// A consumer has come so far.
-    Move { spot: Spot, consumer: Consumer, position: u64 },
-    /// A consumer's state.
-    State { spot: Spot, consumer: Consumer, key: Bytes, value: Option<Bytes> },
-    /// A message is put under its id; the one that a block has there is gone.
-    Replace { spot: Spot, message: Message, base: Option<Gone> },
-    /// A message is gone: out of a block, or an edited one.
-    Remove { spot: Spot, id: u64, base: Option<Gone> },
-    /// All up to here is gone; with or without telling readers of a gap.
-    Trim { spot: Spot, through: u64, gap: bool, cut: Option<(u32, u32)> },
+    Open { partition_key: PartitionKey, consumer: Consumer, fence: Fence },
+    /// A consumer's new position.
+    Move { partition_key: PartitionKey, consumer: Consumer, position: u64 },
+    /// A consumer's state record; no value removes it.
+    State { partition_key: PartitionKey, consumer: Consumer, key: Bytes, value: Option<Bytes> },
+    /// A message is stored under its id, and replaces the one in a block.
+    Replace { partition_key: PartitionKey, message: Message, base: Option<BlockSlot> },
+    /// A message is removed: from a block, or an edited one.
+    Remove { partition_key: PartitionKey, id: u64, base: Option<BlockSlot> },
+    /// All up to here is dropped; with or without a gap for readers.
+    Trim { partition_key: PartitionKey, through: u64, gap: bool, cut: Option<(u32, u32)> },
 }
 
-/// A message in a block that goes: its id, its number in the block, and its bytes.
+/// A message's slot in a block: its id, its index in the block, and its bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Gone {
+pub(crate) struct BlockSlot {
     pub(crate) id: u64,
     pub(crate) index: u32,
     pub(crate) bytes: u32,
@@ -69,11 +69,11 @@ const REPLACE: u8 = 9;
 const REMOVE: u8 = 10;
 const TRIM: u8 = 11;
 const CANCEL: u8 = 12;
-/// Not a change, but when they were made.
+/// Not a change, but the time of the changes.
 const STEADY: u8 = 13;
 
 impl Record {
-    /// Changes of now. `steady` is noted if it counts for one of them.
+    /// A record with these changes. Includes `steady` if one of them needs it.
     pub(crate) fn new(now: u64, steady: u64, changes: Vec<Change>) -> Self {
         let steady = changes.iter().any(Change::notes_id).then_some(steady);
         Self { now, steady, changes }
@@ -103,28 +103,28 @@ impl Record {
     }
 }
 
-fn put_spot(spot: Spot, out: &mut Vec<u8>) {
-    out.put_u32(spot.0);
-    out.put_u32(spot.1);
+fn put_partition_key(partition_key: PartitionKey, out: &mut Vec<u8>) {
+    out.put_u32(partition_key.topic);
+    out.put_u32(partition_key.partition);
 }
 
-fn put_gone(gone: Option<Gone>, out: &mut Vec<u8>) {
-    let Gone { id, index, bytes } = gone.unwrap_or(Gone { id: 0, index: 0, bytes: 0 });
+fn put_gone(gone: Option<BlockSlot>, out: &mut Vec<u8>) {
+    let BlockSlot { id, index, bytes } = gone.unwrap_or(BlockSlot { id: 0, index: 0, bytes: 0 });
     out.put_u64(id);
     out.put_u32(index);
     out.put_u32(bytes);
 }
 
-/// A delayed message: when it is due, where it waits, and for which partition.
-fn put_waiting(due: u64, waiting: Gone, spot: Spot, out: &mut Vec<u8>) {
+/// A delayed message: when it is due, its slot in the waiting room, and its partition.
+fn put_waiting(due: u64, waiting: BlockSlot, partition_key: PartitionKey, out: &mut Vec<u8>) {
     out.put_u64(due);
     put_gone(Some(waiting), out);
-    put_spot(spot, out);
+    put_partition_key(partition_key, out);
 }
 
-fn waiting(source: &mut Source) -> Result<(u64, Gone, Spot), Malformed> {
+fn waiting(source: &mut Source) -> Result<(u64, BlockSlot, PartitionKey), Malformed> {
     let (due, waiting) = (source.u64()?, gone(source)?);
-    Ok((due, waiting.ok_or(Malformed("a delayed message waits nowhere"))?, spot(source)?))
+    Ok((due, waiting.ok_or(Malformed("a delayed message waits nowhere"))?, partition_key(source)?))
 }
 
 impl Change {
@@ -144,43 +144,43 @@ impl Change {
                 out.put_u8(DELETE);
                 out.put_u32(*number);
             }
-            Self::Append { spot, message, dedup } => {
+            Self::Append { partition_key, message, dedup } => {
                 out.put_u8(APPEND);
-                put_spot(*spot, out);
+                put_partition_key(*partition_key, out);
                 out.put_short(dedup);
                 message::encode(message, out);
             }
-            Self::Delay { spot, due, message, dedup } => {
+            Self::Delay { partition_key, due, message, dedup } => {
                 out.put_u8(DELAY);
-                put_spot(*spot, out);
+                put_partition_key(*partition_key, out);
                 out.put_u64(*due);
                 out.put_short(dedup);
                 message::encode(message, out);
             }
-            Self::Mature { due, waiting, spot, message } => {
+            Self::Mature { due, waiting, partition_key, message } => {
                 out.put_u8(MATURE);
-                put_waiting(*due, *waiting, *spot, out);
+                put_waiting(*due, *waiting, *partition_key, out);
                 message::encode(message, out);
             }
-            Self::Cancel { due, waiting, spot } => {
+            Self::Cancel { due, waiting, partition_key } => {
                 out.put_u8(CANCEL);
-                put_waiting(*due, *waiting, *spot, out);
+                put_waiting(*due, *waiting, *partition_key, out);
             }
-            Self::Replace { spot, message, base } => {
+            Self::Replace { partition_key, message, base } => {
                 out.put_u8(REPLACE);
-                put_spot(*spot, out);
+                put_partition_key(*partition_key, out);
                 put_gone(*base, out);
                 message::encode(message, out);
             }
-            Self::Remove { spot, id, base } => {
+            Self::Remove { partition_key, id, base } => {
                 out.put_u8(REMOVE);
-                put_spot(*spot, out);
+                put_partition_key(*partition_key, out);
                 out.put_u64(*id);
                 put_gone(*base, out);
             }
-            Self::Trim { spot, through, gap, cut } => {
+            Self::Trim { partition_key, through, gap, cut } => {
                 out.put_u8(TRIM);
-                put_spot(*spot, out);
+                put_partition_key(*partition_key, out);
                 out.put_u64(*through);
                 out.put_u8(u8::from(*gap));
                 let (count, bytes) = cut.unwrap_or((0, 0));
@@ -193,22 +193,22 @@ impl Change {
 
     fn encode_consumer(&self, out: &mut Vec<u8>) {
         match self {
-            Self::Open { spot, consumer, fence } => {
+            Self::Open { partition_key, consumer, fence } => {
                 out.put_u8(OPEN);
-                put_spot(*spot, out);
+                put_partition_key(*partition_key, out);
                 out.put_short(consumer.as_str().as_bytes());
                 out.put_u64(fence.generation);
                 out.put_i64(fence.zxid);
             }
-            Self::Move { spot, consumer, position } => {
+            Self::Move { partition_key, consumer, position } => {
                 out.put_u8(MOVE);
-                put_spot(*spot, out);
+                put_partition_key(*partition_key, out);
                 out.put_short(consumer.as_str().as_bytes());
                 out.put_u64(*position);
             }
-            Self::State { spot, consumer, key, value } => {
+            Self::State { partition_key, consumer, key, value } => {
                 out.put_u8(STATE);
-                put_spot(*spot, out);
+                put_partition_key(*partition_key, out);
                 out.put_short(consumer.as_str().as_bytes());
                 out.put_short(key);
                 out.put_u8(u8::from(value.is_some()));
@@ -227,56 +227,60 @@ impl Change {
             }
             DELETE => Self::Delete { number: source.u32()? },
             APPEND => {
-                let (spot, dedup) = (spot(source)?, source.short()?);
-                Self::Append { spot, dedup, message: message::decode(source)? }
+                let (partition_key, dedup) = (partition_key(source)?, source.short()?);
+                Self::Append { partition_key, dedup, message: message::decode(source)? }
             }
             DELAY => {
-                let (spot, due, dedup) = (spot(source)?, source.u64()?, source.short()?);
-                Self::Delay { spot, due, dedup, message: message::decode(source)? }
+                let (partition_key, due, dedup) = (partition_key(source)?, source.u64()?, source.short()?);
+                Self::Delay { partition_key, due, dedup, message: message::decode(source)? }
             }
             MATURE => {
-                let (due, waiting, spot) = waiting(source)?;
-                Self::Mature { due, waiting, spot, message: message::decode(source)? }
+                let (due, waiting, partition_key) = waiting(source)?;
+                Self::Mature { due, waiting, partition_key, message: message::decode(source)? }
             }
             CANCEL => {
-                let (due, waiting, spot) = waiting(source)?;
-                Self::Cancel { due, waiting, spot }
+                let (due, waiting, partition_key) = waiting(source)?;
+                Self::Cancel { due, waiting, partition_key }
             }
             OPEN => {
-                let (spot, consumer) = (spot(source)?, consumer(source)?);
-                Self::Open { spot, consumer, fence: Fence::new(source.u64()?, source.i64()?) }
+                let (partition_key, consumer) = (partition_key(source)?, consumer(source)?);
+                Self::Open { partition_key, consumer, fence: Fence::new(source.u64()?, source.i64()?) }
             }
             MOVE => {
-                let (spot, consumer) = (spot(source)?, consumer(source)?);
-                Self::Move { spot, consumer, position: source.u64()? }
+                let (partition_key, consumer) = (partition_key(source)?, consumer(source)?);
+                Self::Move { partition_key, consumer, position: source.u64()? }
             }
             STATE => {
-                let (spot, consumer, key) = (spot(source)?, consumer(source)?, source.short()?);
+                let (partition_key, consumer, key) =
+                    (partition_key(source)?, consumer(source)?, source.short()?);
                 let there = source.u8()? != 0;
                 let value = source.long()?;
-                Self::State { spot, consumer, key, value: there.then_some(value) }
+                Self::State { partition_key, consumer, key, value: there.then_some(value) }
             }
             REPLACE => {
-                let (spot, base) = (spot(source)?, gone(source)?);
-                Self::Replace { spot, base, message: message::decode(source)? }
+                let (partition_key, base) = (partition_key(source)?, gone(source)?);
+                Self::Replace { partition_key, base, message: message::decode(source)? }
             }
-            REMOVE => Self::Remove { spot: spot(source)?, id: source.u64()?, base: gone(source)? },
+            REMOVE => {
+                Self::Remove { partition_key: partition_key(source)?, id: source.u64()?, base: gone(source)? }
+            }
             TRIM => {
-                let (spot, through, gap) = (spot(source)?, source.u64()?, source.u8()? != 0);
+                let (partition_key, through, gap) =
+                    (partition_key(source)?, source.u64()?, source.u8()? != 0);
                 let cut = (source.u32()?, source.u32()?);
-                Self::Trim { spot, through, gap, cut: (cut.0 > 0).then_some(cut) }
+                Self::Trim { partition_key, through, gap, cut: (cut.0 > 0).then_some(cut) }
             }
             _ => return Err(Malformed("it has a change that this version does not know")),
         })
     }
 }
 
-fn spot(source: &mut Source) -> Result<Spot, Malformed> {
-    Ok((source.u32()?, source.u32()?))
+fn partition_key(source: &mut Source) -> Result<PartitionKey, Malformed> {
+    Ok(PartitionKey::new(source.u32()?, source.u32()?))
 }
 
-fn gone(source: &mut Source) -> Result<Option<Gone>, Malformed> {
-    let gone = Gone { id: source.u64()?, index: source.u32()?, bytes: source.u32()? };
+fn gone(source: &mut Source) -> Result<Option<BlockSlot>, Malformed> {
+    let gone = BlockSlot { id: source.u64()?, index: source.u32()?, bytes: source.u32()? };
     Ok((gone.id != 0).then_some(gone))
 }
 
@@ -284,7 +288,7 @@ pub(crate) fn consumer(source: &mut Source) -> Result<Consumer, Malformed> {
     Consumer::new(source.text()?).map_err(|_| Malformed("a consumer has no name"))
 }
 
-/// Also how topics stand in snapshots and on the wire.
+/// Snapshots and the protocol encode topics the same way.
 pub(crate) fn put_topic(name: &Topic, config: &TopicConfig, out: &mut Vec<u8>) {
     out.put_short(name.as_str().as_bytes());
     put_config(config, out);

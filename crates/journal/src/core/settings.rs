@@ -1,13 +1,13 @@
-//! Deciding about topics themselves: making and changing them, and which may stand in one commit.
+//! Decides about topics: creating and changing them, and which may share one commit.
 
 use super::decide::{Answer, Facts, Verdict};
 use super::pending::Pending;
 use super::record::Change;
-use super::state::{Spot, State};
+use super::state::{PartitionKey, State};
 use crate::error::JournalError;
 use crate::topic::{Created, PartitionId, Topic, TopicConfig};
 
-/// A topic has at most so many partitions.
+/// Most partitions of a topic.
 const PARTITIONS_MAX: u32 = 10_000;
 
 impl Facts<'_> {
@@ -63,7 +63,7 @@ fn check_config(config: &TopicConfig) -> Result<(), JournalError> {
     Ok(())
 }
 
-/// All partitions of a commit are of one group.
+/// Checks that all partitions of a commit belong to one group.
 pub(super) struct GroupCheck<'a> {
     state: &'a State,
     first: Option<u32>,
@@ -74,18 +74,18 @@ impl<'a> GroupCheck<'a> {
         Self { state, first: None }
     }
 
-    /// Resolves a partition, if it may stand beside those before it.
-    pub(super) fn check(&mut self, partition: &PartitionId) -> Result<Spot, JournalError> {
-        let spot = self.state.spot(partition)?;
-        let first = *self.first.get_or_insert(spot.0);
-        if first != spot.0 {
+    /// Resolves a partition, if its group is that of the previous ones.
+    pub(super) fn check(&mut self, partition: &PartitionId) -> Result<PartitionKey, JournalError> {
+        let partition_key = self.state.partition_key(partition)?;
+        let first = *self.first.get_or_insert(partition_key.topic);
+        if first != partition_key.topic {
             let topics = &self.state.topics;
-            let (group, other) = (&topics[&spot.0].config.group, &topics[&first].config.group);
+            let (group, other) = (&topics[&partition_key.topic].config.group, &topics[&first].config.group);
             if group != other {
                 let (topic, group, other) = (partition.topic.clone(), group.clone(), other.clone());
                 return Err(JournalError::Groups { topic, group, other });
             }
         }
-        Ok(spot)
+        Ok(partition_key)
     }
 }

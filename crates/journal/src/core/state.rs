@@ -1,4 +1,4 @@
-//! Everything the journal knows.
+//! The state of the journal.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -7,31 +7,42 @@ use super::topic::TopicState;
 use crate::error::JournalError;
 use crate::topic::{PartitionId, Topic, TopicConfig};
 
-/// The topic in which delayed appends wait. It has no name that a user could give and is not listed.
+/// The topic in which delayed appends wait. Its name is not one that users could give, and it is not listed.
 pub(crate) const WAITING_ROOM: u32 = 0;
 const WAITING_ROOM_NAME: &str = "(delayed)";
 
-/// A partition by numbers: how it stands in the log.
-pub(crate) type Spot = (u32, u32);
-/// The one partition of the waiting room.
-pub(crate) const WAITING: Spot = (WAITING_ROOM, 1);
+/// A partition by numbers, as the log and the segments name it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct PartitionKey {
+    pub(crate) topic: u32,
+    /// Counts from 1.
+    pub(crate) partition: u32,
+}
 
-/// All of it.
+impl PartitionKey {
+    pub(crate) const fn new(topic: u32, partition: u32) -> Self {
+        Self { topic, partition }
+    }
+}
+/// The one partition of the waiting room.
+pub(crate) const WAITING: PartitionKey = PartitionKey::new(WAITING_ROOM, 1);
+
+/// Everything the journal knows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct State {
     pub(crate) topics: BTreeMap<u32, TopicState>,
     pub(crate) names: HashMap<Topic, u32>,
-    /// The number of the next topic; none is used twice.
+    /// The number of the next topic; numbers are never reused.
     pub(crate) next_topic: u32,
-    /// Appends that wait: by when they are due and their id in the waiting room, for which partition.
-    pub(crate) delayed: BTreeMap<(u64, u64), Spot>,
-    /// The newest time seen: the clock of records, which goes on even if the wall clock goes back.
+    /// Delayed appends: the due time and the id in the waiting room, to the partition.
+    pub(crate) delayed: BTreeMap<(u64, u64), PartitionKey>,
+    /// The newest time in any record, which never goes back, even if the wall clock does.
     pub(crate) newest: u64,
-    /// The latest time by which dedup ids were noted ([`Steady`](super::clock::Steady)).
+    /// The latest time of a recorded dedup id ([`Steady`](super::clock::Steady)).
     pub(crate) steady: u64,
-    /// Bytes of messages that no segment has.
+    /// Bytes of messages that are in no segment yet.
     pub(crate) fresh_bytes: u64,
-    /// Dedup ids noted since the last snapshot began, encoded, and until when they are of use.
+    /// Dedup ids recorded since the last snapshot began, encoded, and until when they are needed.
     pub(crate) fresh_ids: Vec<u8>,
     pub(crate) fresh_ids_until: u64,
 }
@@ -53,7 +64,7 @@ impl State {
         }
     }
 
-    /// The topics that users know.
+    /// The topics that users see.
     pub(crate) fn listed(&self) -> impl Iterator<Item = (u32, &TopicState)> {
         self.topics
             .iter()
@@ -68,10 +79,10 @@ impl State {
     }
 
     /// A partition by its name.
-    pub(crate) fn spot(&self, partition: &PartitionId) -> Result<Spot, JournalError> {
+    pub(crate) fn partition_key(&self, partition: &PartitionId) -> Result<PartitionKey, JournalError> {
         let (number, topic) = self.topic(&partition.topic)?;
         match topic.partition(partition.number) {
-            Some(_) => Ok((number, partition.number)),
+            Some(_) => Ok(PartitionKey::new(number, partition.number)),
             None => Err(JournalError::NoPartition {
                 partition: partition.clone(),
                 partitions: topic.config.partitions,
@@ -80,7 +91,7 @@ impl State {
     }
 
     /// A partition by its numbers.
-    pub(crate) fn partition(&self, (topic, partition): Spot) -> Option<&Partition> {
+    pub(crate) fn partition(&self, PartitionKey { topic, partition }: PartitionKey) -> Option<&Partition> {
         self.topics.get(&topic)?.partition(partition)
     }
 

@@ -21,7 +21,7 @@ pub(crate) struct TopicState {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Segments {
     pub(crate) all: BTreeMap<u32, Segment>,
-    /// The number of the next one; none is used twice.
+    /// The number of the next segment; numbers are never reused.
     pub(crate) next: u32,
 }
 
@@ -30,28 +30,28 @@ pub(crate) struct Segments {
 pub(crate) struct Segment {
     /// Length of its file.
     pub(crate) bytes: u64,
-    /// Where its index begins; nothing while more blocks may follow.
+    /// Where its index begins; `None` while blocks may be added.
     pub(crate) index: Option<u32>,
     /// Oldest and newest id in it.
     pub(crate) oldest: u64,
     pub(crate) newest: u64,
-    /// When the last of its messages has ended its life; `u64::MAX` if one lives for ever.
+    /// When the last of its messages expires; `u64::MAX` if one never does.
     pub(crate) expires: u64,
     /// Blocks and edited messages in it that are still needed.
     pub(crate) live: u64,
-    /// Blocks that are not needed any more, although older ones of their partition are.
+    /// Offsets of blocks that are obsolete although older ones of their partition are not.
     pub(crate) holes: Vec<u32>,
 }
 
 impl Segments {
-    /// Something in a segment is not needed any more.
+    /// Counts one item of a segment as obsolete.
     pub(crate) fn release(&mut self, location: Location) {
         if let Some(segment) = self.all.get_mut(&location.segment) {
             segment.live = segment.live.saturating_sub(1);
         }
     }
 
-    /// Remembers that a block is not needed although its partition's floor does not say so.
+    /// Records an obsolete block that its partition's floor does not cover.
     pub(crate) fn punch(&mut self, location: Location) {
         if let Some(segment) = self.all.get_mut(&location.segment) {
             segment.holes.push(location.offset);

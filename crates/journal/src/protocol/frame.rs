@@ -1,4 +1,4 @@
-//! Frames: a length of four bytes, a number of eight, one byte that says what it is, and the body.
+//! Frames: a length of four bytes, a number of eight, one byte for the kind, and the body.
 
 use std::time::Duration;
 
@@ -10,13 +10,13 @@ use crate::codec::Sink as _;
 
 /// Length, number and kind.
 pub(crate) const HEAD_BYTES: usize = 13;
-/// So much is read at once, and kept ready for it.
+/// Size of the read buffer.
 const READ_BYTES: usize = 64 << 10;
 
-/// The slowest link that has to bring frames of any length: so many bytes in a second.
+/// The slowest link that must be able to transfer frames of any length, in bytes per second.
 const SLOWEST: u64 = 16 << 10;
 
-/// A frame that came.
+/// A received frame.
 #[derive(Debug)]
 pub(crate) struct Frame {
     pub(crate) number: u64,
@@ -24,7 +24,7 @@ pub(crate) struct Frame {
     pub(crate) body: Bytes,
 }
 
-/// Why no frame comes any more.
+/// Why no more frames can be read.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum FrameError {
     #[error("a frame of {len} bytes, where at most {max} are allowed")]
@@ -46,24 +46,24 @@ pub(crate) fn begin(number: u64, kind: u8) -> Vec<u8> {
     out
 }
 
-/// Puts the length into a frame, of which `more` bytes follow elsewhere.
+/// Writes the length into a frame, of which `more` bytes follow separately.
 pub(crate) fn finish(out: &mut [u8], more: usize) {
     let len = (out.len() - 4 + more) as u32;
     out[..4].copy_from_slice(&len.to_le_bytes());
 }
 
-/// What a frame of this length may take to come.
+/// The time that a frame of this length may take.
 pub(super) fn time_of(len: u32) -> Duration {
     Duration::from_secs(u64::from(len) / SLOWEST)
 }
 
-/// Takes frames from a stream.
+/// Reads frames from a stream.
 pub(crate) struct Frames<S> {
     stream: S,
     buffer: BytesMut,
     pub(crate) max: u32,
-    /// How long to wait for more of a frame that was begun; nothing for ever. What came of it is held in memory, so the
-    /// whole of it must come within this and what its length takes over the slowest link.
+    /// Time-out for the rest of a frame once it has begun; `None`: no limit. A partial frame takes memory, so all of it
+    /// must arrive within this time plus the time for its length over the slowest link.
     pub(crate) patience: Option<Duration>,
 }
 
@@ -72,9 +72,9 @@ impl<S: AsyncRead + Unpin> Frames<S> {
         Self { stream, buffer: BytesMut::new(), max, patience: None }
     }
 
-    /// The next frame; nothing at the end. What is allocated grows with what has come, not with what is announced.
+    /// The next frame; `None` at the end. Allocates for what has arrived, not for what is announced.
     pub(crate) async fn next(&mut self) -> Result<Option<Frame>, FrameError> {
-        // When its first bytes were here. Counted only while we wait: what came while nobody looked is no fault of theirs.
+        // When the first bytes were seen. Counts only while we wait: our own delays are not the sender's fault.
         let mut begun = None;
         loop {
             if let Some(frame) = self.take()? {
@@ -97,7 +97,7 @@ impl<S: AsyncRead + Unpin> Frames<S> {
         }
     }
 
-    /// The length that is announced for the next frame, if that has come.
+    /// The announced length of the next frame, if it has arrived.
     fn announced(&self) -> Option<u32> {
         self.buffer.first_chunk::<4>().map(|len| u32::from_le_bytes(*len))
     }

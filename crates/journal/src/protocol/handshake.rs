@@ -1,4 +1,4 @@
-//! How client and server prove to each other that they know the token, without sending it.
+//! The handshake: client and server prove to each other that they know the token, without sending it.
 //!
 //! ```text
 //! client → server   hello: a nonce
@@ -7,8 +7,8 @@
 //! server → client   done
 //! ```
 //! A proof is the HMAC-SHA256, with the token as key, of everything both sides have seen, and of which side proves. The
-//! server proves first: whoever only got a client to connect, by an address that it registered, learns nothing from it.
-//! Over TLS the proofs cover the connection's keys, so they are worth nothing on any other connection.
+//! server proves first: an impostor that lures a client with a registered address learns nothing. Over TLS the proofs
+//! cover the connection's keys, so they are worthless on any other connection.
 
 use std::io;
 
@@ -22,9 +22,9 @@ use crate::token::Token;
 
 const NONCE_BYTES: usize = 32;
 const PROOF_BYTES: usize = 32;
-/// Tells these proofs from whatever else somebody may compute with the same key.
+/// Domain separation: these proofs differ from anything else computed with the same key.
 const DOMAIN: &[u8] = b"menagerie journal handshake";
-/// RFC 9266: what an exporter of TLS is asked for to name the connection.
+/// The label of TLS channel bindings, RFC 9266.
 const EXPORTER_LABEL: &[u8] = b"EXPORTER-Channel-Binding";
 
 /// A number that is used once.
@@ -36,26 +36,26 @@ pub(crate) fn nonce() -> io::Result<Nonce> {
     random()
 }
 
-/// What a proof is bound to besides its handshake: the keys of the TLS connection, or nothing without TLS.
+/// What a proof is bound to besides its handshake: the keys of the TLS connection; empty without TLS.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Binding(Vec<u8>);
 
 impl Binding {
-    /// Of a TLS connection, from either end.
+    /// The binding of a TLS connection, from either end.
     pub(crate) fn of<Data>(connection: &rustls::ConnectionCommon<Data>) -> Result<Self, rustls::Error> {
         let exported = connection.export_keying_material([0_u8; 32], EXPORTER_LABEL, Some(&[]))?;
         Ok(Self(exported.to_vec()))
     }
 }
 
-/// Who proves something.
+/// The side that proves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Side {
     Client,
     Server,
 }
 
-/// All that both sides have seen when they prove.
+/// Everything both sides have seen when they prove.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Transcript {
     pub(crate) client: Nonce,
@@ -80,13 +80,13 @@ impl Transcript {
         out
     }
 
-    /// What `side` says to show that it knows the token.
+    /// The proof of `side` that it knows the token.
     pub(crate) fn proof(&self, side: Side, token: &Token) -> Proof {
         let tag = hmac::sign(&key(token), &self.bytes(side));
         tag.as_ref().try_into().expect("SHA-256 has 32 bytes")
     }
 
-    /// Whether `side` has shown it. Takes the same time however much of it is right.
+    /// Whether the proof of `side` is right. Constant-time.
     pub(crate) fn is_proven(&self, side: Side, token: &Token, proof: &[u8]) -> bool {
         hmac::verify(&key(token), &self.bytes(side), proof).is_ok()
     }
@@ -105,14 +105,14 @@ fn take<const N: usize>(source: &mut Source) -> Result<[u8; N], Malformed> {
     Ok(source.take(N)?.as_ref().try_into().expect("so many were taken"))
 }
 
-/// What a client says first.
+/// The client's first message.
 pub(crate) fn put_hello(nonce: &Nonce, out: &mut Vec<u8>) {
     out.put(MAGIC);
     out.put_u32(PROTOCOL_VERSION);
     out.put(nonce);
 }
 
-/// A hello; of another version than ours nothing else is understood.
+/// A parsed hello. Of another version, only the version is understood.
 pub(crate) enum Hello {
     Nonce(Nonce),
     Version(u32),
@@ -128,7 +128,7 @@ pub(crate) fn hello(source: &mut Source) -> Result<Hello, Malformed> {
     }
 }
 
-/// What a server answers.
+/// The server's answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Challenge {
     pub(crate) version: u32,

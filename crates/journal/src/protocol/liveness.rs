@@ -1,5 +1,5 @@
-//! Noticing that the other side is gone without a word: its host lost power, or a firewall forgot the connection. Who only
-//! waits sends nothing, and would wait for ever.
+//! Detects a dead peer: its host lost power, or a firewall dropped the connection. A side that only waits sends
+//! nothing, and would wait for ever.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -7,16 +7,16 @@ use std::time::Duration;
 
 use rustix::net::sockopt;
 
-/// After so long without a byte the system asks whether anybody is there.
+/// Idle time before the first TCP keep-alive probe.
 const SILENCE: Duration = Duration::from_secs(10);
-/// It asks again after so long,
+/// Time between probes.
 const AGAIN: Duration = Duration::from_secs(5);
-/// and gives up when so many questions had no answer.
+/// Unanswered probes after which the connection is dead.
 const QUESTIONS: u32 = 4;
-/// What was sent must be taken within this time. Long: a journal that makes room may not read for a while.
+/// Time within which sent bytes must be acknowledged. Long: a journal that makes room may not read for a while.
 const TAKEN: Duration = Duration::from_secs(60);
 
-/// Lets the system end this connection when nobody is at its other end any more.
+/// Makes the system end this connection when its peer is dead.
 pub(crate) fn watch_over(socket: impl AsFd) -> io::Result<()> {
     let socket = socket.as_fd();
     sockopt::set_socket_keepalive(socket, true)?;

@@ -1,4 +1,5 @@
-//! What client and server say: frames with a number, a kind and a body. Described in `docs/journal-format.md`.
+//! The protocol between client and server: frames with a number, a kind and a body. Described in
+//! `docs/journal-format.md`.
 
 pub(crate) mod frame;
 pub(crate) mod handshake;
@@ -7,15 +8,15 @@ pub(crate) mod liveness;
 mod tests;
 pub(crate) mod values;
 
-/// Said in the first frame by both sides. A server refuses a client of another version.
+/// Both sides send it in their first frame. A server refuses a client of another version.
 pub const PROTOCOL_VERSION: u32 = 3;
 pub(crate) const MAGIC: &[u8; 4] = b"MJNL";
 /// No frame is longer than this until both sides have proven that they know the token.
 pub(crate) const HANDSHAKE_BYTES_MAX: u32 = 512;
-/// Beside a message: names, ids, other messages of the commit.
+/// Room in a frame besides one message: names, ids, other messages of the commit.
 pub(crate) const FRAME_BYTES_EXTRA: u32 = 33 << 20;
 
-/// What is asked.
+/// The kind of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Kind {

@@ -1,4 +1,4 @@
-//! Bytes from anywhere: a decoder may refuse them, but neither panics nor makes more of them than is there.
+//! Arbitrary bytes: a decoder may refuse them, but neither panics nor produces more than is there.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ use crate::topic::{Consumer, PartitionId, Topic};
 
 const MAX: u32 = 100;
 
-/// The frames in some bytes that come in two parts, and whether an error ended them.
+/// The frames in bytes that arrive in two parts, and whether they ended with an error.
 fn frames(first: &[u8], second: &[u8]) -> (Vec<(u64, u8, Bytes)>, bool) {
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     runtime.block_on(async {

@@ -15,7 +15,7 @@ use crate::id::{DelayedId, MessageId, Ticks};
 use crate::read::{Order, Read};
 use crate::topic::{Consumer, Created, PartitionId, Topic};
 
-/// Partitions are often the same as before: then one byte says so.
+/// Encodes a partition as one byte if it is the same as the previous one.
 #[derive(Default)]
 struct Partitions(Option<PartitionId>);
 
@@ -76,7 +76,7 @@ fn delayed(source: &mut Source) -> Result<DelayedId, Malformed> {
     Ok(DelayedId { due: Ticks(source.u64()?), put: Ticks(source.u64()?) })
 }
 
-/// As many as there are messages behind them.
+/// As many ids as there are messages after them.
 pub(crate) fn delayed_ids(source: &mut Source, count: usize) -> Result<Vec<DelayedId>, Malformed> {
     let mut ids = Source::new(source.take(count.saturating_mul(16))?);
     (0..count).map(|_| delayed(&mut ids)).collect()
@@ -165,7 +165,7 @@ pub(crate) fn put_commit(commit: &Commit, out: &mut Vec<u8>) {
     }
 }
 
-/// Counts what is to come of a commit, before anything is allocated for it.
+/// Counts the announced parts of a commit, before anything is allocated for them.
 #[derive(Default)]
 struct Parts(usize);
 
@@ -177,11 +177,11 @@ impl Parts {
     }
 }
 
-/// Why a commit was not read.
+/// Why a commit was not decoded.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Refused {
     Malformed(Malformed),
-    /// It could be one, but is not allowed.
+    /// It is well-formed, but exceeds a limit.
     TooLarge(Box<JournalError>),
 }
 
@@ -338,9 +338,9 @@ pub(crate) fn created(source: &mut Source) -> Result<Created, Malformed> {
     Ok(if source.u8()? == 0 { Created::Fresh } else { Created::Existed(record::config(source)?) })
 }
 
-/// Something for which speed does not matter.
+/// JSON, where speed does not matter.
 pub(crate) fn put_json(value: &impl serde::Serialize, out: &mut Vec<u8>) {
-    // It cannot fail: none of our values has a map with keys that are no text.
+    // It cannot fail: all maps in our values have string keys.
     out.put(&serde_json::to_vec(value).unwrap_or_default());
 }
 

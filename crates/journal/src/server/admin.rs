@@ -1,4 +1,5 @@
-//! What the administration socket answers: `backup` with `ok BYTES` on a line and a backup of that length behind it.
+//! Answers requests on the administration socket: `backup` gets the line `ok BYTES`, followed by a backup of that
+//! length.
 
 use std::io::{self, Read as _, Write as _};
 use std::ops::ControlFlow;
@@ -12,10 +13,10 @@ use tracing::{debug, info, warn};
 
 use crate::store::Store;
 
-/// So long a backup may take to begin: a checkpoint comes first, and perhaps somebody else's backup.
+/// How long a backup may take to begin: a checkpoint comes first, and perhaps another backup.
 const PATIENCE_FOR_CHECKPOINT: Duration = Duration::from_secs(300);
 
-/// Answers on a thread of its own, one question after the other, as long as the process runs.
+/// Answers on a separate thread, one request after the other, as long as the process runs.
 pub fn serve(store: Store) -> io::Result<()> {
     let listener = admin::listen(store.data())?;
     let run = move || {
@@ -31,7 +32,7 @@ pub fn serve(store: Store) -> io::Result<()> {
 
 fn answer(store: &Store, stream: &UnixStream) -> io::Result<()> {
     admin::answer(stream, |question, out| match question {
-        // What can go wrong does so before the `ok`, but for what cuts the stream short.
+        // All errors come before the `ok`, except those that cut the stream short.
         "backup" => match store.backup() {
             Ok(backup) => {
                 let bytes = backup.bytes();
@@ -42,7 +43,7 @@ fn answer(store: &Store, stream: &UnixStream) -> io::Result<()> {
             }
             Err(error) => {
                 warn!(%error, "cannot take a backup");
-                admin::refuse(out, &told(&error))
+                admin::refuse(out, &error_chain(&error))
             }
         },
         other => admin::refuse_unknown(out, other),
@@ -50,12 +51,12 @@ fn answer(store: &Store, stream: &UnixStream) -> io::Result<()> {
 }
 
 /// An error and what caused it, on one line.
-fn told(error: &dyn std::error::Error) -> String {
+fn error_chain(error: &dyn std::error::Error) -> String {
     let causes = std::iter::successors(error.source(), |error| error.source());
     causes.fold(error.to_string(), |told, cause| format!("{told}: {cause}")).replace('\n', " ")
 }
 
-/// Asks the running journal for a backup and gives the stream behind the `ok`, and how long it must be.
+/// Asks the running journal for a backup. Returns the stream after the `ok`, and its expected length.
 pub fn request_backup(folder: &Path) -> io::Result<(impl io::Read, u64)> {
     let (announced, stream) = admin::ask(folder, "backup", PATIENCE_FOR_CHECKPOINT)?;
     let bytes = announced.parse().map_err(|_| io::Error::other(format!("ok {announced}")))?;

@@ -1,4 +1,4 @@
-//! One client: its requests in order, its replies as they come.
+//! One client connection: requests in order, replies as they come.
 
 use std::io;
 use std::net::SocketAddr;
@@ -11,10 +11,10 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::time::timeout;
 use tracing::{debug, warn};
 
-use super::asked::{Asked, QUERY_BYTES, Query, SHORT_BYTES, reply_bytes};
+use super::parsed::{ParsedRequest, QUERY_BYTES, Query, SHORT_BYTES, reply_bytes};
 use super::writer::Writer;
 use crate::codec::{Sink as _, Source};
-use crate::core::decide::{Answer, Wish};
+use crate::core::decide::{Answer, Proposal};
 use crate::error::JournalError;
 use crate::id::MessageId;
 use crate::journal::Journal as _;
@@ -28,19 +28,19 @@ use crate::store::Store;
 use crate::store::reader::Room;
 use crate::token::Token;
 
-/// Whoever has not said who he is by then is closed.
+/// Time-out of the handshake.
 pub(crate) const HELLO_TIME: Duration = Duration::from_secs(10);
-/// A client that takes nothing for so long is closed.
+/// A client that accepts no bytes for this long is disconnected.
 const WRITE_TIME: Duration = Duration::from_secs(60);
-/// And one of which so long nothing comes within a frame, or whose frame takes so much longer than over the slowest link.
+/// A client that stalls within a frame for this long, or takes this much longer than the slowest link, is disconnected.
 const FRAME_TIME: Duration = Duration::from_secs(60);
-/// Requests of one client that are not answered yet, but for those that wait for messages.
+/// Requests of one client in flight, besides long polls.
 const REQUESTS_MAX: usize = 16_384;
-/// And those: who waits must not keep others from their turn. There may be one for each partition, of which queues have up to
-/// 40,000; each takes about 1.5 KB.
+/// Long polls of one client in flight, counted separately so that they do not block other requests. There may be one
+/// for each partition, of which queues have up to 40,000; each takes about 1.5 KB.
 const POLLS_MAX: usize = 65_536;
-/// Bytes of replies on their way to one client: to what it reads, and as many to what it changes. What does not fit waits on
-/// disk, or is not decided yet.
+/// Bytes of replies in flight to one client: for reads, and as many for changes. Beyond that, reads wait before they
+/// load anything, and changes before they are decided.
 const REPLY_BYTES_MAX: usize = 16 << 20;
 
 /// What connections share.
@@ -49,23 +49,23 @@ pub(crate) struct Service {
     pub(crate) token: Token,
 }
 
-/// A reply on its way.
+/// A reply to be written.
 struct Out {
     head: Vec<u8>,
     parts: Vec<Bytes>,
-    /// Given back when it is written.
+    /// Released when the reply is written.
     _room: Option<OwnedSemaphorePermit>,
     _place: Option<OwnedSemaphorePermit>,
 }
 
-/// Where the replies of a connection go. Not bounded by itself: requests and the bytes of replies are.
+/// The queue of replies of a connection. Not bounded itself: the number of requests and the bytes of replies are.
 type Replies = mpsc::UnboundedSender<Out>;
 
-/// What one client may have under way.
+/// Limits on what one client has in flight.
 struct Bounds {
     requests: Arc<Semaphore>,
     polls: Arc<Semaphore>,
-    /// Room for replies to changes and to queries. Apart: a change does not wait for what somebody reads.
+    /// Room for replies to changes and to queries. Separate, so that a change does not wait for a read.
     changes: Arc<Semaphore>,
     queries: Arc<Semaphore>,
 }
@@ -95,7 +95,7 @@ struct Request {
 }
 
 impl Request {
-    /// Answers, and gives back what of the room is not needed.
+    /// Sends the reply, and releases the room that it does not need.
     fn answer<T>(
         self,
         mut room: OwnedSemaphorePermit,
@@ -119,7 +119,7 @@ impl Request {
 }
 
 impl Service {
-    /// Serves one client until it goes or breaks the protocol.
+    /// Serves one client until it disconnects or breaks the protocol.
     pub(crate) async fn talk<S: AsyncRead + AsyncWrite + Send + Unpin + 'static>(
         self: Arc<Self>,
         stream: S,
@@ -132,7 +132,7 @@ impl Service {
         let mut writer = tokio::spawn(write(writing, outgoing));
         let broken = tokio::select! {
             broken = self.listen(&mut frames, &replies, binding) => broken,
-            // The client takes nothing any more.
+            // The client accepts no more bytes.
             _ = &mut writer => Ok(()),
         };
         if let Err(why) = broken {
@@ -140,7 +140,7 @@ impl Service {
             debug!(%peer, why, "connection closed");
         }
         drop(replies);
-        // What is decided is still said; but nobody waits for long polls of a client that has gone.
+        // Replies to decided changes are still sent; long polls of a client that has gone are dropped.
         let _ = timeout(HELLO_TIME, &mut writer).await;
         writer.abort();
     }
@@ -160,42 +160,44 @@ impl Service {
         let bounds = Arc::new(Bounds::new());
         let mut queries = tokio::task::JoinSet::new();
         loop {
-            let Some(Frame { number, kind, body }) = frames.next().await.map_err(told)? else {
+            let Some(Frame { number, kind, body }) = frames.next().await.map_err(close_reason)? else {
                 return Ok(());
             };
             let kind = Kind::from_byte(kind).ok_or_else(|| format!("a request of kind {kind}"))?;
             let mut source = Source::new(body);
-            let asked = Asked::take(kind, &mut source).map_err(|error| error.to_string())?;
-            let places = if asked.waits() { &bounds.polls } else { &bounds.requests };
+            let parsed = ParsedRequest::take(kind, &mut source).map_err(|error| error.to_string())?;
+            let places = if parsed.waits() { &bounds.polls } else { &bounds.requests };
             let request = Request { number, replies: replies.clone(), place: take(places, 1).await };
-            match asked {
+            match parsed {
                 // In the order in which they came.
-                Asked::Change(wish) => self.change(wish, request, &bounds).await,
-                Asked::Refused(error) => {
+                ParsedRequest::Change(proposal) => self.change(proposal, request, &bounds).await,
+                ParsedRequest::Refused(error) => {
                     let room = take(&bounds.changes, SHORT_BYTES).await;
                     request.answer(room, Err::<(), _>(*error), |(), _| {});
                 }
-                Asked::Read(read) => {
+                ParsedRequest::Read(read) => {
                     let (service, bounds) = (self.clone(), bounds.clone());
                     queries.spawn(async move { service.read(read, request, &bounds.queries).await });
                 }
-                Asked::Query(query) => {
+                ParsedRequest::Query(query) => {
                     let (service, bounds) = (self.clone(), bounds.clone());
-                    queries.spawn(async move { service.look(query, request, &bounds.queries).await });
+                    queries.spawn(async move { service.answer_query(query, request, &bounds.queries).await });
                 }
             }
             while queries.try_join_next().is_some() {}
         }
     }
 
-    /// Both sides prove that they know the token. False when the client was refused.
+    /// Runs the handshake. `false`: the client was refused.
     async fn greet<S: AsyncRead + Unpin>(
         &self,
         frames: &mut Frames<S>,
         replies: &Replies,
         binding: Binding,
     ) -> Result<bool, String> {
-        let Some(Frame { number, kind, body }) = frames.next().await.map_err(told)? else { return Ok(false) };
+        let Some(Frame { number, kind, body }) = frames.next().await.map_err(close_reason)? else {
+            return Ok(false);
+        };
         let hello = handshake::hello(&mut Source::new(body)).map_err(|error| error.to_string())?;
         if kind != Kind::Hello as u8 {
             return Err("it does not begin with a hello".to_owned());
@@ -217,7 +219,9 @@ impl Service {
             proof: transcript.proof(Side::Server, &self.token),
         };
         accept(replies, number, |out| challenge.put(out));
-        let Some(Frame { number, kind, body }) = frames.next().await.map_err(told)? else { return Ok(false) };
+        let Some(Frame { number, kind, body }) = frames.next().await.map_err(close_reason)? else {
+            return Ok(false);
+        };
         if kind != Kind::Proof as u8 {
             return Err("it asks for something before it has proven who it is".to_owned());
         }
@@ -229,9 +233,9 @@ impl Service {
         Ok(true)
     }
 
-    /// Waits for room in the store's queue, and so lets the client wait.
-    async fn change(&self, wish: Wish, request: Request, bounds: &Bounds) {
-        let room = take(&bounds.changes, reply_bytes(&wish)).await;
+    /// Waits for room in the store's queue: back-pressure on the client.
+    async fn change(&self, proposal: Proposal, request: Request, bounds: &Bounds) {
+        let room = take(&bounds.changes, reply_bytes(&proposal)).await;
         let tell = move |answer: Result<Answer, JournalError>| {
             request.answer(room, answer, |answer, out| match answer {
                 Answer::Committed(committed) => values::put_committed(committed, out),
@@ -241,11 +245,11 @@ impl Service {
                 Answer::Done | Answer::Matured(_) | Answer::Forgotten(_) => {}
             });
         };
-        self.store.submit(wish, Box::new(tell)).await;
+        self.store.submit(proposal, Box::new(tell)).await;
     }
 
-    /// Answers what changes nothing.
-    async fn look(&self, query: Query, request: Request, all: &Arc<Semaphore>) {
+    /// Answers a request that changes nothing.
+    async fn answer_query(&self, query: Query, request: Request, all: &Arc<Semaphore>) {
         let store = &self.store;
         let room = take(all, QUERY_BYTES).await;
         match query {
@@ -268,7 +272,7 @@ impl Service {
     async fn read(&self, mut read: Read, request: Request, all: &Arc<Semaphore>) {
         let most = (REPLY_BYTES_MAX as u32).min(read.bytes_max.max(1));
         read.bytes_max = most;
-        // Only while it looks does it take room for what it may find: who waits has nothing in hand.
+        // It takes room only while it reads; while it waits for messages it has none.
         let room = Room { all, bytes: most };
         match self.store.read_encoded(&read, Some(room)).await {
             Err(error) => request.answer(take(all, SHORT_BYTES).await, Err::<(), _>(error), |(), _| {}),
@@ -307,25 +311,25 @@ fn send(replies: &Replies, mut head: Vec<u8>) {
     let _ = replies.send(Out { head, parts: Vec::new(), _room: None, _place: None });
 }
 
-fn told(error: FrameError) -> String {
+fn close_reason(error: FrameError) -> String {
     error.to_string()
 }
 
-/// Writes replies, several at once where there are several.
+/// Writes replies, batching those that are ready.
 async fn write<W: AsyncWrite + Unpin>(stream: W, mut outgoing: mpsc::UnboundedReceiver<Out>) {
     let mut writer = Writer::new(stream, WRITE_TIME);
     while let Some(first) = outgoing.recv().await {
         match write_all(&mut writer, first, &mut outgoing).await {
             Ok(()) => {}
             Err(error) if error.kind() == io::ErrorKind::TimedOut => {
-                return warn!("a client takes nothing any more: its connection is closed");
+                return warn!("a client accepts no more bytes; closing its connection");
             }
-            Err(error) => return debug!(%error, "a client has gone"),
+            Err(error) => return debug!(%error, "client disconnected"),
         }
     }
 }
 
-/// Writes a reply, and all that are ready meanwhile.
+/// Writes a reply, and all others that are ready.
 async fn write_all<W: AsyncWrite + Unpin>(
     writer: &mut Writer<W>,
     first: Out,

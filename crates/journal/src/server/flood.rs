@@ -1,4 +1,4 @@
-//! Tests: what one client may have under way.
+//! Tests: limits on what one client has in flight.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,12 +21,12 @@ use crate::store::{Config, Metrics, Store};
 use crate::token::Token;
 use crate::topic::{Consumer, PartitionId, Topic, TopicConfig};
 
-/// A client that is in nobody's hands but the test's.
+/// A raw connection that the test drives by hand.
 struct Raw {
     frames: Frames<ReadHalf<DuplexStream>>,
     writing: WriteHalf<DuplexStream>,
     store: Store,
-    spot: PartitionId,
+    partition_id: PartitionId,
     _folder: TempDir,
 }
 
@@ -35,15 +35,15 @@ impl Raw {
         let folder = tempfile::tempdir().unwrap();
         let config = Config { reserve_bytes: 0, ..Config::new(folder.path().join("journal")) };
         let store = Store::open(config, Metrics::new(&mut Registry::default())).unwrap();
-        let spot = PartitionId::new(Topic::new("mail").unwrap(), 1);
-        store.create_topic(&spot.topic, TopicConfig::partitions(2)).await.unwrap();
+        let partition_id = PartitionId::new(Topic::new("mail").unwrap(), 1);
+        store.create_topic(&partition_id.topic, TopicConfig::partitions(2)).await.unwrap();
         let (ours, theirs) = duplex(64 << 10);
         let token = Token::new("secret");
         let service = Arc::new(Service { store: store.clone(), token: token.clone() });
         tokio::spawn(service.talk(theirs, "127.0.0.1:1".parse().unwrap(), Binding::default()));
         let (reading, writing) = split(ours);
         let frames = Frames::new(reading, u32::MAX);
-        let mut raw = Self { frames, writing, store, spot, _folder: folder };
+        let mut raw = Self { frames, writing, store, partition_id, _folder: folder };
         let client = [7; 32];
         raw.ask(0, Kind::Hello, |out| handshake::put_hello(&client, out)).await;
         let challenge = Challenge::decode(raw.frames.next().await.unwrap().unwrap().body).unwrap();
@@ -74,25 +74,26 @@ impl Raw {
 async fn who_waits_for_messages_keeps_no_commit_waiting() {
     const POLLS: u64 = 40_000;
     let mut raw = Raw::connect().await;
-    let read = Read::after(raw.spot.clone(), MessageId::ZERO).wait(Duration::from_secs(300));
+    let read = Read::after(raw.partition_id.clone(), MessageId::ZERO).wait(Duration::from_secs(300));
     for number in 1..=POLLS {
         raw.ask(number, Kind::Read, |out| values::put_read(&read, out)).await;
     }
-    let elsewhere = PartitionId::new(raw.spot.topic.clone(), 2);
+    let elsewhere = PartitionId::new(raw.partition_id.topic.clone(), 2);
     let commit = Commit::append(elsewhere, NewMessage::new("x"));
     raw.ask(POLLS + 1, Kind::Commit, |out| values::put_commit(&commit, out)).await;
     assert_eq!(raw.reply().await, POLLS + 1);
 }
 
-/// Each reply is a megabyte, and nobody takes it.
+/// Each reply is a megabyte, and the client reads none.
 #[tokio::test(flavor = "multi_thread")]
 async fn who_takes_no_replies_is_answered_only_so_much() {
     const REQUESTS: u64 = 200;
     let mut raw = Raw::connect().await;
-    let (store, spot, worker) = (raw.store.clone(), raw.spot.clone(), Consumer::new("worker").unwrap());
-    store.open(&spot, &worker, Fence::new(1, 0)).await.unwrap();
+    let (store, partition_id, worker) =
+        (raw.store.clone(), raw.partition_id.clone(), Consumer::new("worker").unwrap());
+    store.open(&partition_id, &worker, Fence::new(1, 0)).await.unwrap();
     let states = (0..15).map(|key| StateWrite {
-        partition: spot.clone(),
+        partition: partition_id.clone(),
         consumer: worker.clone(),
         fence: Fence::new(1, 0),
         key: vec![key].into(),
@@ -101,17 +102,17 @@ async fn who_takes_no_replies_is_answered_only_so_much() {
     store.commit(Commit { states: states.collect(), ..Commit::default() }).await.unwrap();
     for number in 1..=REQUESTS {
         let put = |out: &mut Vec<u8>| {
-            values::put_partition(&spot, out);
+            values::put_partition(&partition_id, out);
             values::put_consumer(&worker, out);
             values::put_fence(Fence::new(1, number as i64), out);
         };
         raw.ask(number, Kind::Open, put).await;
     }
-    // So many commits of others later it would have answered all of them.
+    // By the time of that many commits of others it would have answered all of them.
     for _ in 0..REQUESTS {
-        store.commit(Commit::append(spot.clone(), NewMessage::new("x"))).await.unwrap();
+        store.commit(Commit::append(partition_id.clone(), NewMessage::new("x"))).await.unwrap();
     }
-    let fence = store.consumer(&spot, &worker).await.unwrap().unwrap().fence;
+    let fence = store.consumer(&partition_id, &worker).await.unwrap().unwrap().fence;
     assert!(fence < Fence::new(1, 100), "{fence:?}");
     for number in 1..=REQUESTS {
         assert_eq!(raw.reply().await, number);

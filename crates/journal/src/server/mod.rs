@@ -1,14 +1,14 @@
-//! The server: the store for others, over TCP.
+//! The server: offers the store over TCP.
 //!
 //! # Layout
-//! - [`Server`]: listens and stops. [`connection`]: one client; [`asked`]: what it wants; [`writer`]: what it is sent.
+//! - [`Server`]: listens and stops. [`connection`]: one client; [`parsed`]: its requests; [`writer`]: writes to it.
 //! - [`admin`]: a Unix socket for the owner.
 
 pub mod admin;
-mod asked;
 mod connection;
 #[cfg(test)]
 mod flood;
+mod parsed;
 mod writer;
 
 use std::io;
@@ -31,42 +31,34 @@ use crate::tls;
 pub use crate::tls::TlsFiles;
 use crate::token::Token;
 
-/// More clients are not let in.
+/// Most clients.
 const CONNECTIONS_MAX: usize = 20_000;
-/// Open files that are not for clients: segments that are read and written, the log, snapshots, and the rest of the process.
-/// The journal cannot go on without them, so nobody who only connects may take them.
+/// Open files reserved for segments, the log, snapshots, and the rest of the process. The journal cannot work without
+/// them, so connections must not use them up.
 const FILES_RESERVED: u64 = 384;
-/// At most so many threads talk to clients; the log has one of its own.
+/// Most threads that serve clients; the log has its own.
 const THREADS_MAX: usize = 4;
 
 /// Why the server did not start, or had to stop.
 #[derive(Debug, Error)]
+#[allow(missing_docs, reason = "the fields of errors name themselves")]
 pub enum Failure {
     /// The data cannot be used, or can no longer be written. Nothing that was acknowledged is lost.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// An address is taken, or not ours.
+    /// The address is in use, or not ours.
     #[error("cannot listen on {address}")]
     Listen {
-        /// The address.
+        /// The address to listen on.
         address: SocketAddr,
-        /// Why not.
         source: io::Error,
     },
     /// The certificates cannot be used.
     #[error("cannot offer TLS")]
-    Tls {
-        /// Why not.
-        source: io::Error,
-    },
-    /// The operating system refused something that a server cannot do without.
+    Tls { source: io::Error },
+    /// The operating system refused something that the server needs.
     #[error("cannot {doing}")]
-    System {
-        /// What was attempted.
-        doing: &'static str,
-        /// Why not.
-        source: io::Error,
-    },
+    System { doing: &'static str, source: io::Error },
 }
 
 impl Failure {
@@ -86,13 +78,13 @@ impl Failure {
 pub struct Listen {
     /// The address; port 0 picks one.
     pub address: SocketAddr,
-    /// With this, only TLS is spoken there.
+    /// If set, the listener requires TLS.
     pub tls: Option<TlsFiles>,
-    /// How many clients are let in, where the journal shares the files that its process may open with others.
+    /// Most clients, if the journal shares its process's limit of open files with other roles.
     pub connections_max: Option<usize>,
 }
 
-/// A server that runs, on threads of its own.
+/// A running server, on its own threads.
 pub struct Server {
     address: SocketAddr,
     token_file: PathBuf,
@@ -104,7 +96,7 @@ pub struct Server {
 const CLOSE_MAX: Duration = Duration::from_secs(1);
 
 impl Server {
-    /// Listens and serves.
+    /// Starts listening and serving.
     pub fn start(store: Store, listen: &Listen) -> Result<Self, Failure> {
         let (token, token_file) = Token::of(store.data())?;
         let tls =
@@ -112,7 +104,7 @@ impl Server {
         let bound = || -> io::Result<(StdListener, SocketAddr)> {
             let listener = StdListener::bind(listen.address)?;
             listener.set_nonblocking(true)?;
-            // As many as may come at once; the standard library's own is too few.
+            // The backlog of the standard library is too short for many clients at once.
             rustix::net::listen(&listener, 4096)?;
             let address = listener.local_addr()?;
             Ok((listener, address))
@@ -141,26 +133,26 @@ impl Server {
         Ok(Self { address, token_file, stop, thread: Some(thread) })
     }
 
-    /// Where it listens.
+    /// The address that it listens on.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Where its token is.
+    /// The path of its token file.
     pub fn token_file(&self) -> &Path {
         &self.token_file
     }
 
-    /// Lets nobody in any more, and closes all connections. The store goes on.
+    /// Stops accepting, and closes all connections. The store goes on.
     pub fn stop(mut self) {
         self.end();
     }
 
     fn end(&mut self) {
-        // Nobody listens when it has ended by itself.
+        // Fails only if the server has ended by itself.
         let _ = self.stop.send(true);
         if let Some(thread) = self.thread.take() {
-            // A panic of it was printed already.
+            // A panic was printed already.
             let _ = thread.join();
         }
     }
@@ -172,14 +164,14 @@ impl Drop for Server {
     }
 }
 
-/// Half of the cores, the others being for the log and for whoever is beside us. Where that is one, a second one would only
-/// be woken by the first, while a reader waits.
+/// Half of the cores; the others are for the log and other processes. If that is one, a second thread would only cost
+/// wake-ups.
 fn threads() -> usize {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     (cores / 2).clamp(1, THREADS_MAX)
 }
 
-/// How many clients are let in when so many files may be open.
+/// The limit of clients, given the limit of open files.
 fn connections_max(files: Option<u64>) -> usize {
     let room = files.map_or(u64::MAX, |files| files.saturating_sub(FILES_RESERVED).max(files / 4));
     usize::try_from(room).unwrap_or(usize::MAX).min(CONNECTIONS_MAX)
@@ -205,14 +197,14 @@ async fn accept(
         let (stream, peer) = match accepted {
             Ok(accepted) => accepted,
             Err(error) => {
-                // Out of descriptors, mostly: those who are connected go on.
+                // Mostly out of descriptors: existing connections go on.
                 warn!(%error, "cannot accept a connection");
                 tokio::time::sleep(Duration::from_millis(100)).await;
                 continue;
             }
         };
         let Ok(place) = room.clone().try_acquire_owned() else {
-            warn!(%peer, "too many connections: one more is refused");
+            warn!(%peer, "too many connections; refusing another");
             continue;
         };
         let (service, tls) = (service.clone(), tls.clone());
@@ -229,9 +221,9 @@ async fn serve(
     tls: Option<tokio_rustls::TlsAcceptor>,
     service: Arc<Service>,
 ) {
-    // A reply must not wait for more of them.
+    // A reply must not wait to be batched with later ones.
     let _ = stream.set_nodelay(true);
-    // Who is gone without a word must not keep his place.
+    // A dead client must not keep its connection.
     let _ = liveness::watch_over(&stream);
     let connections = service.store.metrics().connections.clone();
     connections.inc();
@@ -240,7 +232,7 @@ async fn serve(
         Some(tls) => match tokio::time::timeout(connection::HELLO_TIME, tls.accept(stream)).await {
             Ok(Ok(stream)) => match Binding::of(stream.get_ref().1) {
                 Ok(binding) => service.talk(stream, peer, binding).await,
-                Err(error) => tracing::debug!(%peer, %error, "TLS does not name its connection"),
+                Err(error) => tracing::debug!(%peer, %error, "TLS channel binding failed"),
             },
             Ok(Err(error)) => tracing::debug!(%peer, %error, "TLS failed"),
             Err(_) => tracing::debug!(%peer, "TLS took too long"),

@@ -1,4 +1,4 @@
-//! What goes to a client that may be slow, but must not be gone.
+//! Writes to a client that may be slow, but must not be dead.
 
 use std::io;
 use std::time::Duration;
@@ -8,10 +8,10 @@ use tokio::time::timeout;
 
 const BUFFER_BYTES: usize = 64 << 10;
 
-/// Gathers what is small, and gives up when nothing at all was taken for a while.
+/// Buffers small writes, and gives up when the client accepts nothing for a while.
 pub(super) struct Writer<W> {
     stream: W,
-    /// Each write may take so long, however little of it was taken.
+    /// Time-out of each write, however few bytes it transfers.
     patience: Duration,
     gathered: Vec<u8>,
 }
@@ -21,7 +21,7 @@ impl<W: AsyncWrite + Unpin> Writer<W> {
         Self { stream, patience, gathered: Vec::new() }
     }
 
-    /// Writes it, or keeps it until there is more.
+    /// Writes the bytes, or buffers them until there are more.
     pub(super) async fn put(&mut self, bytes: &[u8]) -> io::Result<()> {
         if self.gathered.len() + bytes.len() > BUFFER_BYTES {
             self.write_gathered().await?;
@@ -33,7 +33,7 @@ impl<W: AsyncWrite + Unpin> Writer<W> {
         Ok(())
     }
 
-    /// Keeps nothing back.
+    /// Writes all buffered bytes.
     pub(super) async fn flush(&mut self) -> io::Result<()> {
         self.write_gathered().await?;
         timeout(self.patience, self.stream.flush()).await?
@@ -66,8 +66,8 @@ mod tests {
 
     const PATIENCE: Duration = Duration::from_millis(500);
 
-    /// Two tasks on one thread: when a machine has stood still for a while, the one that was due first is woken first, and
-    /// that is the reader.
+    /// Two tasks on one thread: after a stall of the machine, the one that was due first is woken first, and that is
+    /// the reader.
     #[tokio::test]
     async fn who_takes_little_by_little_is_waited_for() {
         let (ours, mut theirs) = duplex(1000);

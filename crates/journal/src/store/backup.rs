@@ -1,7 +1,7 @@
-//! Backups: a snapshot and all that it names, in one stream, taken while the journal runs.
+//! Backups: a snapshot and all files that it refers to, in one stream, taken while the journal runs.
 //!
-//! The stream: the magic word and version; for each file a name of at most 255 bytes behind its length, a length of eight
-//! bytes, and the contents; an empty name; and a CRC32C of all before it.
+//! The stream: the magic word and version; for each file a name of at most 255 bytes after its length, a length of
+//! eight bytes, and the contents; an empty name; and a CRC32C of all before it.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -22,30 +22,31 @@ use super::shared::Shared;
 use super::verify::verify_folder;
 
 const MAGIC: &[u8; 8] = b"menagJBK";
-/// Since 2, a backup says of which folder it is.
+/// Since 2, a backup includes the folder's identity.
 const VERSION: u32 = 2;
 const VERSION_OLDEST: u32 = 1;
 const CHUNK: usize = 256 << 10;
 
-/// A file of a backup: its name in the folder, and how long.
+/// A file of a backup: its name in the folder, and its length.
 struct Piece {
     name: String,
-    /// Open, if another may take its place.
+    /// Opened at once if the file may be replaced.
     file: Option<File>,
     bytes: u64,
 }
 
-/// A consistent copy that can be written: all that belongs to it stays.
+/// A consistent copy that is ready to be written: its files are kept until it is dropped.
 pub struct Backup {
     pieces: Vec<Piece>,
     folder: PathBuf,
     shared: Arc<Shared>,
-    /// Until it is dropped, nothing is removed. Opening everything at once instead would take a file for each segment.
+    /// While it exists, no files are removed. Opening everything at once instead would take a descriptor for each
+    /// segment.
     hold: Option<Arc<()>>,
 }
 
 impl Backup {
-    /// How long the stream is.
+    /// Length of the stream.
     pub fn bytes(&self) -> u64 {
         let pieces =
             self.pieces.iter().map(|piece| (1 + piece.name.len() + 8) as u64 + piece.bytes).sum::<u64>();
@@ -62,7 +63,7 @@ impl Backup {
 }
 
 impl Drop for Backup {
-    /// What was not removed meanwhile goes with a checkpoint.
+    /// The next checkpoint removes the files that were kept meanwhile.
     fn drop(&mut self) {
         self.hold = None;
         self.shared.queue().checkpoints.push(Box::new(|_| {}));
@@ -71,7 +72,7 @@ impl Drop for Backup {
 }
 
 impl Store {
-    /// A consistent copy of everything up to now.
+    /// Prepares a consistent copy of everything up to now.
     pub fn backup(&self) -> Result<Backup, StoreError> {
         let hold = Some(self.shared.files.hold());
         self.checkpoint()?;
@@ -79,7 +80,7 @@ impl Store {
         Ok(Backup { pieces: self.pieces()?, folder, shared, hold })
     }
 
-    /// Everything that the newest snapshot names.
+    /// All files that the newest snapshot refers to.
     fn pieces(&self) -> Result<Vec<Piece>, StoreError> {
         let folder = &self.folder;
         let image = newest_image(folder)?;
@@ -103,7 +104,7 @@ impl Store {
     }
 }
 
-/// Sums up what passes.
+/// Computes a checksum of all that is read or written.
 struct Summed<T> {
     inner: T,
     sum: u32,
@@ -180,8 +181,8 @@ fn write(pieces: &[Piece], folder: &Path, out: &mut dyn Write) -> io::Result<u64
     Ok(out.bytes + 4)
 }
 
-/// Makes a new data folder from a backup, and checks all of it. Returns the number of segments. When it fails, the folder
-/// holds no more than before.
+/// Creates a data folder from a backup, and checks all of it. Returns the number of segments. If it fails, the folder
+/// is left as it was.
 pub fn restore(backup: &Path, data: &Path) -> Result<u64, StoreError> {
     let file = File::open(backup).map_err(StoreError::io("open", backup))?;
     let mut source = Summed { inner: io::BufReader::with_capacity(CHUNK, file), sum: 0, bytes: 0 };
@@ -189,7 +190,7 @@ pub fn restore(backup: &Path, data: &Path) -> Result<u64, StoreError> {
     let folder = Folder::prepare(data)?;
     let restored = fill(&folder, &mut source, backup);
     if restored.is_err() {
-        // What matters is the first error.
+        // Report the first error.
         let _ = folder.clear();
     }
     restored
@@ -213,7 +214,7 @@ fn check_head<R: Read>(source: &mut Summed<R>, backup: &Path) -> Result<(), Stor
 
 /// Fills a folder, checks it, and only then lets it be opened.
 fn fill<R: Read>(folder: &Folder, source: &mut Summed<R>, backup: &Path) -> Result<u64, StoreError> {
-    folder.furnish()?;
+    folder.create_subfolders()?;
     folder.forget_identity()?;
     unpack(source, folder).map_err(|error| match error.kind() {
         io::ErrorKind::UnexpectedEof => {
@@ -234,7 +235,7 @@ fn fill<R: Read>(folder: &Folder, source: &mut Summed<R>, backup: &Path) -> Resu
     let mut report = verify_folder(folder)?;
     match report.damaged.pop() {
         Some(damaged) => Err(damaged),
-        // First what it names, then the word that lets it be opened.
+        // First the files, then the format file that allows it to be opened.
         None => {
             become_successor(folder)?;
             folder.sync()?;
@@ -244,8 +245,8 @@ fn fill<R: Read>(folder: &Folder, source: &mut Summed<R>, backup: &Path) -> Resu
     }
 }
 
-/// What is restored is another folder than what was backed up, which may still be there and have newer messages; but it goes on
-/// from that one.
+/// A restored folder gets a new identity, because the original may still exist and have newer messages; it records the
+/// original as its predecessor.
 fn become_successor(folder: &Folder) -> Result<(), StoreError> {
     let path = folder.identity_file();
     let successor = match FolderIdentity::read(&path)? {
@@ -265,7 +266,7 @@ fn unpack<R: Read>(source: &mut Summed<R>, folder: &Folder) -> io::Result<()> {
         let mut name = vec![0; usize::from(len)];
         source.fill(&mut name)?;
         let name = String::from_utf8(name).map_err(|_| bad("a file in it has no name"))?;
-        // Only names that we give: a backup must not write elsewhere.
+        // Only names that we use: a backup must not write elsewhere.
         let ours = match name.strip_prefix("segments/") {
             Some(segment) => Name::parse(segment).is_some(),
             None => name == IDENTITY_FILE || is_numbered(&name),

@@ -1,4 +1,4 @@
-//! For tests of the log loop.
+//! A bench for tests of the log loop.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,11 +10,12 @@ use tempfile::TempDir;
 use super::log_loop::LogLoop;
 use super::{Clock, Config, Metrics, Store};
 use crate::commit::{Append, Commit, NewMessage};
-use crate::core::decide::Wish;
+use crate::core::decide::Proposal;
+use crate::core::state::PartitionKey;
 use crate::id::Ticks;
 use crate::topic::{PartitionId, Topic, TopicConfig};
 
-/// A log loop that does nothing by itself, and its clock.
+/// A log loop that the test drives by hand, and its clock.
 pub(super) struct Bench {
     pub(super) log_loop: LogLoop,
     pub(super) clock: Arc<AtomicU64>,
@@ -31,7 +32,7 @@ impl Bench {
         let folder = tempfile::tempdir().unwrap();
         let clock = Arc::new(AtomicU64::new(1_000_000));
         let mut bench = Self { log_loop: prepare(&folder, &clock, flush_bytes), clock, folder };
-        bench.wish(Wish::Create { topic: Topic::new("mail").unwrap(), config });
+        bench.propose(Proposal::Create { topic: Topic::new("mail").unwrap(), config });
         bench
     }
 
@@ -51,7 +52,7 @@ impl Bench {
         Self { log_loop: prepare(&folder, &clock, flush_bytes), clock, folder }
     }
 
-    /// As if it had run for so much longer.
+    /// Pretends that it has run for this much longer.
     pub(super) fn run_for(&mut self, time: Duration) {
         self.log_loop.started = self.log_loop.started.checked_sub(time).unwrap();
         self.tick();
@@ -65,9 +66,9 @@ impl Bench {
         }
     }
 
-    pub(super) fn wish(&mut self, wish: Wish) {
-        self.log_loop.shared.enqueue(wish, 0, Box::new(|answer| assert!(answer.is_ok(), "{answer:?}")));
-        while !self.log_loop.shared.queue().wishes.is_empty() {
+    pub(super) fn propose(&mut self, proposal: Proposal) {
+        self.log_loop.shared.enqueue(proposal, 0, Box::new(|answer| assert!(answer.is_ok(), "{answer:?}")));
+        while !self.log_loop.shared.queue().proposals.is_empty() {
             assert!(self.log_loop.turn().unwrap().is_none());
         }
     }
@@ -76,15 +77,15 @@ impl Bench {
         let partition = PartitionId::new(Topic::new("mail").unwrap(), 1);
         let message = NewMessage { due: due.map(Ticks), ..NewMessage::new(vec![b'x'; body]) };
         let appends = vec![Append { partition, message }; count];
-        self.wish(Wish::Commit(Commit { appends, ..Commit::default() }));
+        self.propose(Proposal::Commit(Commit { appends, ..Commit::default() }));
     }
 
-    /// Appends with a dedup id; tells whether it made a message.
+    /// Appends with a dedup id; returns whether that created a message.
     pub(super) fn append_once(&mut self, id: &'static str) -> bool {
         let before = self.visible();
         let partition = PartitionId::new(Topic::new("mail").unwrap(), 1);
         let message = NewMessage { dedup: Some(id.into()), ..NewMessage::new("x") };
-        self.wish(Wish::Commit(Commit::append(partition, message)));
+        self.propose(Proposal::Commit(Commit::append(partition, message)));
         self.visible() > before
     }
 
@@ -99,7 +100,7 @@ impl Bench {
     }
 
     pub(super) fn visible(&self) -> u64 {
-        self.log_loop.shared.read().partition((1, 1)).unwrap().messages
+        self.log_loop.shared.read().partition(PartitionKey::new(1, 1)).unwrap().messages
     }
 
     pub(super) fn waiting(&self) -> usize {

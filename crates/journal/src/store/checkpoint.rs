@@ -1,4 +1,4 @@
-//! Checkpoints: what is only in memory and the log moves to segments, and a snapshot says so.
+//! Checkpoints: move messages from memory and log to segments, and record that in a snapshot.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -15,37 +15,39 @@ use super::folder::Folder;
 use super::image::{Fresh, Image};
 use super::recover::named;
 use super::segment::Name;
-use super::shared::{Asked, Done, Shared};
+use super::shared::{Done, OnCheckpoint, Shared};
 use super::snapshot;
-use crate::core::block::Place;
-use crate::core::partition::EditPlace;
-use crate::core::state::State;
+use crate::core::block::BlockData;
+use crate::core::partition::EditData;
+use crate::core::state::{PartitionKey, State};
 use crate::error::JournalError;
 
-/// A failed checkpoint is tried again after this; and one that may make room comes so soon after another.
+/// Pause before a failed checkpoint is repeated, and between checkpoints that may make room.
 const AGAIN: Duration = Duration::from_secs(1);
 
-/// A journal that is closed notes how old dedup ids are, if they have aged by this many ticks since that was noted: a minute.
+/// On closing, the journal records the age of dedup ids if they have aged by this many ticks since the last record: a
+/// minute.
 const AGED: u64 = 600_000_000;
 
 /// Keeps track of checkpoints, within the log loop.
 pub(crate) struct Checkpoints {
     pub(crate) running: bool,
-    /// What goes back to the state if the running one fails.
+    /// What returns to the state if the running checkpoint fails.
     fresh: Fresh,
-    /// The last attempt has failed: when to try again, and what was wanting.
+    /// After a failed attempt: when to try again, and what was short.
     retry: Option<(Instant, JournalError)>,
     last: Instant,
-    /// Who wants to know how the running one ends.
-    asked: Vec<Asked>,
-    /// What the newest snapshot names.
+    /// Called when the running checkpoint ends.
+    listeners: Vec<OnCheckpoint>,
+    /// Files that the newest snapshot refers to.
     ids: Vec<(u64, u64)>,
     segments: BTreeSet<Name>,
     sequence: u64,
     steady: u64,
-    /// Files that no snapshot needs any more and that are still there.
+    /// Obsolete files that are not removed yet.
     going: BTreeSet<PathBuf>,
-    /// Bytes of the log when the newest image was taken; and those that it still has although a snapshot has them, too.
+    /// Bytes of the log when the newest image was taken; and those that a snapshot covers but that are still in the
+    /// log.
     log_bytes: u64,
     covered_bytes: u64,
 }
@@ -64,7 +66,7 @@ impl Checkpoints {
             fresh: Fresh::default(),
             retry: None,
             last,
-            asked: Vec::new(),
+            listeners: Vec::new(),
             ids,
             segments,
             sequence,
@@ -75,23 +77,23 @@ impl Checkpoints {
         }
     }
 
-    /// Bytes of the log that no snapshot has. A segment of it goes as a whole, and the newest never does: what is covered
-    /// does not count, or a small quota would stay reached for ever.
+    /// Bytes of the log that no snapshot covers. Log segments are removed as a whole, and the newest never is: if
+    /// covered bytes counted, a small quota would stay reached for ever.
     pub(crate) fn uncovered_bytes(&self, log: &Wal) -> u64 {
         log.log_bytes().saturating_sub(self.covered_bytes)
     }
 
-    /// What was wanting at the last attempt, if it has failed.
-    pub(crate) fn wanting(&self) -> Option<&JournalError> {
+    /// What was short at the last attempt, if it failed.
+    pub(crate) fn shortage(&self) -> Option<&JournalError> {
         self.retry.as_ref().map(|(_, why)| why)
     }
 
-    /// The last record of the log that the newest snapshot has.
+    /// The last record of the log that the newest snapshot covers.
     pub(crate) fn covered(&self) -> u64 {
         self.sequence
     }
 
-    /// Whether it is time for one. When room is short, soon: what was trimmed goes only then.
+    /// Whether a checkpoint is due. Soon if room is short: only a checkpoint frees trimmed data.
     pub(crate) fn is_due(&self, shared: &Shared, log: &Wal, is_short: bool) -> bool {
         if self.running {
             return false;
@@ -108,12 +110,12 @@ impl Checkpoints {
             || shared.read().fresh_bytes >= config.flush_bytes
     }
 
-    /// The one that begins now is for them, too.
-    pub(crate) fn tell(&mut self, asked: Vec<Asked>) {
-        self.asked.extend(asked);
+    /// Registers callbacks for the end of the checkpoint that begins now.
+    pub(crate) fn notify_at_end(&mut self, listeners: Vec<OnCheckpoint>) {
+        self.listeners.extend(listeners);
     }
 
-    /// The last one, when the journal is closed: without a thread. On a full disk the log still has everything.
+    /// The last checkpoint, on closing, without a thread. If the disk is full, the log still has everything.
     pub(crate) fn last(
         &mut self,
         shared: &Shared,
@@ -121,7 +123,7 @@ impl Checkpoints {
         log: &mut Wal,
         steady: u64,
     ) -> Result<(), StoreError> {
-        // Without a note of the time that has passed, ids would be remembered for ever where a journal never runs for long.
+        // Without a record of the time that has passed, a journal that never runs for long would remember ids for ever.
         let ages = steady.saturating_sub(self.steady) > AGED && !self.ids.is_empty();
         if log.last_sequence() == self.sequence && !ages {
             return Ok(());
@@ -131,7 +133,7 @@ impl Checkpoints {
         self.end(done, shared, folder, log)
     }
 
-    /// `steady`: by this time ids are old enough to be forgotten.
+    /// `steady`: the time that dedup windows count with.
     fn capture(&mut self, shared: &Shared, log: &Wal, steady: u64) -> Image {
         let mut image = Image::capture(&mut shared.write(), log.last_sequence(), steady);
         self.fresh = image.fresh.clone();
@@ -140,7 +142,7 @@ impl Checkpoints {
         image
     }
 
-    /// Takes an image; a thread makes it durable and tells the log loop.
+    /// Captures an image; a thread makes it durable and notifies the log loop.
     pub(crate) fn begin(&mut self, shared: &Arc<Shared>, folder: &Arc<Folder>, log: &Wal, steady: u64) {
         let image = self.capture(shared, log, steady);
         self.running = true;
@@ -149,19 +151,19 @@ impl Checkpoints {
             let begun = Instant::now();
             let done = make_durable(image, &thread_folder, thread_shared.config.segment_bytes);
             thread_shared.metrics.checkpoint_seconds.observe(begun.elapsed().as_secs_f64());
-            // Whoever is told may open the folder again.
+            // The callback may open the folder again.
             drop(thread_folder);
             thread_shared.queue().flushed = Some(done);
             thread_shared.wake();
         };
         if let Err(error) = std::thread::Builder::new().name("journal-flush".to_owned()).spawn(work) {
             let failed = StoreError::io("start a thread for", folder.path())(error);
-            // Another limit of the process, and like that one it passes.
+            // Another limit of the process, and temporary like that one.
             self.put_off(&failed, JournalError::OutOfFiles, shared);
         }
     }
 
-    /// A checkpoint has ended. An error is fatal, unless room was wanting.
+    /// Ends a checkpoint. An error is fatal, unless room was short.
     pub(crate) fn end(
         &mut self,
         outcome: Result<Done, StoreError>,
@@ -185,32 +187,31 @@ impl Checkpoints {
         let dropped = log.drop_covered(done.sequence).map_err(log_failed)?;
         self.covered_bytes = log.log_bytes().saturating_sub(since);
         log.set_thrifty(false).map_err(log_failed)?;
-        self.let_go(&done, shared, folder);
+        self.remove_obsolete(&done, shared, folder);
         (self.ids, self.segments) = (done.ids, done.segments);
         (self.sequence, self.steady) = (done.sequence, done.steady);
-        self.asked.drain(..).for_each(|tell| tell(Ok(())));
+        self.listeners.drain(..).for_each(|tell| tell(Ok(())));
         debug!(sequence = self.sequence, segments = self.segments.len(), dropped, "checkpoint");
         Ok(())
     }
 
-    /// It could not be made, and is tried again in a moment.
-    fn put_off(&mut self, error: &StoreError, wanting: JournalError, shared: &Shared) {
+    /// Schedules another attempt after a failure.
+    fn put_off(&mut self, error: &StoreError, shortage: JournalError, shared: &Shared) {
         self.running = false;
-        self.asked.drain(..).for_each(|tell| tell(Err(error.clone())));
-        warn!(%error, "cannot move messages to segments; trying again");
+        self.listeners.drain(..).for_each(|tell| tell(Err(error.clone())));
+        warn!(%error, "checkpoint failed; retrying");
         std::mem::take(&mut self.fresh).give_back(&mut shared.write());
-        self.retry = Some((Instant::now() + AGAIN, wanting));
+        self.retry = Some((Instant::now() + AGAIN, shortage));
     }
 
-    /// Leaves all room to the next checkpoint. Else the log, which every moved position makes longer, would take it for its
-    /// next file, and appends would be refused for ever.
+    /// Leaves all free room to the next checkpoint. Otherwise the log, which every moved position makes longer, would
+    /// take it for its next file, and appends would be refused for ever.
     pub(crate) fn save_room(&self, log: &mut Wal, folder: &Folder) -> Result<(), StoreError> {
         log.set_thrifty(true).map_err(|source| StoreError::Log { path: folder.log(), source })
     }
 
-    /// Removes what is not needed any more. What cannot be removed takes room, and nothing else: it has its turn again with
-    /// the next checkpoint.
-    fn let_go(&mut self, done: &Done, shared: &Shared, folder: &Folder) {
+    /// Removes obsolete files. One that cannot be removed only takes room: the next checkpoint tries again.
+    fn remove_obsolete(&mut self, done: &Done, shared: &Shared, folder: &Folder) {
         for name in self.segments.difference(&done.segments) {
             shared.files.close(*name);
             self.going.insert(name.path(&folder.segments()));
@@ -222,14 +223,14 @@ impl Checkpoints {
                 let old = snapshots.into_iter().filter(|(sequence, _)| *sequence < done.sequence);
                 self.going.extend(old.map(|(_, path)| path));
             }
-            Err(error) => warn!(%error, "cannot look for old snapshots"),
+            Err(error) => warn!(%error, "cannot list old snapshots"),
         }
         if shared.files.is_held() {
             return;
         }
         self.going.retain(|path| match std::fs::remove_file(path) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                warn!(%error, path = %path.display(), "cannot remove a file that is not needed any more");
+                warn!(%error, path = %path.display(), "cannot remove an obsolete file");
                 true
             }
             _ => false,
@@ -237,7 +238,7 @@ impl Checkpoints {
     }
 }
 
-/// Writes segments, ids and the snapshot, in this order, durably.
+/// Writes segments, dedup ids and the snapshot durably, in this order.
 pub(crate) fn make_durable(
     mut image: Image,
     folder: &Folder,
@@ -252,7 +253,7 @@ pub(crate) fn make_durable(
     if !image.fresh.ids.is_empty() {
         snapshot::write(&folder.ids(image.sequence), snapshot::IDS, &image.fresh.ids)?;
         image.ids.push((image.sequence, image.fresh.ids_until));
-        // What the snapshot names must be there when the snapshot is.
+        // The snapshot must not exist before the files that it refers to.
         folder.sync()?;
     }
     snapshot::write(&folder.snapshot(image.sequence), snapshot::SNAPSHOT, &image.encode())?;
@@ -270,11 +271,11 @@ fn lengths(image: &Image) -> impl Iterator<Item = (Name, u64)> {
     })
 }
 
-/// Gives back the room that half a flush has taken: on a full disk it is needed to let go of what was trimmed.
+/// Frees the room that a failed flush has taken: on a full disk it is needed to drop trimmed data.
 fn undo(before: &[(Name, u64)], image: &Image, folder: &Folder) {
     for (name, _) in lengths(image) {
         let path = name.path(&folder.segments());
-        // What matters is the first error; opening the journal, or the next flush, does the same again.
+        // Report the first error; opening the journal, or the next flush, repeats this.
         let _ = match before.iter().find(|(known, _)| *known == name) {
             Some((_, bytes)) => private::open(&path).and_then(|file| file.set_len(*bytes)),
             None => std::fs::remove_file(&path),
@@ -282,7 +283,7 @@ fn undo(before: &[(Name, u64)], image: &Image, folder: &Folder) {
     }
 }
 
-/// Tells the state where things are now. It has gone on meanwhile: what is gone is passed over.
+/// Records in the state where the data is now. The state has changed meanwhile: what is gone from it is skipped.
 fn install(state: &mut State, flushed: &Flushed) {
     for (topic, number, segment) in &flushed.segments {
         let Some(topic) = state.topics.get_mut(topic) else { continue };
@@ -291,7 +292,7 @@ fn install(state: &mut State, flushed: &Flushed) {
         let (live, holes) = (there.live, std::mem::take(&mut there.holes));
         *there = crate::core::topic::Segment { live, holes, ..segment.clone() };
     }
-    for ((topic, number), first, location) in &flushed.blocks {
+    for (PartitionKey { topic, partition: number }, first, location) in &flushed.blocks {
         let Some((partition, segments)) =
             state.topics.get_mut(topic).and_then(|topic| topic.partition_mut(*number))
         else {
@@ -301,22 +302,23 @@ fn install(state: &mut State, flushed: &Flushed) {
         let at = partition.blocks.partition_point(|block| block.first < *first);
         match partition.blocks.get_mut(at).filter(|block| block.first == *first) {
             Some(block) => {
-                block.place = Place::Disk(*location);
+                block.data = BlockData::Disk(*location);
                 segment.live += 1;
             }
-            // It was dropped while it was written. If it was not the first of its partition, nothing else says so.
+            // It was dropped while it was being written. If it was not the first of its partition, nothing else records
+            // that.
             None => segment.holes.push(location.offset),
         }
     }
-    for ((topic, number), id, bytes, location) in &flushed.edits {
+    for (PartitionKey { topic, partition: number }, id, bytes, location) in &flushed.edits {
         let Some((partition, segments)) =
             state.topics.get_mut(topic).and_then(|topic| topic.partition_mut(*number))
         else {
             continue;
         };
         let Some(edited) = partition.edits.get_mut(id) else { continue };
-        if edited.place == EditPlace::Memory(bytes.clone()) {
-            edited.place = EditPlace::Disk(*location);
+        if edited.data == EditData::Memory(bytes.clone()) {
+            edited.data = EditData::Disk(*location);
             if let Some(segment) = segments.all.get_mut(&location.segment) {
                 segment.live += 1;
             }
@@ -327,7 +329,7 @@ fn install(state: &mut State, flushed: &Flushed) {
 #[cfg(test)]
 mod tests {
     use super::super::bench::Bench;
-    use crate::core::decide::Wish;
+    use crate::core::decide::Proposal;
     use crate::topic::{Topic, TopicConfig};
 
     #[test]
@@ -336,15 +338,16 @@ mod tests {
         bench.append(3, 10, None);
         bench.checkpoint();
         let segment = bench.log_loop.folder.segments().join("00000001-00000000");
-        // Nobody, not even the superuser, can remove a folder as a file.
+        // Not even root can remove a folder as a file.
         std::fs::remove_file(&segment).unwrap();
         std::fs::create_dir(&segment).unwrap();
-        bench.wish(Wish::Delete { topic: Topic::new("mail").unwrap() });
+        bench.propose(Proposal::Delete { topic: Topic::new("mail").unwrap() });
         bench.checkpoint();
         assert!(segment.exists());
         std::fs::remove_dir(&segment).unwrap();
         std::fs::write(&segment, "").unwrap();
-        bench.wish(Wish::Create { topic: Topic::new("mail").unwrap(), config: TopicConfig::default() });
+        bench
+            .propose(Proposal::Create { topic: Topic::new("mail").unwrap(), config: TopicConfig::default() });
         bench.checkpoint();
         assert!(!segment.exists());
     }

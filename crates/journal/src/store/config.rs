@@ -1,4 +1,4 @@
-//! What the operator chooses.
+//! Configuration of a store.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -7,36 +7,36 @@ use std::time::Duration;
 
 use crate::id::Ticks;
 
-/// How a journal is to keep its data.
+/// Configuration of a store.
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// The data folder; made if it does not exist.
+    /// The data folder; created if it does not exist.
     pub data: PathBuf,
     /// Longest message, meta data included.
     pub message_bytes_max: u32,
-    /// Appends are refused when segments, and what of the log they do not have, are so large.
+    /// Refuse appends when segments, and the part of the log that is not in them, exceed this size.
     pub quota_bytes: Option<u64>,
-    /// Appends are refused when the disk has less room than this left: it is for what makes room, which needs some itself.
+    /// Refuse appends when the disk has less free room than this: freeing room needs some itself.
     pub reserve_bytes: u64,
-    /// Messages are moved from memory and log to segments when there are so many bytes of them. Up to three times as much
-    /// may be in memory.
+    /// Move messages from memory and log to segments when they exceed this size. Up to three times as much may be in
+    /// memory.
     pub flush_bytes: u64,
     /// A segment is full at this length.
     pub segment_bytes: u64,
     /// Length of a segment of the log.
     pub log_segment_bytes: u64,
-    /// At the latest after so long, messages are moved to segments, so that retention can drop them.
+    /// Move messages to segments at least this often, so that retention can drop them.
     pub checkpoint_interval: Duration,
-    /// At most so many messages of a partition may have been replaced.
+    /// Most replaced messages of a partition.
     pub edits_max: usize,
-    /// At most so many messages may be delayed.
+    /// Most delayed messages.
     pub delayed_max: usize,
-    /// What time it is.
+    /// The current time.
     pub clock: Clock,
 }
 
 impl Config {
-    /// A journal in a folder; the rest as most want it.
+    /// A store in this folder, with default settings.
     pub fn new(data: PathBuf) -> Self {
         Self {
             data,
@@ -54,17 +54,17 @@ impl Config {
     }
 }
 
-/// The wall clock, or what a test takes for one.
+/// The wall clock, or a test's substitute.
 #[derive(Clone)]
 pub struct Clock(Arc<dyn Fn() -> Ticks + Send + Sync>);
 
 impl Clock {
-    /// A clock that somebody else moves.
+    /// A clock that a test controls.
     pub fn new(now: impl Fn() -> Ticks + Send + Sync + 'static) -> Self {
         Self(Arc::new(now))
     }
 
-    /// What time it is.
+    /// The current time.
     pub fn now(&self) -> Ticks {
         (self.0)()
     }

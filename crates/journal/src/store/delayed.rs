@@ -1,4 +1,4 @@
-//! Reading what is not due yet: found under the lock, read from disk without it.
+//! Reads delayed messages: finds them under the lock, reads from disk without it.
 
 use std::sync::Arc;
 
@@ -8,44 +8,45 @@ use super::reader::{ATTEMPTS_MAX, Encoded, Room, load};
 use super::shared::Shared;
 use crate::core::block;
 use crate::core::delayed::lost;
-use crate::core::state::{Spot, WAITING};
+use crate::core::state::{PartitionKey, WAITING};
 use crate::error::JournalError;
 use crate::id::{DelayedId, MessageId, Ticks};
 use crate::read::Read;
 
-/// What an id takes beside its message.
+/// Bytes of an id besides its message.
 const ID_BYTES: usize = 16;
 
-/// Reads; does not wait. The room that it takes comes back with what was found.
+/// Reads without waiting. Returns the messages together with the room that they take.
 pub(crate) async fn read(
     shared: &Arc<Shared>,
     read: &Read,
     after: DelayedId,
     room: Option<Room<'_>>,
 ) -> Result<(Encoded, Option<OwnedSemaphorePermit>), JournalError> {
-    let spot = shared.read().spot(&read.partition)?;
+    let partition_key = shared.read().partition_key(&read.partition)?;
     let taken = match room {
         Some(room) => Some(room.take().await?),
         None => None,
     };
     let (limit, bytes_max, looking) = (u64::from(read.limit), u64::from(read.bytes_max), shared.clone());
-    let looked = tokio::task::spawn_blocking(move || collect(&looking, spot, after, limit, bytes_max)).await;
+    let looked =
+        tokio::task::spawn_blocking(move || collect(&looking, partition_key, after, limit, bytes_max)).await;
     let found = looked.map_err(|_| JournalError::Closed)??;
     shared.metrics.reads.inc();
     shared.metrics.read_messages.inc_by(found.count);
     Ok((found, taken))
 }
 
-/// What has been found.
+/// The messages collected so far.
 #[derive(Default)]
-struct Found {
+struct DelayedBatch {
     ids: Vec<DelayedId>,
-    /// Copied: neighbours of a message may be due long after it, and their block would be kept for it alone.
+    /// Copied: a message's neighbours may be due much later, and their block would stay in memory for it alone.
     messages: Vec<u8>,
 }
 
-impl Found {
-    /// Takes a message. False when there is no room for it.
+impl DelayedBatch {
+    /// Adds a message. `false`: there is no room for it.
     fn take(&mut self, id: DelayedId, message: &[u8], bytes_max: u64) -> bool {
         let bytes = self.messages.len() + message.len() + (self.ids.len() + 1) * ID_BYTES;
         if !self.ids.is_empty() && bytes as u64 > bytes_max {
@@ -70,20 +71,20 @@ impl Found {
 
 fn collect(
     shared: &Shared,
-    spot: Spot,
+    partition_key: PartitionKey,
     mut after: DelayedId,
     limit: u64,
     bytes_max: u64,
 ) -> Result<Encoded, JournalError> {
-    let (mut found, mut attempts) = (Found::default(), 0);
-    // Before anything is looked at: what is put from now on may be missed.
+    let (mut found, mut attempts) = (DelayedBatch::default(), 0);
+    // Read first: messages that are delayed from now on may be missed.
     let last = shared.read().partition(WAITING).map_or(0, |room| room.last);
     'parts: while (found.ids.len() as u64) < limit {
         let left = usize::try_from(limit).unwrap_or(usize::MAX) - found.ids.len();
-        let part = shared.read().delayed_behind(spot, after, left)?;
-        for (id, bits) in part.found {
-            let bytes = match load(shared, WAITING, &bits) {
-                // Nothing in that segment waits any longer: what still does is looked for again.
+        let part = shared.read().delayed_behind(partition_key, after, left)?;
+        for (id, stored) in part.found {
+            let bytes = match load(shared, WAITING, &stored) {
+                // Nothing in that segment is delayed any more: look up the rest again.
                 Err(error) if error.is_missing_file() && attempts < ATTEMPTS_MAX => {
                     attempts += 1;
                     continue 'parts;

@@ -1,26 +1,26 @@
-//! The log loop's writing: a group becomes durable, or there is no room for it.
+//! The log loop's writes: a group becomes durable, or there is no room for it.
 
 use std::time::Instant;
 
 use menagerie_wal::Committed;
 use tracing::{info, warn};
 
-use super::error::{StoreError, wanting};
+use super::error::{StoreError, shortage};
 use super::group::Group;
 use super::log_loop::{LogLoop, TICK};
 use crate::error::JournalError;
 
-/// A group that could not be written. Nobody knows how much of it is there until the log is open again; so long, nothing
+/// A group whose write failed. How much of it is durable is unknown until the log is open again; until then, nothing
 /// else can be written.
 pub(super) struct Stranded {
     group: Group,
-    /// When the log was last opened again in vain, and what was wanting.
+    /// When reopening the log last failed, and what was short.
     tried: Instant,
     pub(super) why: JournalError,
 }
 
 impl LogLoop {
-    /// Makes a group durable and returns it, with what became of it when there was no room. Nothing when that is not known
+    /// Makes a group durable and returns it; if there was no room, with its refusals. `None`: its outcome is unknown
     /// yet.
     pub(super) fn commit(&mut self, mut group: Group) -> Result<Option<Group>, StoreError> {
         let path = self.folder.log();
@@ -30,7 +30,7 @@ impl LogLoop {
                 return Err(failed(error));
             }
         }
-        // While a group is stranded nothing has a record.
+        // While a group is stranded, nothing writes a record.
         let committed = if self.stranded.is_some() { Ok(Committed::default()) } else { self.log.commit() };
         match committed {
             Ok(committed) => {
@@ -45,14 +45,14 @@ impl LogLoop {
             Err(error) if error.is_full() => {
                 warn!(%error, "no room: commits are refused");
                 self.log.abandon();
-                group.keep(0, &wanting(&error));
+                group.keep(0, &shortage(&error));
                 group.count(&self.shared.metrics);
                 Ok(Some(group))
             }
             Err(error) if error.is_unwritten() => {
                 warn!(%error, "the disk is full: commits are refused until the log can be opened again");
                 self.strand(group, JournalError::DiskFull);
-                // At once: what could be cut may have made room for it.
+                // At once: truncating the log may have made room.
                 self.reopen(false)?;
                 Ok(None)
             }
@@ -64,7 +64,7 @@ impl LogLoop {
         self.stranded = Some(Stranded { group, tried: Instant::now(), why });
     }
 
-    /// From time to time, and when the journal stops, tries to find out what became of a stranded group.
+    /// Periodically, and when the journal stops, tries to find out the outcome of a stranded group.
     pub(super) fn settle(&mut self, stopping: bool) -> Result<(), StoreError> {
         let waited = |stranded: &Stranded| stranded.tried.elapsed() >= TICK;
         if stopping || self.stranded.as_ref().is_some_and(waited) { self.reopen(stopping) } else { Ok(()) }
@@ -81,12 +81,12 @@ impl LogLoop {
                 Ok(())
             }
             Err(error) if error.is_full() && !stopping => {
-                self.strand(group, wanting(&error));
+                self.strand(group, shortage(&error));
                 Ok(())
             }
             Err(source) => {
                 group.leave_unknown();
-                group.tell();
+                group.send_answers();
                 Err(StoreError::Log { path: self.folder.log(), source })
             }
         }

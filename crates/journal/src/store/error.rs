@@ -1,4 +1,6 @@
-//! Why the journal's data could not be used.
+//! Why the journal's data cannot be used.
+
+#![allow(missing_docs, reason = "the fields of errors name themselves")]
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -8,38 +10,25 @@ use thiserror::Error;
 
 use crate::error::JournalError;
 
-/// Why the journal's data could not be used. Each says what was found, where, and what to try.
+/// Why the journal's data cannot be used. Each says what was found, where, and what to try.
 #[derive(Debug, Clone, Error)]
 pub enum StoreError {
-    /// The folder or a file in it.
+    /// An error of the folder or a file in it.
     #[error(transparent)]
     Data(#[from] DataError),
-    /// A folder that must hold data holds none.
+    /// The folder should hold data, but has none.
     #[error("there is no journal data in {}", path.display())]
-    NoData {
-        /// The folder.
-        path: PathBuf,
-    },
-    /// A file is none that can be restored.
+    NoData { path: PathBuf },
+    /// The file is no valid backup.
     #[error("{} cannot be restored: {what}", path.display())]
-    NoBackup {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong with it.
-        what: String,
-    },
-    /// The log refused.
+    NoBackup { path: PathBuf, what: String },
+    /// An error of the log.
     #[error("cannot use the log in {}", path.display())]
-    Log {
-        /// Its folder.
-        path: PathBuf,
-        /// What it said.
-        source: menagerie_wal::Error,
-    },
+    Log { path: PathBuf, source: menagerie_wal::Error },
 }
 
 impl StoreError {
-    /// Whether a file is not there: of a segment, that nothing in it was needed any more.
+    /// Whether a file is missing: for a segment, this means that it became obsolete.
     pub(crate) fn is_missing_file(&self) -> bool {
         matches!(self, Self::Data(error) if error.is_missing_file())
     }
@@ -73,7 +62,7 @@ impl StoreError {
         }
     }
 
-    /// Room is wanting, on the disk or for open files; nothing else is wrong.
+    /// Whether the only problem is a full disk or the limit of open files.
     pub(crate) fn is_full(&self) -> bool {
         match self {
             Self::Data(DataError::Io { source, .. }) => {
@@ -99,15 +88,15 @@ impl From<StoreError> for JournalError {
             StoreError::Data(DataError::Io { source, .. }) if menagerie_wal::is_out_of_files(source) => {
                 Self::OutOfFiles
             }
-            StoreError::Log { source, .. } if source.is_full() => wanting(source),
+            StoreError::Log { source, .. } if source.is_full() => shortage(source),
             error if error.is_full() => Self::DiskFull,
             error => Self::Damaged(error.to_string()),
         }
     }
 }
 
-/// What a log wants that has no room.
-pub(crate) fn wanting(error: &menagerie_wal::Error) -> JournalError {
+/// What is short when the log has no room.
+pub(crate) fn shortage(error: &menagerie_wal::Error) -> JournalError {
     match error {
         menagerie_wal::Error::OutOfFiles { .. } => JournalError::OutOfFiles,
         _ => JournalError::DiskFull,

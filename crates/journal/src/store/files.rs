@@ -1,4 +1,4 @@
-//! Open segments and blocks that were read lately.
+//! Open segments, and a cache of blocks.
 
 use std::collections::{HashMap, VecDeque};
 use std::fs::File;
@@ -11,24 +11,24 @@ use super::error::StoreError;
 use super::segment::{self, Name};
 use crate::core::block::Location;
 
-/// Segments held open; more are opened again when they are read.
+/// Segments kept open; others are opened again for each read.
 const OPEN_MAX: usize = 256;
-/// Blocks kept after reading: for readers that want a few messages at a time.
+/// Size of the block cache: for readers that take a few messages at a time.
 const CACHE_BYTES: usize = 8 << 20;
-/// A larger block is not kept.
+/// Larger blocks are not cached.
 const CACHED_BYTES_MAX: usize = 1 << 20;
 
 /// The segments of a journal, for reading.
 #[derive(Debug)]
 pub(crate) struct Files {
     folder: PathBuf,
-    /// Shared with those who need files that may be removed.
+    /// Cloned by callers that need files to be kept.
     held: Arc<()>,
     open: Mutex<HashMap<Name, Arc<File>>>,
     cache: Mutex<Cache>,
 }
 
-/// First in, first out: a block that is read on is read soon.
+/// First in, first out: a reader that continues in a block does so soon.
 #[derive(Debug, Default)]
 struct Cache {
     blocks: HashMap<(u32, u32, u32), Bytes>,
@@ -41,7 +41,7 @@ impl Files {
         Self { folder, held: Arc::default(), open: Mutex::default(), cache: Mutex::default() }
     }
 
-    /// As long as this is there, no checkpoint removes anything.
+    /// While this exists, no checkpoint removes files.
     pub(crate) fn hold(&self) -> Arc<()> {
         self.held.clone()
     }
@@ -65,7 +65,7 @@ impl Files {
         Ok(contents)
     }
 
-    /// Whether a block need not be read.
+    /// Whether a block is cached.
     pub(crate) fn has(&self, topic: u32, location: Location) -> bool {
         let key = (topic, location.segment, location.offset);
         self.cache.lock().unwrap_or_else(PoisonError::into_inner).blocks.contains_key(&key)
@@ -85,7 +85,7 @@ impl Files {
         Ok(file)
     }
 
-    /// A segment will be removed. Who reads it goes on.
+    /// Closes a segment that will be removed. Readers that have it open go on.
     pub(crate) fn close(&self, name: Name) {
         self.open.lock().unwrap_or_else(PoisonError::into_inner).remove(&name);
     }
@@ -96,7 +96,7 @@ impl Cache {
         self.bytes += bytes.len();
         match self.blocks.insert(key, bytes) {
             None => self.order.push_back(key),
-            // Two readers have read it at once.
+            // Two readers have loaded it at once.
             Some(same) => self.bytes -= same.len(),
         }
         while self.bytes > CACHE_BYTES {

@@ -1,4 +1,4 @@
-//! From an image to segments: everything that is only in memory and the log gets its lasting place.
+//! Flushes an image to segments: everything that is only in memory and the log.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
@@ -10,29 +10,29 @@ use super::error::StoreError;
 use super::folder::sync_dir;
 use super::image::{Image, TopicImage};
 use super::segment::{self, BlockHead, HEADER_BYTES, Kind, Name};
-use crate::core::block::{BLOCK_BYTES, Location, Place, Removed};
+use crate::core::block::{BLOCK_BYTES, BlockData, Location, Removed};
 use crate::core::message;
-use crate::core::partition::EditPlace;
-use crate::core::state::Spot;
+use crate::core::partition::EditData;
+use crate::core::state::PartitionKey;
 use crate::core::topic::{Segment, ticks};
 
-/// Written at once.
+/// Size of one write.
 const WRITE_BYTES: usize = 1 << 20;
-/// A segment is no shorter than this for the sake of retention by size: files should not be too many.
+/// Least size of a segment under retention by size: there should not be too many files.
 const SEGMENT_BYTES_MIN: u64 = 1 << 20;
 
-/// What got its place, for the state that has gone on meanwhile.
+/// The new locations, for the state, which has changed meanwhile.
 #[derive(Debug, Default)]
 pub(crate) struct Flushed {
     /// Blocks, by partition and first id.
-    pub(crate) blocks: Vec<(Spot, u64, Location)>,
+    pub(crate) blocks: Vec<(PartitionKey, u64, Location)>,
     /// Edited messages, with the bytes that were written.
-    pub(crate) edits: Vec<(Spot, u64, bytes::Bytes, Location)>,
-    /// Segments as they are now, by topic; `live` has no meaning in it.
+    pub(crate) edits: Vec<(PartitionKey, u64, bytes::Bytes, Location)>,
+    /// The current segments, by topic; `live` is not set.
     pub(crate) segments: Vec<(u32, u32, Segment)>,
 }
 
-/// Writes what is in no segment yet, durably, and puts the places into the image.
+/// Durably writes what is in no segment yet, and stores the locations in the image.
 pub(crate) fn flush(image: &mut Image, folder: &Path, segment_bytes: u64) -> Result<Flushed, StoreError> {
     let mut flushed = Flushed::default();
     let mut created = false;
@@ -47,7 +47,7 @@ pub(crate) fn flush(image: &mut Image, folder: &Path, segment_bytes: u64) -> Res
     Ok(flushed)
 }
 
-/// Tells whether a file was made.
+/// Returns whether a file was created.
 fn flush_topic(
     topic: &mut TopicImage,
     newest: u64,
@@ -58,7 +58,7 @@ fn flush_topic(
     let mut writer = Writer { topic: topic.number, folder, current: None, created: false };
     let mut partitions = std::mem::take(&mut topic.partitions);
     for (partition, number) in partitions.iter_mut().zip(1..) {
-        let spot = (topic.number, number);
+        let partition_key = PartitionKey::new(topic.number, number);
         for block in &mut partition.frozen {
             let head = BlockHead {
                 offset: 0,
@@ -74,13 +74,13 @@ fn flush_topic(
             };
             let contents = block.memory().unwrap_or_default();
             let location = writer.put(topic, head, contents, newest, segment_bytes)?;
-            flushed.blocks.push((spot, block.first, location));
+            flushed.blocks.push((partition_key, block.first, location));
             if let Some(removed) = &block.removed {
                 partition.removed.push((location, Removed::clone(removed)));
             }
-            block.place = Place::Disk(location);
+            block.data = BlockData::Disk(location);
         }
-        flush_edits(partition, spot, topic, &mut writer, newest, segment_bytes, flushed)?;
+        flush_edits(partition, partition_key, topic, &mut writer, newest, segment_bytes, flushed)?;
     }
     topic.partitions = partitions;
     writer.finish(topic)?;
@@ -92,7 +92,7 @@ fn flush_topic(
 
 fn flush_edits(
     partition: &mut super::image::PartitionImage,
-    spot: Spot,
+    partition_key: PartitionKey,
     topic: &mut TopicImage,
     writer: &mut Writer<'_>,
     newest: u64,
@@ -118,7 +118,7 @@ fn flush_edits(
             offset: 0,
             kind: Kind::Edits,
             compressed: false,
-            partition: spot.1,
+            partition: partition_key.partition,
             count: now.len() as u32,
             bytes: 0,
             stored: 0,
@@ -131,16 +131,16 @@ fn flush_edits(
         };
         let location = writer.put(topic, head, &contents, newest, segment_bytes)?;
         for (id, bytes) in now {
-            flushed.edits.push((spot, *id, bytes.clone(), location));
+            flushed.edits.push((partition_key, *id, bytes.clone(), location));
             if let Ok(at) = partition.edits.binary_search_by_key(id, |(edited, ..)| *edited) {
-                partition.edits[at].1 = EditPlace::Disk(location);
+                partition.edits[at].1 = EditData::Disk(location);
             }
         }
     }
     Ok(())
 }
 
-/// How long a segment of a topic may become that is to keep so many bytes: a quarter, for segments go as a whole.
+/// Most bytes of a segment, given the topic's retention in bytes: a quarter, because segments are dropped as a whole.
 fn share(retention: Option<u64>) -> u64 {
     retention.map_or(u64::MAX, |bytes| (bytes / 4).max(SEGMENT_BYTES_MIN))
 }
@@ -153,7 +153,7 @@ struct Writer<'a> {
     created: bool,
 }
 
-/// The segment that is written to.
+/// The segment that is being written.
 struct Current {
     name: Name,
     file: File,
@@ -200,7 +200,7 @@ impl Writer<'_> {
     ) -> Result<(), StoreError> {
         let open = topic.segments.last().filter(|(_, segment)| segment.index.is_none());
         if let Some((number, segment)) = open {
-            // A quarter of the retention at most, so that messages do not live much longer than they should.
+            // At most a quarter of the retention, so that messages do not live much longer than configured.
             let span = topic.config.retention.map_or(u64::MAX, |age| ticks(age) / 4);
             let name = Name { topic: self.topic, number: *number };
             let old = newest.saturating_sub(segment.oldest) > span;
@@ -222,7 +222,7 @@ impl Writer<'_> {
         topic.next_segment += 1;
         let path = self.path(name);
         let file = private::open(&path).map_err(StoreError::io("create", &path))?;
-        // One of that name may be left over from a crash.
+        // A file of that name may be left over from a crash.
         file.set_len(0).map_err(StoreError::io("empty", &path))?;
         self.created = true;
         self.current = Some(Current { name, file, buffer: name.header(), written: 0 });
@@ -272,7 +272,7 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// Makes the current segment durable, with exactly what belongs to it.
+    /// Makes the current segment durable, truncated to its contents.
     fn finish(&mut self, topic: &TopicImage) -> Result<(), StoreError> {
         self.write()?;
         let (Some(current), Some((_, segment))) = (&self.current, topic.segments.last()) else {

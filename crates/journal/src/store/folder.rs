@@ -1,4 +1,4 @@
-//! The data folder: the journal's log, segments and snapshots in it, and what tells whether they are all there.
+//! The data folder: the journal's log, segments and snapshots, and the format file that marks it as complete.
 
 use std::path::{Path, PathBuf};
 use std::{fs, io};
@@ -10,13 +10,13 @@ use super::error::StoreError;
 /// The format that this version writes.
 pub const FORMAT: Format = Format { server: "journal", version: 1 };
 
-/// A data folder that this process has to itself.
+/// A data folder that this process has locked.
 #[derive(Debug)]
 pub(crate) struct Folder(DataFolder);
 
 /// What a folder holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Found {
+enum FolderContent {
     /// Data of our format.
     Data,
     /// None of ours.
@@ -24,29 +24,29 @@ enum Found {
 }
 
 impl Folder {
-    /// Makes the folder if need be, locks it, and checks its format.
+    /// Creates the folder if it is missing, locks it, and checks its format.
     pub(crate) fn open(path: &Path) -> Result<Self, StoreError> {
         let folder = Self::lock(path)?;
-        if folder.check_format()? == Found::Nothing {
-            // What was here before is gone, and its id with it. Before the word that says that there is data.
+        if folder.check_format()? == FolderContent::Nothing {
+            // A folder without data gets a new identity, before the format file says that there is data.
             folder.draw_identity()?;
             folder.seal()?;
         }
-        folder.furnish()?;
+        folder.create_subfolders()?;
         Ok(folder)
     }
 
-    /// Locks a folder that has data, and checks its format; changes nothing, so that it may be on a disk that cannot be written.
-    pub(crate) fn look(path: &Path) -> Result<Self, StoreError> {
-        let folder = Self(DataFolder::look(path, FORMAT)?);
+    /// Locks a folder that has data, and checks its format. Changes nothing, so it works on a read-only file system.
+    pub(crate) fn open_read_only(path: &Path) -> Result<Self, StoreError> {
+        let folder = Self(DataFolder::lock_read_only(path, FORMAT)?);
         match folder.check_format()? {
-            Found::Data => Ok(folder),
-            Found::Nothing => Err(StoreError::NoData { path: path.to_owned() }),
+            FolderContent::Data => Ok(folder),
+            FolderContent::Nothing => Err(StoreError::NoData { path: path.to_owned() }),
         }
     }
 
-    /// Makes and locks a folder for data that is yet to come, and refuses one that holds any. Until [`Folder::seal`] nobody
-    /// opens it.
+    /// Creates and locks a folder for a restore, and refuses one that holds data. It cannot be opened before
+    /// [`Folder::seal`].
     pub(crate) fn prepare(path: &Path) -> Result<Self, StoreError> {
         let folder = Self::lock(path)?;
         let is_there =
@@ -58,12 +58,13 @@ impl Folder {
         Ok(folder)
     }
 
-    /// Says that all is there.
+    /// Marks the folder as complete.
     pub(crate) fn seal(&self) -> Result<(), StoreError> {
         Ok(self.0.write_format()?)
     }
 
-    /// Removes all data, the log last: what is left when that fails is refused. The lock stays, as somebody may wait for it.
+    /// Removes all data, the log last: if that fails half-way, the folder is refused. The lock file stays, because
+    /// somebody may wait for it.
     pub(crate) fn clear(&self) -> Result<(), StoreError> {
         let numbered = [self.numbered("snapshot-")?, self.numbered("ids-")?].concat();
         let files =
@@ -79,13 +80,13 @@ impl Folder {
 
     fn lock(path: &Path) -> Result<Self, StoreError> {
         make(path)?;
-        // Also one that somebody made before us: messages and the token are nobody else's business.
+        // Also a folder that somebody else created: messages and the token are private.
         private::close_to_others(path).map_err(StoreError::io("close to others", path))?;
         Ok(Self(DataFolder::lock(path, FORMAT)?))
     }
 
-    /// Makes the folders within.
-    pub(crate) fn furnish(&self) -> Result<(), StoreError> {
+    /// Creates the subfolders.
+    pub(crate) fn create_subfolders(&self) -> Result<(), StoreError> {
         make(&self.log())?;
         make(&self.segments())?;
         self.sync()
@@ -122,7 +123,7 @@ impl Folder {
         Ok(self.0.numbered(prefix)?)
     }
 
-    /// Files that a crash has left half written: nobody else writes here.
+    /// Half-written files that a crash has left: nobody else writes here.
     pub(crate) fn unfinished(&self) -> Result<Vec<PathBuf>, StoreError> {
         let list = || -> io::Result<Vec<PathBuf>> {
             fs::read_dir(self.path())?.map(|entry| Ok(entry?.path())).collect()
@@ -139,19 +140,19 @@ impl Folder {
         Ok(self.0.sync()?)
     }
 
-    fn check_format(&self) -> Result<Found, StoreError> {
+    fn check_format(&self) -> Result<FolderContent, StoreError> {
         if self.0.has_format()? {
-            return Ok(Found::Data);
+            return Ok(FolderContent::Data);
         }
-        // A folder of data whose format was lost is no new folder.
+        // A folder that has data but lost its format file is not new.
         if self.numbered("snapshot-")?.is_empty() && !self.log().exists() {
-            return Ok(Found::Nothing);
+            return Ok(FolderContent::Nothing);
         }
         Err(StoreError::damaged(&self.0.format_file(), 0, "it is missing, but there is data"))
     }
 }
 
-/// Makes a folder and those above it, durably.
+/// Creates a folder and its parents durably.
 fn make(path: &Path) -> Result<(), StoreError> {
     private::make_folder(path).map_err(StoreError::io("create", path))
 }
@@ -161,7 +162,7 @@ pub(crate) fn sync_dir(path: &Path) -> Result<(), StoreError> {
     private::sync_folder(path).map_err(StoreError::io("synchronise", path))
 }
 
-/// Puts a file in place as a whole, durably but for its name.
+/// Replaces a file atomically. Its contents are durable, its name is not yet.
 pub(crate) fn replace(path: &Path, bytes: &[u8]) -> Result<(), StoreError> {
     private::replace(path, bytes).map_err(StoreError::io("write", path))
 }

@@ -1,36 +1,43 @@
-//! A group: what is decided, and becomes durable with one sync.
+//! A group: decisions that become durable with one sync.
 
 use super::metrics::Metrics;
-use super::shared::Tell;
+use super::shared::OnAnswer;
 use crate::core::decide::Answer;
 use crate::core::record::{Change, Record};
 use crate::error::JournalError;
 
-/// What is decided and not durable.
+/// Decisions that are not durable yet.
 #[derive(Default)]
 pub(crate) struct Group {
     pub(crate) records: Vec<Record>,
     answers: Vec<Prepared>,
-    /// What its wishes counted in the queue.
+    /// Bytes that its proposals take in the queue.
     pub(crate) bytes: usize,
 }
 
-/// An answer that is given when the group is durable.
+/// An answer to be sent when the group is durable.
 struct Prepared {
-    tell: Tell,
+    tell: OnAnswer,
     answer: Result<Answer, JournalError>,
-    /// So many of the group's records must be durable for it to be true: also one without a record may rest on those before.
+    /// How many of the group's records must be durable for the answer to be true: an answer without a record may depend
+    /// on those before.
     rests_on: usize,
 }
 
 impl Group {
     /// Adds a decision.
-    pub(crate) fn add(&mut self, record: Option<Record>, answer: Result<Answer, JournalError>, tell: Tell) {
+    pub(crate) fn add(
+        &mut self,
+        record: Option<Record>,
+        answer: Result<Answer, JournalError>,
+        tell: OnAnswer,
+    ) {
         self.records.extend(record);
         self.answers.push(Prepared { tell, answer, rests_on: self.records.len() });
     }
 
-    /// Only the first records are durable: there was no room for the others, and nothing of them has happened.
+    /// Keeps the first records, which are durable, and refuses the others: there was no room, and nothing of them has
+    /// happened.
     pub(crate) fn keep(&mut self, durable: usize, why: &JournalError) {
         self.records.truncate(durable);
         for prepared in self.answers.iter_mut().filter(|prepared| prepared.rests_on > durable) {
@@ -40,7 +47,7 @@ impl Group {
         }
     }
 
-    /// Nobody can tell what of it is durable.
+    /// Answers that the outcome is unknown.
     pub(crate) fn leave_unknown(&mut self) {
         self.records.clear();
         for prepared in &mut self.answers {
@@ -49,14 +56,14 @@ impl Group {
         }
     }
 
-    /// Whether a topic goes.
+    /// Whether it deletes a topic.
     pub(crate) fn deletes(&self) -> bool {
         let deletes = |change: &Change| matches!(change, Change::Delete { .. });
         self.records.iter().flat_map(|record| &record.changes).any(deletes)
     }
 
-    /// Tells everybody.
-    pub(crate) fn tell(self) {
+    /// Sends all answers.
+    pub(crate) fn send_answers(self) {
         self.answers.into_iter().for_each(|prepared| (prepared.tell)(prepared.answer));
     }
 

@@ -1,4 +1,4 @@
-//! What tells a data folder from all others: its file `identity`.
+//! The identity of a data folder: its file `identity`.
 
 use std::fs;
 use std::io::{self, ErrorKind};
@@ -15,32 +15,34 @@ use crate::identity::RandomId;
 
 /// Its name in the folder, and in backups.
 pub(crate) const IDENTITY_FILE: &str = "identity";
-/// So many starts and predecessors are remembered. A ZooKeeper that was set back by more starts than this does not know the
-/// folder again, and an operator has to say that all is well (`renew`).
+/// Most starts and predecessors that are remembered. If ZooKeeper was restored to a state more starts ago, it does not
+/// recognise the folder, and an operator must confirm it (`renew`).
 const REMEMBERED_MAX: usize = 128;
 
-/// What the file says.
+/// The contents of the file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct FolderIdentity {
-    /// Drawn when the folder was made, restored, or told to be another (`renew`).
+    /// Drawn when the folder was created, restored, or renewed.
     pub(crate) folder: RandomId,
-    /// The folders whose messages are in here, newest first: what was backed up, or what this folder was before.
+    /// The predecessors whose messages are in this folder, newest first: the backed-up folder, or this one before a
+    /// renewal.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) continues: Vec<RandomId>,
-    /// The starts that ZooKeeper may know of, oldest first. One that it knows and that is not here was made on a copy.
+    /// The starts that may be registered in ZooKeeper, oldest first. A registered start that is missing here ran on a
+    /// copy.
     #[serde(default)]
     pub(crate) starts: Vec<RandomId>,
 }
 
-/// What a journal tells of itself when it is registered.
+/// What a journal registers about itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Lineage {
     /// The folders whose messages are in this one.
     pub continues: Vec<RandomId>,
     /// All starts of this folder that may have been registered.
     pub starts: Vec<RandomId>,
-    /// The folder as this machine's kernel knows it. Whoever registered the same and is not us has lost the folder's lock,
-    /// because we hold it: it is dead. Nothing where the kernel does not tell which run of it this is.
+    /// The folder as this machine's kernel identifies it. Another process that registered the same one has lost the
+    /// folder's lock, because we hold it: it is dead. `None` if the kernel's boot id is unknown.
     pub place: Option<String>,
 }
 
@@ -50,7 +52,7 @@ impl FolderIdentity {
         Ok(Self { folder, continues: Vec::new(), starts: Vec::new() })
     }
 
-    /// The identity of a folder that goes on from this one and is not it.
+    /// A new identity with this one as its predecessor.
     pub(crate) fn successor(&self) -> io::Result<Self> {
         let continues = [self.folder].into_iter().chain(self.continues.iter().copied());
         Ok(Self { continues: continues.take(REMEMBERED_MAX).collect(), ..Self::draw()? })
@@ -68,7 +70,7 @@ impl FolderIdentity {
         }
     }
 
-    /// A line with the checksum of all behind it, then JSON: a digit that has changed would be another folder.
+    /// A line with the checksum of the rest, then JSON: without it, a flipped digit would be another folder.
     fn encode(&self) -> serde_json::Result<Vec<u8>> {
         let mut json = serde_json::to_vec_pretty(self)?;
         json.push(b'\n');
@@ -79,7 +81,7 @@ impl FolderIdentity {
     fn decode(bytes: &[u8]) -> Option<Self> {
         let at = bytes.iter().position(|byte| *byte == b'\n')? + 1;
         let identity: Self = serde_json::from_slice(&bytes[at..]).ok()?;
-        // Exactly what we write: a changed byte is damage, not a matter of taste.
+        // Exactly what we write: any changed byte is damage.
         (bytes[..at] == *format!("crc32c {:08x}\n", crc32c::crc32c(&bytes[at..])).as_bytes())
             .then_some(identity)
     }
@@ -90,7 +92,7 @@ impl Folder {
         self.path().join(IDENTITY_FILE)
     }
 
-    /// Which folder this is. One of a version without identities gets one now.
+    /// The folder's identity. A folder of an old version without one gets it now.
     pub(crate) fn identity(&self) -> Result<FolderIdentity, StoreError> {
         match FolderIdentity::read(&self.identity_file())? {
             Some(identity) => Ok(identity),
@@ -98,7 +100,7 @@ impl Folder {
         }
     }
 
-    /// Makes it a folder that there was none like before.
+    /// Gives the folder a new identity without predecessors.
     pub(crate) fn draw_identity(&self) -> Result<FolderIdentity, StoreError> {
         let path = self.identity_file();
         let identity = FolderIdentity::draw().map_err(StoreError::io("draw an id for", &path))?;
@@ -114,7 +116,7 @@ impl Folder {
         self.sync()
     }
 
-    /// Removes what is left of a folder whose data is gone.
+    /// Removes the identity of a folder whose data is gone.
     pub(crate) fn forget_identity(&self) -> Result<(), StoreError> {
         match fs::remove_file(self.identity_file()) {
             Err(error) if error.kind() != ErrorKind::NotFound => {
@@ -124,7 +126,7 @@ impl Folder {
         }
     }
 
-    /// Notes durably that ZooKeeper may know of this start from now on.
+    /// Durably records that this start may be registered from now on.
     pub(crate) fn note_start(&self, start: RandomId) -> Result<(), StoreError> {
         let mut identity = self.identity()?;
         if identity.starts.last() == Some(&start) {
@@ -141,7 +143,7 @@ impl Folder {
         Ok(Lineage { continues, starts, place: self.place() })
     }
 
-    /// The run of the kernel, and the file that is locked while the folder is in use.
+    /// The kernel's boot id, and the file that is locked while the folder is in use.
     fn place(&self) -> Option<String> {
         let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
         let lock = self.lock_metadata().ok()?;
@@ -149,8 +151,8 @@ impl Folder {
     }
 }
 
-/// Makes a folder that does not run another one, which goes on from what it was, or from `continues`; gives its new id. For the
-/// one of several copies that is to go on: the id that they share is worth nothing any more. And for one that has lost its id.
+/// Gives a stopped folder a new id, with its old one, or `continues`, as predecessor; returns the new id. For the one
+/// of several copies that is to be used: the id that they share is worthless. Also for a folder that has lost its id.
 pub fn renew(path: &Path, continues: Option<RandomId>) -> Result<RandomId, StoreError> {
     if !path.join("format").exists() {
         return Err(missing(path));

@@ -1,33 +1,33 @@
-//! The state at one moment, as it goes into a snapshot, and what no segment has yet.
+//! The state at one moment, for a snapshot, and the messages that are in no segment yet.
 
 use std::sync::Arc;
 
 use bytes::Bytes;
 
-use crate::core::block::{Block, Location, Place, Removed};
-use crate::core::partition::{EditPlace, Partition, Reader};
-use crate::core::state::{Spot, State};
+use crate::core::block::{Block, BlockData, Location, Removed};
+use crate::core::partition::{EditData, Partition, Reader};
+use crate::core::state::{PartitionKey, State};
 use crate::core::topic::{Segment, TopicState};
 use crate::topic::{Consumer, Topic, TopicConfig};
 
-/// All of it.
+/// The captured state.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Image {
-    /// The last record of the log that is in it.
+    /// The last record of the log that it includes.
     pub(crate) sequence: u64,
     pub(crate) newest: u64,
-    /// The time by which dedup windows are counted; 0 if a version wrote it that knew no such time.
+    /// The time that dedup windows count with; 0 if an old version wrote the snapshot.
     pub(crate) steady: u64,
     pub(crate) next_topic: u32,
     pub(crate) topics: Vec<TopicImage>,
-    pub(crate) delayed: Vec<((u64, u64), Spot)>,
+    pub(crate) delayed: Vec<((u64, u64), PartitionKey)>,
     /// Files of dedup ids, by sequence, with the time until which they are needed.
     pub(crate) ids: Vec<(u64, u64)>,
-    /// What goes back to the state if it cannot be made durable.
+    /// What returns to the state if the image cannot be made durable.
     pub(crate) fresh: Fresh,
 }
 
-/// What has come since the image before.
+/// What is new since the previous image.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Fresh {
     /// Bytes of messages.
@@ -46,7 +46,7 @@ impl Fresh {
         }
     }
 
-    /// The blocks are still in memory, so the next image has them.
+    /// Returns it to the state. The blocks are still in memory, so the next image includes them.
     pub(crate) fn give_back(&self, state: &mut State) {
         state.fresh_bytes += self.bytes;
         let later = std::mem::replace(&mut state.fresh_ids, self.ids.to_vec());
@@ -71,16 +71,16 @@ pub(crate) struct PartitionImage {
     pub(crate) trimmed: u64,
     pub(crate) floor: u64,
     pub(crate) consumers: Vec<(Consumer, Reader)>,
-    /// Edited messages: id, place, bytes.
-    pub(crate) edits: Vec<(u64, EditPlace, u32)>,
-    /// What is removed from blocks in segments.
+    /// Edited messages: id, data, bytes.
+    pub(crate) edits: Vec<(u64, EditData, u32)>,
+    /// Removed messages of blocks in segments.
     pub(crate) removed: Vec<(Location, Removed)>,
     /// Blocks that are in no segment yet.
     pub(crate) frozen: Vec<Block>,
 }
 
 impl Image {
-    /// Takes the state, and freezes the blocks that are in memory. `sequence` is the last record applied.
+    /// Captures the state, and freezes the blocks in memory. `sequence` is the last applied record.
     pub(crate) fn capture(state: &mut State, sequence: u64, steady: u64) -> Self {
         Self {
             steady,
@@ -88,7 +88,7 @@ impl Image {
             sequence,
             newest: state.newest,
             next_topic: state.next_topic,
-            delayed: state.delayed.iter().map(|(key, spot)| (*key, *spot)).collect(),
+            delayed: state.delayed.iter().map(|(key, partition_key)| (*key, *partition_key)).collect(),
             ids: Vec::new(),
             topics: state
                 .topics
@@ -101,7 +101,7 @@ impl Image {
 
 impl TopicImage {
     fn capture(number: u32, topic: &mut TopicState) -> Self {
-        // What nobody needs is left out, and its file removed when this image is durable.
+        // Obsolete segments are left out; their files are removed when this image is durable.
         topic.segments.all.retain(|_, segment| segment.live > 0);
         Self {
             number,
@@ -125,7 +125,7 @@ impl PartitionImage {
                 .iter()
                 .map(|(name, reader)| (name.clone(), reader.clone()))
                 .collect(),
-            edits: partition.edits.iter().map(|(id, edit)| (*id, edit.place.clone(), edit.bytes)).collect(),
+            edits: partition.edits.iter().map(|(id, edit)| (*id, edit.data.clone(), edit.bytes)).collect(),
             ..Self::default()
         };
         // Blocks in memory are the last ones.
@@ -135,7 +135,7 @@ impl PartitionImage {
         }
         image.frozen.reverse();
         for block in &partition.blocks {
-            if let (Place::Disk(location), Some(removed)) = (&block.place, &block.removed) {
+            if let (BlockData::Disk(location), Some(removed)) = (&block.data, &block.removed) {
                 image.removed.push((*location, removed.as_ref().clone()));
             }
         }
@@ -145,8 +145,8 @@ impl PartitionImage {
     /// Edited messages that are in no segment yet.
     pub(crate) fn fresh_edits(&self) -> impl Iterator<Item = (u64, &Bytes)> {
         self.edits.iter().filter_map(|(id, place, _)| match place {
-            EditPlace::Memory(bytes) => Some((*id, bytes)),
-            EditPlace::Disk(_) => None,
+            EditData::Memory(bytes) => Some((*id, bytes)),
+            EditData::Disk(_) => None,
         })
     }
 

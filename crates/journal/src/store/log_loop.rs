@@ -1,4 +1,4 @@
-//! The log loop: takes wishes, decides, makes a group durable, applies it, and tells.
+//! The log loop: takes proposals, decides, makes a group durable, applies it, and answers.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -14,24 +14,24 @@ use super::error::StoreError;
 use super::folder::Folder;
 use super::group::Group;
 use super::maturing::Maturing;
-use super::shared::{Shared, Tell, Waiting};
+use super::shared::{OnAnswer, Shared, Waiting};
 use super::space::Space;
-use crate::core::clock::{Belief, Steady, Watch};
-use crate::core::decide::{Answer, Facts, Limits, Verdict, Wish};
+use crate::core::clock::{ClockTrust, JumpDetector, Steady};
+use crate::core::decide::{Answer, Facts, Limits, Proposal, Verdict};
 use crate::core::pending::Pending;
 use crate::core::retention;
-use crate::core::state::{Spot, State};
+use crate::core::state::{PartitionKey, State};
 use crate::error::JournalError;
 use crate::id::Ticks;
 
-/// A group is made durable when it has this many bytes, even if more waits: a bound for its buffer.
+/// Most bytes of a group: a bound for its buffer.
 const GROUP_BYTES: usize = 8 << 20;
-/// Retention, metrics and what else is looked at from time to time.
+/// Period of retention, metrics and the like.
 pub(super) const TICK: Duration = Duration::from_secs(1);
-/// Ids so far ahead of the clock are reported when the journal is opened.
+/// Ids this far ahead of the clock are reported when the journal is opened.
 const AHEAD: Duration = Duration::from_secs(60);
 
-/// The loop and what only it touches.
+/// The loop's own state.
 pub(crate) struct LogLoop {
     pub(crate) shared: Arc<Shared>,
     pub(crate) folder: Arc<Folder>,
@@ -40,8 +40,8 @@ pub(crate) struct LogLoop {
     pub(super) space: Space,
     pub(super) stranded: Option<Stranded>,
     pub(super) maturing: Maturing,
-    pub(super) watch: Watch,
-    pub(super) belief: Belief,
+    pub(super) jumps: JumpDetector,
+    pub(super) trust: ClockTrust,
     pub(super) steady: Steady,
     pub(super) started: Instant,
     pub(super) ticked: Instant,
@@ -49,21 +49,21 @@ pub(crate) struct LogLoop {
 
 /// Why the loop ends.
 pub(super) enum End {
-    /// It was asked to, and everything is durable.
+    /// It was stopped, and everything is durable.
     Stopped,
-    /// Nobody uses the journal any more, and nobody has closed it.
+    /// All handles were dropped without closing the journal.
     Abandoned,
 }
 
-/// Tells everybody that nothing will happen any more, also when the loop panics.
+/// Marks the journal as closed and wakes all waiters, also when the loop panics.
 struct Closing(Arc<Shared>);
 
 impl Drop for Closing {
     fn drop(&mut self) {
         let mut queue = self.0.queue();
         queue.closed = true;
-        let left: Vec<Waiting> = queue.wishes.drain(..).collect();
-        // Dropped: who waits for one is told by that.
+        let left: Vec<Waiting> = queue.proposals.drain(..).collect();
+        // Dropping the callbacks notifies those who wait.
         let checkpoints = std::mem::take(&mut queue.checkpoints);
         drop(queue);
         drop(checkpoints);
@@ -85,11 +85,11 @@ impl LogLoop {
             );
         }
         let space = Space::new(folder.path().to_owned(), shared.config.reserve_bytes);
-        let (watch, belief, ticked) = (Watch::default(), Belief::new(newest), started);
+        let (jumps, trust, ticked) = (JumpDetector::default(), ClockTrust::new(newest), started);
         let steady = Steady::new(shared.read().steady, shared.config.clock.now());
         let (stranded, mut maturing) = (None, Maturing::default());
-        // A topic may have been deleted just before the end.
-        maturing.look_for_orphans();
+        // A topic may have been deleted just before the journal stopped.
+        maturing.search_orphans();
         Self {
             shared,
             folder,
@@ -98,16 +98,16 @@ impl LogLoop {
             space,
             stranded,
             maturing,
-            watch,
-            belief,
+            jumps,
+            trust,
             steady,
             started,
             ticked,
         }
     }
 
-    /// Runs until the journal stops and everything accepted is durable, or until the disk fails: then nobody knows what is
-    /// on it, and the process should end.
+    /// Runs until the journal stops and everything accepted is durable, or until the disk fails: then its contents are
+    /// uncertain, and the process should end.
     pub(crate) fn run(mut self) -> Result<(), StoreError> {
         let _closing = Closing(self.shared.clone());
         let ended = match self.serve() {
@@ -123,7 +123,7 @@ impl LogLoop {
 
     fn serve(&mut self) -> Result<End, StoreError> {
         if self.shared.read().fresh_bytes >= self.shared.config.flush_bytes {
-            // So it is after a full disk, also if the process has ended meanwhile: the first checkpoint needs the room.
+            // As after a full disk, which may be why the process ended: the first checkpoint needs the room.
             self.checkpoints.save_room(&mut self.log, &self.folder)?;
         }
         loop {
@@ -133,9 +133,9 @@ impl LogLoop {
         }
     }
 
-    /// Waits for something to do, and does what there is for one turn: everybody gets his.
+    /// Waits for work, and does one bounded turn of it, so that nothing starves.
     pub(super) fn turn(&mut self) -> Result<Option<End>, StoreError> {
-        let (mut wishes, flushed, stopping) = self.wait();
+        let (mut proposals, flushed, stopping) = self.wait();
         self.settle(stopping)?;
         if let Some(outcome) = flushed {
             self.checkpoints.end(outcome, &self.shared, &self.folder, &mut self.log)?;
@@ -144,9 +144,9 @@ impl LogLoop {
         if self.shared.queue().abandoned {
             return Ok(Some(End::Abandoned));
         }
-        while !wishes.is_empty() {
-            let left = self.group(wishes)?;
-            wishes = left;
+        while !proposals.is_empty() {
+            let left = self.group(proposals)?;
+            proposals = left;
         }
         self.forget()?;
         self.mature()?;
@@ -156,48 +156,48 @@ impl LogLoop {
         if due && self.stranded.is_none() {
             self.checkpoint(wanted);
         }
-        let stopped = stopping && self.shared.queue().wishes.is_empty();
+        let stopped = stopping && self.shared.queue().proposals.is_empty();
         Ok(stopped.then_some(End::Stopped))
     }
 
-    /// Waits until there is something to do. While too much is in memory, only for the end of a checkpoint.
+    /// Waits for work. While too much is in memory, waits only for the end of a checkpoint.
     fn wait(&self) -> (Vec<Waiting>, Option<Result<super::shared::Done, StoreError>>, bool) {
-        let hold = self.is_stuffed() && self.checkpoints.running && self.checkpoints.wanting().is_none();
+        let hold = self.is_memory_full() && self.checkpoints.running && self.checkpoints.shortage().is_none();
         let patience = self.patience();
         let mut queue = self.shared.queue();
         let stranded = self.stranded.is_some();
         let has_work = |queue: &super::shared::Queue| {
             (queue.flushed.is_some() && !stranded)
                 || queue.abandoned
-                || (!hold && (queue.stopping || !queue.wishes.is_empty()))
+                || (!hold && (queue.stopping || !queue.proposals.is_empty()))
                 || (!queue.checkpoints.is_empty() && !self.checkpoints.running && !stranded)
         };
         if !has_work(&queue) {
             queue = self.shared.wait(queue, patience);
         }
-        // The log is told what it may drop, so it must be there.
+        // The end of a flush truncates the log, so the log must be open.
         let flushed = if stranded { None } else { queue.flushed.take() };
         let mut taken = Vec::new();
         let mut bytes = 0;
         while !hold && bytes < GROUP_BYTES {
-            let Some(waiting) = queue.wishes.pop_front() else { break };
+            let Some(waiting) = queue.proposals.pop_front() else { break };
             bytes += waiting.bytes;
             taken.push(waiting);
         }
         (taken, flushed, queue.stopping)
     }
 
-    /// Whether so many messages are in memory only that no more may come before a checkpoint.
-    pub(super) fn is_stuffed(&self) -> bool {
-        is_stuffed(&self.shared.read(), &self.shared.config)
+    /// Whether memory holds so many unflushed messages that appends must wait for a checkpoint.
+    pub(super) fn is_memory_full(&self) -> bool {
+        is_memory_full(&self.shared.read(), &self.shared.config)
     }
 
-    /// Makes as many wishes as can stand together durable, and returns those that must wait for the next group.
-    fn group(&mut self, wishes: Vec<Waiting>) -> Result<Vec<Waiting>, StoreError> {
-        let now = self.look_at_clock().now;
+    /// Makes a group of compatible proposals durable, and returns those that must wait for the next group.
+    fn group(&mut self, proposals: Vec<Waiting>) -> Result<Vec<Waiting>, StoreError> {
+        let now = self.observe_clock().now;
         let mut group = Group::default();
-        self.space.look();
-        let left = self.decide(wishes, now, &mut group);
+        self.space.refresh();
+        let left = self.decide(proposals, now, &mut group);
         self.shared.room.add_permits(group.bytes);
         if let Some(group) = self.commit(group)? {
             self.finish(group);
@@ -205,44 +205,44 @@ impl LogLoop {
         Ok(left)
     }
 
-    /// Applies what is durable of a group, and tells.
+    /// Applies the durable part of a group, and sends the answers.
     pub(super) fn finish(&mut self, mut group: Group) {
-        let mut touched: Vec<Spot> = Vec::new();
+        let mut touched: Vec<PartitionKey> = Vec::new();
         let deletes = group.deletes();
         if !group.records.is_empty() {
             let mut state = self.shared.write();
             for record in std::mem::take(&mut group.records) {
-                state.apply(record, &mut |spot| {
-                    if touched.last() != Some(&spot) {
-                        touched.push(spot);
+                state.apply(record, &mut |partition_key| {
+                    if touched.last() != Some(&partition_key) {
+                        touched.push(partition_key);
                     }
                 });
             }
         }
         if deletes {
-            self.maturing.look_for_orphans();
+            self.maturing.search_orphans();
             self.shared.notify_all();
         }
-        // Readers first: they have more to do than those who are only told that it is durable.
+        // Readers first: they have more to do than callers that only wait for durability.
         self.shared.notify(&touched);
-        group.tell();
+        group.send_answers();
     }
 
-    fn decide(&self, wishes: Vec<Waiting>, now: u64, group: &mut Group) -> Vec<Waiting> {
+    fn decide(&self, proposals: Vec<Waiting>, now: u64, group: &mut Group) -> Vec<Waiting> {
         let state = self.shared.read();
         let files = &self.shared.files;
         let load = |topic, location| files.load(topic, location).map_err(JournalError::from);
         let limits = self.limits(&state);
         let facts = Facts { state: &state, limits, now, steady: self.steady(), load: &load };
         let mut pending = Pending::default();
-        let mut wishes = wishes.into_iter();
-        while let Some(mut waiting) = wishes.next() {
-            let decided = match self.wanting_for(&state, &waiting.wish) {
+        let mut proposals = proposals.into_iter();
+        while let Some(mut waiting) = proposals.next() {
+            let decided = match self.shortage_for(&state, &waiting.proposal) {
                 Some(why) => Err(why),
-                None => facts.decide(&mut waiting.wish, &mut pending),
+                None => facts.decide(&mut waiting.proposal, &mut pending),
             };
             let (record, answer) = match decided {
-                Ok(Verdict::Later) => return std::iter::once(waiting).chain(wishes).collect(),
+                Ok(Verdict::Later) => return std::iter::once(waiting).chain(proposals).collect(),
                 Ok(Verdict::Yes(record, answer)) => {
                     (Some(record).filter(|record| !record.changes.is_empty()), Ok(answer))
                 }
@@ -254,13 +254,12 @@ impl LogLoop {
         Vec::new()
     }
 
-    /// What is wanting for a wish, if there is no room for it: for appends and replacements a reserve must be left, and
-    /// memory must not be full of messages that have no room on disk; for anything else a log that can be written to is
-    /// enough.
-    fn wanting_for(&self, state: &State, wish: &Wish) -> Option<JournalError> {
+    /// What is short for a proposal, if anything: appends and replacements need the disk's reserve, and memory that is
+    /// not full of messages without room on disk; anything else needs only a writable log.
+    fn shortage_for(&self, state: &State, proposal: &Proposal) -> Option<JournalError> {
         let replaces = |edit| crate::core::edit::message(edit).is_some();
-        let grows = match wish {
-            Wish::Commit(commit) => !commit.appends.is_empty() || commit.edits.iter().any(replaces),
+        let grows = match proposal {
+            Proposal::Commit(commit) => !commit.appends.is_empty() || commit.edits.iter().any(replaces),
             _ => false,
         };
         if let Some(stranded) = &self.stranded {
@@ -272,10 +271,10 @@ impl LogLoop {
         if self.space.is_short() {
             return Some(JournalError::DiskFull);
         }
-        self.checkpoints.wanting().filter(|_| is_stuffed(state, &self.shared.config)).cloned()
+        self.checkpoints.shortage().filter(|_| is_memory_full(state, &self.shared.config)).cloned()
     }
 
-    /// Whether appends are refused for want of room.
+    /// Whether appends are refused because room is short.
     fn is_short(&self) -> bool {
         let reached = |quota| self.limits(&self.shared.read()).used >= quota;
         self.space.is_short() || self.shared.config.quota_bytes.is_some_and(reached)
@@ -298,23 +297,23 @@ impl LogLoop {
         }
     }
 
-    /// What the journal does from time to time: retention, metrics.
+    /// Periodic work: retention, metrics.
     fn tick(&mut self) -> Result<(), StoreError> {
         if self.ticked.elapsed() < TICK {
             return Ok(());
         }
-        let hour = self.look_at_clock();
+        let time = self.observe_clock();
         self.ticked = Instant::now();
-        self.space.look();
-        let drops = retention::drops(&self.shared.read(), hour.sure);
+        self.space.refresh();
+        let drops = retention::drops(&self.shared.read(), time.sure);
         if !drops.is_empty() {
             info!(partitions = drops.len(), "retention drops old messages");
-            let dropped = self.alone(Wish::Drop(drops))?;
+            let dropped = self.alone(Proposal::Drop(drops))?;
             if let Some(Err(error)) = &dropped {
-                warn!(%error, "cannot drop them; trying again");
+                warn!(%error, "cannot drop old messages; retrying");
             }
             if let Some(Ok(_)) = dropped {
-                // Their files go when a snapshot says that they are not needed.
+                // Their files are removed once a snapshot no longer refers to them.
                 self.shared.queue().checkpoints.push(Box::new(|_| {}));
             }
         }
@@ -327,22 +326,25 @@ impl LogLoop {
         Ok(())
     }
 
-    /// Does something of the journal's own. Nothing is known of it while its group is stranded.
-    pub(super) fn alone(&mut self, wish: Wish) -> Result<Option<Result<Answer, JournalError>>, StoreError> {
+    /// Decides and commits a proposal of the journal itself. `None`: its group is stranded, and the outcome unknown.
+    pub(super) fn alone(
+        &mut self,
+        proposal: Proposal,
+    ) -> Result<Option<Result<Answer, JournalError>>, StoreError> {
         let (told, outcome) = std::sync::mpsc::channel();
-        let tell: Tell = Box::new(move |answer| {
-            // The receiver is a line below.
+        let tell: OnAnswer = Box::new(move |answer| {
+            // Cannot fail: the receiver is right below.
             let _ = told.send(answer);
         });
-        self.group(vec![Waiting { wish, bytes: 0, tell }])?;
+        self.group(vec![Waiting { proposal, bytes: 0, tell }])?;
         Ok(outcome.try_recv().ok())
     }
 
     fn checkpoint(&mut self, wanted: bool) {
         if wanted {
-            // Those who ask while it runs get the next one: it has what they want in it.
+            // Requests that come while a checkpoint runs get the next one, which includes their data.
             let asked = std::mem::take(&mut self.shared.queue().checkpoints);
-            self.checkpoints.tell(asked);
+            self.checkpoints.notify_at_end(asked);
         }
         let steady = self.steady();
         self.checkpoints.begin(&self.shared, &self.folder, &self.log, steady);
@@ -359,12 +361,12 @@ impl LogLoop {
         shared.metrics.disk_bytes.set(self.used(&state) as i64);
         let ahead = Ticks(state.newest).since(shared.config.clock.now());
         shared.metrics.clock_ahead_seconds.set(ahead.as_secs() as i64);
-        let hour = self.hour();
-        let doubted = Ticks(hour.now).since(Ticks(hour.sure));
+        let time = self.trusted_time();
+        let doubted = Ticks(time.now).since(Ticks(time.sure));
         shared.metrics.clock_doubted_seconds.set(doubted.as_secs() as i64);
     }
 
-    /// Lets a checkpoint that runs come to its end.
+    /// Waits for a running checkpoint.
     fn await_flush(&mut self) -> Result<(), StoreError> {
         while self.checkpoints.running {
             let mut queue = self.shared.queue();
@@ -380,7 +382,7 @@ impl LogLoop {
         Ok(())
     }
 
-    /// Moves everything to segments, so that opening is quick, and closes the log.
+    /// Moves everything to segments, so that the next opening is fast, and closes the log.
     pub(super) fn close(mut self) -> Result<(), StoreError> {
         self.await_flush()?;
         let steady = self.steady();
@@ -389,6 +391,6 @@ impl LogLoop {
     }
 }
 
-fn is_stuffed(state: &State, config: &Config) -> bool {
+fn is_memory_full(state: &State, config: &Config) -> bool {
     state.fresh_bytes >= 2 * config.flush_bytes
 }

@@ -1,4 +1,4 @@
-//! Delayed messages within the log loop: what is due becomes visible, one group in each turn.
+//! The log loop's handling of delayed messages: it makes due ones visible, one group in each turn.
 
 use std::ops::Bound;
 use std::time::{Duration, Instant};
@@ -7,96 +7,97 @@ use tracing::warn;
 
 use super::error::StoreError;
 use super::log_loop::{LogLoop, TICK};
-use crate::core::decide::{Answer, Wish};
-use crate::core::mature::Waits;
+use crate::core::decide::{Answer, Proposal};
+use crate::core::mature::DelayedKey;
 use crate::error::JournalError;
 use crate::id::Ticks;
 
-/// What could not be read is tried again after this: it may have been no damage. If only files could not be opened, soon.
+/// Pause before unreadable messages are tried again: it may have been no damage. Shorter if only files could not be
+/// opened.
 const REREAD: Duration = Duration::from_secs(600);
 
-/// How far it has come.
+/// Progress.
 #[derive(Debug, Default)]
 pub(super) struct Maturing {
-    /// Whatever is due up to here is visible, or could not be read; and when that is tried again.
-    passed: Waits,
+    /// All due messages up to here are visible, or could not be read; and when to try those again.
+    passed: DelayedKey,
     reread_at: Option<Instant>,
-    /// It could not be made durable, and is tried again then.
+    /// When to retry after a failed commit.
     retry_at: Option<Instant>,
-    /// Topics were deleted: what waits behind this may be theirs.
-    orphans: Option<Waits>,
+    /// After a topic was deleted: delayed messages after this one may be its orphans.
+    orphans: Option<DelayedKey>,
 }
 
 impl Maturing {
-    /// A topic is gone: what waits for it goes, too.
-    pub(super) fn look_for_orphans(&mut self) {
-        self.orphans = Some(Waits::default());
+    /// Begins a search for delayed messages of deleted topics.
+    pub(super) fn search_orphans(&mut self) {
+        self.orphans = Some(DelayedKey::default());
     }
 
-    /// Notes what time it is, before anything is decided: where the clock has gone back, what is delayed from now on may
-    /// be due before what was passed over.
+    /// Records the time, before anything is decided: if the clock has gone back, new delayed messages may be due before
+    /// the skipped ones.
     pub(super) fn observe(&mut self, now: Ticks) {
         if now.0 < self.passed.0 || self.reread_at.is_some_and(|at| at <= Instant::now()) {
-            self.look_again();
+            self.retry_skipped();
         }
     }
 
-    /// Nothing is passed over any more.
-    pub(super) fn look_again(&mut self) {
-        (self.passed, self.reread_at) = (Waits::default(), None);
+    /// Begins again with all due messages, including those that were skipped.
+    pub(super) fn retry_skipped(&mut self) {
+        (self.passed, self.reread_at) = (DelayedKey::default(), None);
     }
 }
 
 impl LogLoop {
-    /// Until there is something to do.
+    /// Time until there is work.
     pub(super) fn patience(&self) -> Duration {
         let busy = self.maturing.orphans.is_some() && self.maturing.retry_at.is_none();
         if busy { Duration::ZERO } else { self.until_due() }
     }
 
-    /// Until a delayed message is due and may become visible, or something else is to be looked at.
+    /// Time until the next delayed message is due, or other work.
     pub(super) fn until_due(&self) -> Duration {
-        if self.is_stuffed() {
+        if self.is_memory_full() {
             return TICK;
         }
         if let Some(at) = self.maturing.retry_at {
             return at.saturating_duration_since(Instant::now()).min(TICK);
         }
-        let (hour, passed, state) = (self.hour(), self.maturing.passed, self.shared.read());
-        if state.due(hour, passed).next().is_some() {
+        let (time, passed, state) = (self.trusted_time(), self.maturing.passed, self.shared.read());
+        if state.due(time, passed).next().is_some() {
             return Duration::ZERO;
         }
-        // While the clock is doubted there may be others between: they are looked at from time to time.
-        let behind = (Bound::Excluded(passed.max((hour.now, u64::MAX))), Bound::Unbounded);
+        // While the clock is doubted there may be others in between: each tick checks for them.
+        let behind = (Bound::Excluded(passed.max((time.now, u64::MAX))), Bound::Unbounded);
         let next = state.delayed.range(behind).next().map(|((due, _), _)| Ticks(*due));
-        next.map_or(TICK, |due| due.since(Ticks(hour.now)).min(TICK))
+        next.map_or(TICK, |due| due.since(Ticks(time.now)).min(TICK))
     }
 
-    /// Lets some of what waits for deleted topics go.
+    /// Drops some delayed messages of deleted topics.
     pub(super) fn forget(&mut self) -> Result<(), StoreError> {
         let Some(after) = self.maturing.orphans.filter(|_| self.maturing.retry_at.is_none()) else {
             return Ok(());
         };
-        match self.alone(Wish::Forget { after })? {
+        match self.alone(Proposal::Forget { after })? {
             Some(Ok(Answer::Forgotten(through))) => self.maturing.orphans = through,
             _ => self.maturing.retry_at = Some(Instant::now() + TICK),
         }
         Ok(())
     }
 
-    /// Makes some of what is due visible. The rest has its turn when others have had theirs.
+    /// Makes some due messages visible. The rest follows in later turns.
     pub(super) fn mature(&mut self) -> Result<(), StoreError> {
-        let hour = self.look_at_clock();
+        let time = self.observe_clock();
         if !self.until_due().is_zero() {
             return Ok(());
         }
         let failed_before = self.maturing.retry_at.take().is_some();
-        match self.alone(Wish::Mature { after: self.maturing.passed, hour })? {
+        match self.alone(Proposal::Mature { after: self.maturing.passed, time })? {
             Some(Ok(Answer::Matured(Some(passed)))) => {
                 warn!(
                     count = passed.count,
-                    topic = passed.spot.0,
-                    partition = passed.spot.1,
+                    topic = passed.partition_key.topic,
+                    partition = passed.partition_key.partition,
                     error = %passed.why,
                     "delayed messages are due and cannot be read: they stay delayed, and others go on"
                 );
@@ -107,7 +108,7 @@ impl LogLoop {
             Some(Ok(_)) => {}
             failed => {
                 if let (Some(Err(error)), false) = (&failed, failed_before) {
-                    warn!(%error, "cannot make visible what is due; trying again");
+                    warn!(%error, "cannot make due messages visible; retrying");
                 }
                 self.maturing.retry_at = Some(Instant::now() + TICK);
             }
@@ -166,7 +167,7 @@ mod tests {
         bench.append(1, 10, None);
         assert_eq!((bench.visible(), bench.waiting()), (4, 2), "those that can be read are visible");
         assert!(!bench.log_loop.until_due().is_zero(), "the others keep nobody busy");
-        // When the clock goes back, something may be due before them.
+        // When the clock goes back, others may be due before them.
         bench.clock.store(1_000_000, Ordering::SeqCst);
         bench.append(1, 10, Some(1_500_000));
         bench.clock.store(1_600_000, Ordering::SeqCst);

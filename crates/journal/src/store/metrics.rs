@@ -1,4 +1,4 @@
-//! What is counted.
+//! Metrics of a journal.
 
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;

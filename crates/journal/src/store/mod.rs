@@ -1,17 +1,18 @@
 //! The store: a journal on this machine's disk.
 //!
 //! # Layout
-//! - [`Store`]: the journal as its callers use it. [`config`]: what the operator chooses. [`shared`]: what the loops share.
-//! - [`log_loop`]: takes wishes, decides, applies groups; [`durable`] writes them; [`maturing`]: what is due becomes visible;
-//!   [`timing`]: whether the clock is believed.
-//!   [`checkpoint`], [`flush`]: from memory and log to segments. [`reader`]: reads; [`delayed`] those of what is not due yet.
-//!   [`group`]: what becomes durable together. [`space`]: room on the disk.
-//! - [`segment`], [`snapshot`]: what the bytes mean. [`image`]: a state to be written. [`files`]: open segments.
-//! - [`folder`], [`recover`]: from a folder to a state. [`identity`]: what tells a folder from all others. [`verify`], [`backup`]: checks and copies of all of it.
+//! - [`Store`]: the journal as its callers use it. [`config`]: its configuration. [`shared`]: what the loops share.
+//! - [`log_loop`]: takes proposals, decides, applies groups; [`durable`] writes them; [`maturing`] makes delayed
+//!   messages visible; [`timing`]: whether the clock is trusted. [`checkpoint`], [`flush`]: from memory and log to
+//!   segments. [`reader`]: reads; [`delayed`]: reads of delayed messages. [`group`]: decisions that become durable
+//!   together. [`space`]: room on the disk.
+//! - [`segment`], [`snapshot`]: file formats. [`image`]: a state to be written. [`files`]: open segments.
+//! - [`folder`], [`recover`]: from a folder to a state. [`identity`]: the identity of a folder. [`verify`], [`backup`]:
+//!   checks and copies of everything.
 //!
-//! A message is written twice: to the log, with one sync for a whole group, and later, in the background, to its topic's
-//! segment, compressed, beside its neighbours. What is in memory is the index of the blocks, and the messages that are in
-//! the log only.
+//! A message is written twice: to the log, with one sync for a whole group, and later, in the background, to its
+//! topic's segment, compressed together with its neighbours. Memory holds the index of the blocks, and the messages
+//! that are only in the log.
 
 pub mod backup;
 #[cfg(test)]
@@ -59,10 +60,10 @@ use self::folder::Folder;
 use self::log_loop::LogLoop;
 use self::reader::{Encoded, Room};
 use self::recover::{Recovered, recover};
-use self::shared::{Shared, Tell, size};
+use self::shared::{OnAnswer, Shared, size};
 use crate::Fence;
 use crate::commit::{Commit, Committed, Opened};
-use crate::core::decide::{Answer, Wish};
+use crate::core::decide::{Answer, Proposal};
 use crate::core::message;
 use crate::error::JournalError;
 use crate::id::{MessageId, Ticks};
@@ -72,14 +73,14 @@ use crate::read::{Batch, Read};
 use crate::stats::{PartitionStats, Usage};
 use crate::topic::{Consumer, Created, PartitionId, Topic, TopicConfig, TopicView};
 
-/// No record is longer. Not by what messages may come: one that waits to be due is written again when it is, whatever the
-/// limit is by then.
+/// Longest record. Independent of the configured limit of messages: a delayed message is written again when it is due,
+/// whatever the limit is by then.
 const RECORD_BYTES_MAX: u32 = u32::MAX >> 1;
 
 /// A journal on this machine's disk. Clones are the same journal. Its calls need a tokio runtime.
 ///
-/// When the last clone is dropped without [`Store::close`], it is as if the process had crashed: nothing is lost, but the
-/// next opening takes longer.
+/// Dropping the last clone without [`Store::close`] is like a crash: nothing is lost, but the next opening takes
+/// longer.
 #[derive(Clone)]
 pub struct Store {
     shared: Arc<Shared>,
@@ -88,25 +89,26 @@ pub struct Store {
     ended: Arc<Ended>,
 }
 
-/// The log loop, for who waits for its end.
+/// The log loop's end, for those who wait for it.
 struct Ended {
     thread: std::sync::Mutex<Option<JoinHandle<Result<(), StoreError>>>>,
     shared: Arc<Shared>,
 }
 
 impl Drop for Ended {
-    /// Waits for the threads, for one sync or one checkpoint at most: whoever opens the folder next must not meet them.
+    /// Waits for the threads, for one sync or one checkpoint at most: they must be gone before the folder is opened
+    /// again.
     fn drop(&mut self) {
         self.shared.queue().abandoned = true;
         self.shared.wake();
         let thread = self.thread.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take();
-        // How it ended was logged.
+        // Its outcome was logged.
         let _ = thread.map(JoinHandle::join);
     }
 }
 
 impl Store {
-    /// Opens the journal in a folder, or makes one.
+    /// Opens the journal in a folder, or creates one.
     pub fn open(config: Config, metrics: Metrics) -> Result<Self, StoreError> {
         let log_loop = Self::prepare(config, metrics)?;
         let (shared, folder) = (log_loop.shared.clone(), log_loop.folder.clone());
@@ -120,7 +122,7 @@ impl Store {
         Ok(Self { shared, folder, identity, ended })
     }
 
-    /// Loads what is there, for a log loop that is yet to run.
+    /// Loads the data, and prepares a log loop.
     fn prepare(config: Config, metrics: Metrics) -> Result<LogLoop, StoreError> {
         let folder = Arc::new(Folder::open(&config.data)?);
         let options = LogOptions {
@@ -159,23 +161,23 @@ impl Store {
         }
     }
 
-    /// Which folder this is, and which of its starts.
+    /// The identity of this folder and start.
     pub fn identity(&self) -> Identity {
         self.identity
     }
 
-    /// What tells the folder from copies of it.
+    /// What distinguishes the folder from copies of it.
     pub fn lineage(&self) -> Result<Lineage, StoreError> {
         self.folder.lineage()
     }
 
-    /// Makes the folder remember that this start may be registered. To be called before it is: a start that is registered, and
-    /// that the folder does not know, was made on a copy.
+    /// Records in the folder that this start may be registered. Call it before registering: a registered start that the
+    /// folder does not know ran on a copy.
     pub fn note_start(&self) -> Result<(), StoreError> {
         self.folder.note_start(self.identity.start)
     }
 
-    /// Where its data is.
+    /// The data folder.
     pub fn data(&self) -> &std::path::Path {
         self.folder.path()
     }
@@ -186,7 +188,7 @@ impl Store {
         {
             let mut queue = self.shared.queue();
             let tell = move |outcome| {
-                // Who asked may have gone.
+                // The caller may have gone.
                 let _ = tell.send(outcome);
             };
             if !queue.closed {
@@ -198,32 +200,32 @@ impl Store {
             .unwrap_or_else(|_| Err(StoreError::damaged(self.folder.path(), 0, "the journal is closed")))
     }
 
-    /// Takes room for a wish and puts it into the queue; `tell` is called when it is durable or refused.
-    pub(crate) async fn submit(&self, wish: Wish, tell: Tell) {
-        let bytes = size(&wish);
+    /// Enqueues a proposal, after waiting for room; calls `tell` when it is durable or refused.
+    pub(crate) async fn submit(&self, proposal: Proposal, tell: OnAnswer) {
+        let bytes = size(&proposal);
         match self.shared.room.acquire_many(bytes as u32).await {
             Ok(room) => {
-                // Given back by the log loop.
+                // The log loop releases it.
                 room.forget();
-                self.shared.enqueue(wish, bytes, tell);
+                self.shared.enqueue(proposal, bytes, tell);
             }
             Err(_) => tell(Err(JournalError::Closed)),
         }
     }
 
-    async fn ask(&self, wish: Wish) -> Result<Answer, JournalError> {
+    async fn ask(&self, proposal: Proposal) -> Result<Answer, JournalError> {
         let (tell, told) = oneshot::channel();
-        let tell: Tell = Box::new(move |answer| {
-            // Who asked may have gone.
+        let tell: OnAnswer = Box::new(move |answer| {
+            // The caller may have gone.
             let _ = tell.send(answer);
         });
-        self.submit(wish, tell).await;
-        // Dropped by a log loop that has failed: perhaps it was written before.
+        self.submit(proposal, tell).await;
+        // Dropped by a log loop that has failed: it may have been written before.
         let lost = || JournalError::Unknown("the journal has failed before it answered".to_owned());
         told.await.unwrap_or_else(|_| Err(lost()))
     }
 
-    /// A read whose messages are left as bytes, with the room that they take.
+    /// Reads messages in encoded form, with the room that they take.
     pub(crate) async fn read_encoded(
         &self,
         read: &Read,
@@ -240,7 +242,7 @@ impl Store {
         self.shared.config.message_bytes_max
     }
 
-    fn look_at_usage(&self) -> Usage {
+    fn current_usage(&self) -> Usage {
         let shared = &self.shared;
         let state = shared.read();
         let partitions = || state.listed().flat_map(|(_, topic)| &topic.partitions);
@@ -271,9 +273,9 @@ impl Journal for Store {
         consumer: &'a Consumer,
         fence: Fence,
     ) -> Reply<'a, Opened> {
-        let wish = Wish::Open { partition: partition.clone(), consumer: consumer.clone(), fence };
+        let proposal = Proposal::Open { partition: partition.clone(), consumer: consumer.clone(), fence };
         Box::pin(async move {
-            match self.ask(wish).await? {
+            match self.ask(proposal).await? {
                 Answer::Opened(opened) => Ok(opened),
                 _ => Err(mixed_up()),
             }
@@ -287,15 +289,16 @@ impl Journal for Store {
     ) -> Reply<'a, Option<Opened>> {
         Box::pin(async move {
             let state = self.shared.read();
-            let spot = state.spot(partition)?;
-            let reader = state.partition(spot).and_then(|partition| partition.consumers.get(consumer));
+            let partition_key = state.partition_key(partition)?;
+            let reader =
+                state.partition(partition_key).and_then(|partition| partition.consumers.get(consumer));
             Ok(reader.map(crate::core::partition::Reader::opened))
         })
     }
 
     fn commit(&self, commit: Commit) -> Reply<'_, Committed> {
         Box::pin(async move {
-            match self.ask(Wish::Commit(commit)).await? {
+            match self.ask(Proposal::Commit(commit)).await? {
                 Answer::Committed(committed) => Ok(committed),
                 _ => Err(mixed_up()),
             }
@@ -326,8 +329,8 @@ impl Journal for Store {
     }
 
     fn trim<'a>(&'a self, partition: &'a PartitionId, through: MessageId) -> Reply<'a, ()> {
-        let wish = Wish::Trim { partition: partition.clone(), through };
-        Box::pin(async move { self.ask(wish).await.map(drop) })
+        let proposal = Proposal::Trim { partition: partition.clone(), through };
+        Box::pin(async move { self.ask(proposal).await.map(drop) })
     }
 
     fn stats<'a>(&'a self, topic: &'a Topic) -> Reply<'a, Vec<PartitionStats>> {
@@ -339,13 +342,13 @@ impl Journal for Store {
     }
 
     fn usage(&self) -> Reply<'_, Usage> {
-        Box::pin(async move { Ok(self.look_at_usage()) })
+        Box::pin(async move { Ok(self.current_usage()) })
     }
 
     fn create_topic<'a>(&'a self, topic: &'a Topic, config: TopicConfig) -> Reply<'a, Created> {
-        let wish = Wish::Create { topic: topic.clone(), config };
+        let proposal = Proposal::Create { topic: topic.clone(), config };
         Box::pin(async move {
-            match self.ask(wish).await? {
+            match self.ask(proposal).await? {
                 Answer::Created(created) => Ok(created),
                 _ => Err(mixed_up()),
             }
@@ -369,14 +372,14 @@ impl Journal for Store {
     }
 
     fn alter_topic<'a>(&'a self, topic: &'a Topic, config: TopicConfig) -> Reply<'a, ()> {
-        let wish = Wish::Alter { topic: topic.clone(), config };
-        Box::pin(async move { self.ask(wish).await.map(drop) })
+        let proposal = Proposal::Alter { topic: topic.clone(), config };
+        Box::pin(async move { self.ask(proposal).await.map(drop) })
     }
 
     fn delete_topic<'a>(&'a self, topic: &'a Topic) -> Reply<'a, bool> {
-        let wish = Wish::Delete { topic: topic.clone() };
+        let proposal = Proposal::Delete { topic: topic.clone() };
         Box::pin(async move {
-            match self.ask(wish).await? {
+            match self.ask(proposal).await? {
                 Answer::Deleted(there) => Ok(there),
                 _ => Err(mixed_up()),
             }
@@ -392,7 +395,7 @@ mod tests {
     use super::*;
     use crate::commit::NewMessage;
 
-    /// As after a failed sync: the log loop ends, with what it has taken.
+    /// As after a failed sync: the log loop ends with the proposals that it has taken.
     #[tokio::test]
     async fn what_a_failing_journal_has_taken_has_an_unknown_outcome() {
         let LogLoop { shared, folder, .. } = Bench::new(16 << 20).log_loop;
@@ -400,10 +403,12 @@ mod tests {
         let id = RandomId::draw().unwrap();
         let identity = Identity { folder: id, start: id };
         let store = Store { shared: shared.clone(), folder, identity, ended };
-        let spot = PartitionId::new(Topic::new("mail").unwrap(), 1);
+        let partition_id = PartitionId::new(Topic::new("mail").unwrap(), 1);
         let asked =
-            tokio::spawn(async move { store.commit(Commit::append(spot, NewMessage::new("x"))).await });
-        eventually_async("the wish", async || shared.queue().wishes.pop_front().map(drop)).await;
+            tokio::spawn(
+                async move { store.commit(Commit::append(partition_id, NewMessage::new("x"))).await },
+            );
+        eventually_async("the proposal", async || shared.queue().proposals.pop_front().map(drop)).await;
         let told = asked.await.unwrap();
         assert!(matches!(told, Err(JournalError::Unknown(_))), "{told:?}");
     }

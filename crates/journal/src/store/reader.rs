@@ -12,17 +12,17 @@ use super::shared::Shared;
 use crate::core::block;
 use crate::core::message;
 use crate::core::pick::{Picked, Picker};
-use crate::core::plan::{Bits, Piece, Plan, Range};
-use crate::core::state::Spot;
+use crate::core::plan::{Piece, Plan, Range, StoredBytes};
+use crate::core::state::PartitionKey;
 use crate::error::JournalError;
 use crate::id::{DelayedId, MessageId, Ticks};
 use crate::read::{Order, Read};
 use crate::stats::{ConsumerStats, PartitionStats};
 
-/// A read is planned again so often when segments go under its hands.
+/// How often a read is planned again when segments are removed meanwhile.
 pub(super) const ATTEMPTS_MAX: u32 = 3;
 
-/// The answer to a read, as bytes: each part is one message or several in a row.
+/// The encoded result of a read: each part is one or several consecutive messages.
 #[derive(Debug, Default)]
 pub(crate) struct Encoded {
     pub(crate) parts: Vec<Bytes>,
@@ -30,11 +30,11 @@ pub(crate) struct Encoded {
     pub(crate) bytes: u64,
     pub(crate) gap: Option<MessageId>,
     pub(crate) last: MessageId,
-    /// Which ones they are, where delayed ones were asked for.
+    /// Their ids, for a read of delayed messages.
     pub(crate) delayed: Option<Vec<DelayedId>>,
 }
 
-/// Room for what a read may find, of which there is only so much.
+/// A share of the bounded memory for results of reads.
 #[derive(Clone, Copy)]
 pub(crate) struct Room<'a> {
     pub(crate) all: &'a Arc<Semaphore>,
@@ -47,8 +47,8 @@ impl Room<'_> {
     }
 }
 
-/// Reads, and waits for the first message if that is wanted. The room that it takes comes back with what was found; while it
-/// waits it has none.
+/// Reads, and waits for the first message if requested. Returns the messages together with the room that they take;
+/// while it waits it holds no room.
 pub(crate) async fn read(
     shared: &Arc<Shared>,
     read: &Read,
@@ -57,11 +57,11 @@ pub(crate) async fn read(
     if let Some(after) = read.delayed {
         return delayed::read(shared, read, after, room).await;
     }
-    let spot = shared.read().spot(&read.partition)?;
-    // A reader may wish to wait for longer than a clock can count.
+    let partition_key = shared.read().partition_key(&read.partition)?;
+    // The wait may be longer than a clock can represent.
     let deadline = Instant::now().checked_add(read.wait);
     loop {
-        let waiter = (!read.wait.is_zero()).then(|| shared.waiter(spot));
+        let waiter = (!read.wait.is_zero()).then(|| shared.waiter(partition_key));
         let mut notified = waiter.as_ref().map(|waiter| Box::pin(waiter.notified()));
         if let Some(notified) = &mut notified {
             // From here on nothing is missed.
@@ -71,7 +71,7 @@ pub(crate) async fn read(
             Some(room) => Some(room.take().await?),
             None => None,
         };
-        let found = once(shared, spot, read).await?;
+        let found = once(shared, partition_key, read).await?;
         let over = deadline.is_some_and(|deadline| Instant::now() >= deadline);
         let Some(notified) = notified.filter(|_| found.count == 0 && !over && read.limit > 0) else {
             shared.metrics.reads.inc();
@@ -83,14 +83,18 @@ pub(crate) async fn read(
             return Err(JournalError::Closed);
         }
         match deadline {
-            // Whether it was woken or not, it looks once more.
+            // Woken or not, read once more.
             Some(deadline) => drop(tokio::time::timeout_at(deadline.into(), notified).await),
             None => notified.await,
         }
     }
 }
 
-async fn once(shared: &Arc<Shared>, spot: Spot, read: &Read) -> Result<Encoded, JournalError> {
+async fn once(
+    shared: &Arc<Shared>,
+    partition_key: PartitionKey,
+    read: &Read,
+) -> Result<Encoded, JournalError> {
     let range = Range {
         after: read.after.0.0,
         before: read.before.0.0.saturating_add(u64::from(read.before == MessageId::MAX)),
@@ -99,17 +103,17 @@ async fn once(shared: &Arc<Shared>, spot: Spot, read: &Read) -> Result<Encoded, 
         bytes_max: u64::from(read.bytes_max.max(1)),
     };
     let now = shared.config.clock.now().0;
-    // Deleted while somebody waited, if there is none.
+    // The topic was deleted while the reader waited.
     let gone = || JournalError::NoTopic { topic: read.partition.topic.clone() };
-    let part = plan(shared, spot, &range).ok_or_else(gone)?;
+    let part = plan(shared, partition_key, &range).ok_or_else(gone)?;
     let last = part.last;
     let mut picker = Picker::new(range, now);
-    let gap = if is_at_hand(shared, spot, &part.plan) {
-        collect(shared, spot, range, part, &mut picker)?
+    let gap = if is_at_hand(shared, partition_key, &part.plan) {
+        collect(shared, partition_key, range, part, &mut picker)?
     } else {
         let shared = shared.clone();
         let blocking = tokio::task::spawn_blocking(move || {
-            let collected = collect(&shared, spot, range, part, &mut picker);
+            let collected = collect(&shared, partition_key, range, part, &mut picker);
             collected.map(|gap| (picker, gap))
         });
         let collected = blocking.await.map_err(|_| JournalError::Closed)??;
@@ -120,38 +124,38 @@ async fn once(shared: &Arc<Shared>, spot: Spot, read: &Read) -> Result<Encoded, 
     Ok(Encoded { parts, count, bytes, gap, last, delayed: None })
 }
 
-/// What is to be read next, and what is known of the partition meanwhile.
+/// The plan for the next part, and the partition's current limits.
 struct Part {
     plan: Plan,
-    /// Some of the range is gone: all up to here.
+    /// Part of the range is gone: all up to this id.
     gap: Option<MessageId>,
     last: MessageId,
 }
 
-/// The next part of a range; nothing if the partition is gone.
-fn plan(shared: &Shared, spot: Spot, range: &Range) -> Option<Part> {
+/// Plans the next part of a range; `None` if the partition is gone.
+fn plan(shared: &Shared, partition_key: PartitionKey, range: &Range) -> Option<Part> {
     let state = shared.read();
-    let partition = state.partition(spot)?;
+    let partition = state.partition(partition_key)?;
     let gap = (range.after < partition.trimmed).then_some(MessageId(Ticks(partition.trimmed)));
     Some(Part { plan: partition.plan(range), gap, last: MessageId(Ticks(partition.last)) })
 }
 
-/// Whether nothing has to be waited for.
-fn is_at_hand(shared: &Shared, (topic, _): Spot, plan: &Plan) -> bool {
+/// Whether the read needs no disk access.
+fn is_at_hand(shared: &Shared, PartitionKey { topic, .. }: PartitionKey, plan: &Plan) -> bool {
     if plan.is_in_memory() && plan.rest.is_none() {
         return true;
     }
-    // One block, as readers want that take a few messages at a time.
+    // One cached block, as for readers that take a few messages at a time.
     plan.edits.is_empty()
         && plan.blocks.len() == 1
-        && matches!(&plan.blocks[0].bits, Bits::Disk(location) if shared.files.has(topic, *location))
+        && matches!(&plan.blocks[0].stored, StoredBytes::Disk(location) if shared.files.has(topic, *location))
 }
 
-/// Reads what is planned, and goes on until there is enough. Whoever has some messages already asks for more by himself, and
-/// is told then what is in the way. Returns the gap.
+/// Reads the planned part, and continues until there is enough. If an error comes after some messages, it returns
+/// those; the next read reports the error. Returns the gap.
 fn collect(
     shared: &Shared,
-    spot: Spot,
+    partition_key: PartitionKey,
     mut range: Range,
     Part { mut plan, mut gap, .. }: Part,
     picker: &mut Picker,
@@ -159,7 +163,7 @@ fn collect(
     let limit = range.limit;
     let mut attempts = 0;
     loop {
-        match take(shared, spot, &plan, range.order, picker) {
+        match take(shared, partition_key, &plan, range.order, picker) {
             Ok(()) => {
                 let Some(rest) = plan.rest.filter(|_| !picker.is_full()) else { return Ok(gap) };
                 match range.order {
@@ -169,13 +173,13 @@ fn collect(
                 range.limit = limit - picker.picked.count.min(limit);
             }
             Err(_) if picker.picked.count > 0 => return Ok(gap),
-            // Retention has dropped the segment since: what is left is planned again.
+            // Retention has dropped the segment since: plan again.
             Err(unread) if unread.error.is_missing_file() && attempts < ATTEMPTS_MAX => attempts += 1,
             Err(unread) => return Err(unread.into()),
         }
-        let Some(part) = self::plan(shared, spot, &range) else { return Ok(gap) };
+        let Some(part) = self::plan(shared, partition_key, &range) else { return Ok(gap) };
         if part.gap > gap {
-            // Retention has been here since. No batch has a hole in it.
+            // Retention has dropped messages since. A batch must not have a hole.
             if picker.picked.count > 0 && range.order == Order::Ascending {
                 return Ok(gap);
             }
@@ -185,7 +189,7 @@ fn collect(
     }
 }
 
-/// What could not be read: messages `first` to `last`.
+/// Messages `first` to `last` could not be read.
 struct Unread {
     error: StoreError,
     first: u64,
@@ -193,7 +197,7 @@ struct Unread {
 }
 
 impl Unread {
-    /// Where a read ends before it.
+    /// Where a read that stops before it ends.
     fn rest(&self, order: Order) -> u64 {
         match order {
             Order::Ascending => self.first.saturating_sub(1),
@@ -203,7 +207,7 @@ impl Unread {
 }
 
 impl From<Unread> for JournalError {
-    /// With the ids: somebody may want to go on behind them.
+    /// Names the ids, so that the reader can continue after them.
     fn from(Unread { error, first, last }: Unread) -> Self {
         let (first, last) = (MessageId(Ticks(first)), MessageId(Ticks(last)));
         match Self::from(error) {
@@ -215,9 +219,16 @@ impl From<Unread> for JournalError {
     }
 }
 
-fn take(shared: &Shared, spot: Spot, plan: &Plan, order: Order, picker: &mut Picker) -> Result<(), Unread> {
+fn take(
+    shared: &Shared,
+    partition_key: PartitionKey,
+    plan: &Plan,
+    order: Order,
+    picker: &mut Picker,
+) -> Result<(), Unread> {
     let unread = |first, last| move |error| Unread { error, first, last };
-    let block = |piece: &Piece| load(shared, spot, &piece.bits).map_err(unread(piece.first, piece.last));
+    let block =
+        |piece: &Piece| load(shared, partition_key, &piece.stored).map_err(unread(piece.first, piece.last));
     if plan.edits.is_empty() {
         for piece in &plan.blocks {
             if picker.is_full() {
@@ -238,11 +249,11 @@ fn take(shared: &Shared, spot: Spot, plan: &Plan, order: Order, picker: &mut Pic
             }
         }
     }
-    for (id, bits) in &plan.edits {
+    for (id, stored) in &plan.edits {
         if picker.is_behind(*id, rest) {
             break;
         }
-        match load(shared, spot, bits).map_err(unread(*id, *id)) {
+        match load(shared, partition_key, stored).map_err(unread(*id, *id)) {
             Ok(bytes) => {
                 if let Some((_, head)) = block::find(&bytes, *id) {
                     singles.extend(picker.singles(&bytes.slice(head.offset..head.offset + head.len), None));
@@ -259,14 +270,18 @@ fn take(shared: &Shared, spot: Spot, plan: &Plan, order: Order, picker: &mut Pic
     failed.map_or(Ok(()), Err)
 }
 
-pub(super) fn load(shared: &Shared, (topic, _): Spot, bits: &Bits) -> Result<Bytes, StoreError> {
-    match bits {
-        Bits::Memory(bytes) => Ok(bytes.clone()),
-        Bits::Disk(location) => shared.files.load(topic, *location),
+pub(super) fn load(
+    shared: &Shared,
+    PartitionKey { topic, .. }: PartitionKey,
+    stored: &StoredBytes,
+) -> Result<Bytes, StoreError> {
+    match stored {
+        StoredBytes::Memory(bytes) => Ok(bytes.clone()),
+        StoredBytes::Disk(location) => shared.files.load(topic, *location),
     }
 }
 
-/// Each partition of a topic. Reads a block for each consumer that stands within one.
+/// Statistics of each partition of a topic. Reads a block for each consumer whose position is within one.
 pub(crate) fn stats(
     shared: &Shared,
     topic: &crate::topic::Topic,
@@ -276,21 +291,23 @@ pub(crate) fn stats(
         let (number, topic) = state.topic(topic)?;
         (number, topic.config.partitions)
     };
-    (1..=count).map(|partition| partition_stats(shared, (number, partition), topic)).collect()
+    (1..=count)
+        .map(|partition| partition_stats(shared, PartitionKey::new(number, partition), topic))
+        .collect()
 }
 
 fn partition_stats(
     shared: &Shared,
-    spot: Spot,
+    partition_key: PartitionKey,
     topic: &crate::topic::Topic,
 ) -> Result<PartitionStats, JournalError> {
     let id = |ticks| MessageId(Ticks(ticks));
     let (mut stats, lags) = {
         let state = shared.read();
         let partition =
-            state.partition(spot).ok_or_else(|| JournalError::NoTopic { topic: topic.clone() })?;
+            state.partition(partition_key).ok_or_else(|| JournalError::NoTopic { topic: topic.clone() })?;
         let stats = PartitionStats {
-            partition: spot.1,
+            partition: partition_key.partition,
             messages: partition.messages,
             bytes: partition.bytes,
             first: partition.first().map(id),
@@ -307,9 +324,9 @@ fn partition_stats(
             .collect();
         (stats, lags)
     };
-    for (consumer, fence, position, (mut lag, bits, removed)) in lags {
-        if let Some(bits) = bits {
-            let bytes = load(shared, spot, &bits)?;
+    for (consumer, fence, position, (mut lag, stored, removed)) in lags {
+        if let Some(stored) = stored {
+            let bytes = load(shared, partition_key, &stored)?;
             let gone = |index| removed.as_ref().is_some_and(|removed| removed.has(index));
             let heads = message::heads(&bytes).zip(0..);
             lag += heads.filter(|(head, index)| head.id > position && !gone(*index)).count() as u64;
@@ -331,22 +348,22 @@ mod tests {
     use crate::store::{Config, Metrics, Store};
     use crate::topic::{PartitionId, Topic, TopicConfig};
 
-    /// Blocks of one message each. One that has expired counts when a read is planned, so the read needs a second part.
+    /// A store with one message per block. Planning counts expired messages, so the read needs a second part.
     async fn store(
         folder: &std::path::Path,
         lives: &[Option<Duration>],
     ) -> (Store, PartitionId, Vec<MessageId>) {
         let config = Config { reserve_bytes: 0, ..Config::new(folder.to_owned()) };
         let store = Store::open(config, Metrics::new(&mut Registry::default())).unwrap();
-        let spot = PartitionId::new(Topic::new("mail").unwrap(), 1);
-        store.create_topic(&spot.topic, TopicConfig::default()).await.unwrap();
+        let partition = PartitionId::new(Topic::new("mail").unwrap(), 1);
+        store.create_topic(&partition.topic, TopicConfig::default()).await.unwrap();
         let mut ids = Vec::new();
         for ttl in lives {
             let message = NewMessage { ttl: *ttl, ..NewMessage::new(vec![0; block::BLOCK_BYTES]) };
-            let committed = store.commit(Commit::append(spot.clone(), message)).await.unwrap();
+            let committed = store.commit(Commit::append(partition.clone(), message)).await.unwrap();
             ids.push(committed.appends[0].id().unwrap());
         }
-        (store, spot, ids)
+        (store, partition, ids)
     }
 
     fn ids(picker: Picker) -> Vec<MessageId> {
@@ -358,21 +375,22 @@ mod tests {
     #[tokio::test]
     async fn a_gap_that_comes_while_a_read_goes_on_is_told_or_left_for_the_next_one() {
         let over = Some(Duration::ZERO);
-        // The lives of messages, how many are wanted, and through which one they go before the second part is read.
+        // The messages' times to live, how many are wanted, and up to which one they are trimmed before the second part
+        // is read.
         let nothing_yet = ([over, None, None, None], 1, 1);
         let one_already = ([None, over, None, None], 2, 2);
         for (lives, limit, through) in [nothing_yet, one_already] {
             let folder = tempfile::tempdir().unwrap();
             let (store, partition, given) = store(folder.path(), &lives).await;
             let shared = &store.shared;
-            let spot = shared.read().spot(&partition).unwrap();
+            let partition_key = shared.read().partition_key(&partition).unwrap();
             let order = Order::Ascending;
             let range = Range { after: 0, before: u64::MAX, order, limit, bytes_max: 10 << 20 };
-            let part = plan(shared, spot, &range).unwrap();
+            let part = plan(shared, partition_key, &range).unwrap();
             assert!(part.plan.rest.is_some() && part.gap.is_none());
             store.trim(&partition, given[through]).await.unwrap();
             let mut picker = Picker::new(range, shared.config.clock.now().0);
-            let gap = collect(shared, spot, range, part, &mut picker).unwrap();
+            let gap = collect(shared, partition_key, range, part, &mut picker).unwrap();
             let expected = match limit {
                 1 => (vec![given[2]], Some(given[1])),
                 _ => (vec![given[0]], None),

@@ -1,4 +1,4 @@
-//! From a data folder to a state: the newest snapshot, the segments that it names, then the log behind it.
+//! Recovers the state of a data folder: the newest snapshot, the segments that it refers to, then the log after it.
 
 use std::collections::{BTreeSet, HashMap};
 use std::fs::File;
@@ -16,22 +16,23 @@ use super::image::{Image, TopicImage};
 use super::segment::{self, BlockHead, Kind, Name};
 use super::snapshot;
 use crate::codec::Source;
-use crate::core::block::{Block, Location, Place, Removed};
-use crate::core::dedup::Noted;
+use crate::core::block::{Block, BlockData, Location, Removed};
+use crate::core::dedup::DedupRecord;
 use crate::core::partition::{Edited, Partition};
 use crate::core::record::Record;
 use crate::core::state::{State, WAITING_ROOM};
 use crate::core::topic::{Segment, TopicState};
 
-/// What was found, ready to serve.
+/// The recovered state, ready to serve.
 pub(crate) struct Recovered {
     pub(crate) state: State,
     pub(crate) log: Wal,
-    /// Files of dedup ids that the snapshot names.
+    /// Files of dedup ids that the snapshot refers to.
     pub(crate) ids: Vec<(u64, u64)>,
-    /// Segments that the snapshot names.
+    /// Segments that the snapshot refers to.
     pub(crate) segments: BTreeSet<Name>,
-    /// The last record of the log that the snapshot has, and the time by which dedup windows are counted, when it was made.
+    /// The last record of the log that the snapshot covers, and the time that dedup windows count with when it was
+    /// made.
     pub(crate) covered: u64,
     pub(crate) steady: u64,
 }
@@ -47,7 +48,7 @@ impl From<menagerie_wal::Error> for Failure {
     }
 }
 
-/// Loads what the folder holds, and removes what a crash has left.
+/// Loads the folder, and removes leftovers of a crash.
 pub(crate) fn recover(folder: &Folder, log_options: LogOptions) -> Result<Recovered, StoreError> {
     let started = Instant::now();
     let image = newest_image(folder)?;
@@ -87,7 +88,7 @@ pub(crate) fn recover(folder: &Folder, log_options: LogOptions) -> Result<Recove
     Ok(Recovered { state, log, ids, segments, covered, steady })
 }
 
-/// The newest snapshot. The log was cut when it was durable, so there is no falling back to an older one.
+/// Loads the newest snapshot. The log was truncated once it was durable, so no older one can be used instead.
 pub(crate) fn newest_image(folder: &Folder) -> Result<Image, StoreError> {
     let Some((named, path)) = folder.numbered("snapshot-")?.pop() else {
         return Ok(Image { next_topic: WAITING_ROOM + 1, ..Image::default() });
@@ -105,14 +106,14 @@ pub(crate) fn read_image(path: &Path) -> Result<Image, StoreError> {
     Image::decode(contents).map_err(|error| StoreError::damaged(path, 0, error.to_string()))
 }
 
-/// The segments that an image names.
+/// The segments that an image refers to.
 pub(crate) fn named(image: &Image) -> impl Iterator<Item = Name> {
     image.topics.iter().flat_map(|topic| {
         topic.segments.iter().map(|(number, _)| Name { topic: topic.number, number: *number })
     })
 }
 
-/// A state from an image and the segments that it names.
+/// Builds the state from an image and its segments.
 fn load(image: Image, segments: &Path) -> Result<State, StoreError> {
     let mut state = State::new();
     (state.newest, state.steady) = (image.newest, image.steady);
@@ -125,10 +126,12 @@ fn load(image: Image, segments: &Path) -> Result<State, StoreError> {
         }
         state.topics.insert(number, loaded);
     }
-    for (key, spot) in image.delayed {
-        state.delayed.insert(key, spot);
-        if let Some((partition, _)) =
-            state.topics.get_mut(&spot.0).and_then(|topic| topic.partition_mut(spot.1))
+    for (key, partition_key) in image.delayed {
+        state.delayed.insert(key, partition_key);
+        if let Some((partition, _)) = state
+            .topics
+            .get_mut(&partition_key.topic)
+            .and_then(|topic| topic.partition_mut(partition_key.partition))
         {
             partition.delayed += 1;
         }
@@ -145,15 +148,15 @@ fn load_topic(image: TopicImage, folder: &Path) -> Result<TopicState, StoreError
         (partition.last, partition.trimmed, partition.floor) = (image.last, image.trimmed, image.floor);
         partition.consumers = image.consumers.into_iter().collect();
         removed.push(image.removed.into_iter().collect());
-        for (id, place, bytes) in image.edits {
+        for (id, data, bytes) in image.edits {
             partition.messages += 1;
             partition.bytes += u64::from(bytes);
-            if let crate::core::partition::EditPlace::Disk(location) = place
+            if let crate::core::partition::EditData::Disk(location) = data
                 && let Some(segment) = topic.segments.all.get_mut(&location.segment)
             {
                 segment.live += 1;
             }
-            partition.edits.insert(id, Edited { place, bytes });
+            partition.edits.insert(id, Edited { data, bytes });
         }
     }
     for (number, segment) in &mut topic.segments.all {
@@ -197,7 +200,7 @@ fn add_block(
         count: head.count,
         bytes: head.bytes,
         expires: head.expires,
-        place: Place::Disk(head.location(segment)),
+        data: BlockData::Disk(head.location(segment)),
         removed: removed.map(Box::new),
     };
     let (messages, bytes) = block.live();
@@ -207,12 +210,12 @@ fn add_block(
     Ok(())
 }
 
-/// The heads of a segment's blocks, after checking that the file is as long as it must be.
+/// Reads the heads of a segment's blocks, after checking the length of the file.
 pub(crate) fn heads(name: Name, segment: &Segment, path: &Path) -> Result<Vec<BlockHead>, StoreError> {
     let file = File::open(path).map_err(StoreError::io("open", path))?;
     name.check(&file, path)?;
     let found = file.metadata().map_err(StoreError::io("look at", path))?.len();
-    // Behind the end there may be blocks that a crash has left without a snapshot.
+    // After the end there may be blocks of a flush that crashed before its snapshot.
     if found < segment.bytes || (segment.index.is_some() && found != segment.bytes) {
         let what = format!("it has {found} bytes instead of {}", segment.bytes);
         return Err(StoreError::damaged(path, found.min(segment.bytes), what));
@@ -231,11 +234,11 @@ pub(crate) fn heads(name: Name, segment: &Segment, path: &Path) -> Result<Vec<Bl
     Ok(heads)
 }
 
-/// Cuts what a crash has left behind the end of a segment.
+/// Truncates blocks after the end of a segment that a crash has left.
 fn cut(path: &Path, bytes: u64) -> Result<(), StoreError> {
     let found = path.metadata().map_err(StoreError::io("look at", path))?.len();
     if found > bytes {
-        warn!(path = %path.display(), bytes, "cut what a crash has left behind the end of a segment");
+        warn!(path = %path.display(), bytes, "truncated leftovers of a crash after the end of a segment");
         let file = private::open(path).map_err(StoreError::io("open", path))?;
         file.set_len(bytes).and_then(|()| file.sync_all()).map_err(StoreError::io("cut", path))?;
     }
@@ -245,8 +248,8 @@ fn cut(path: &Path, bytes: u64) -> Result<(), StoreError> {
 fn load_ids(path: &Path, state: &mut State) -> Result<(), StoreError> {
     let mut source = Source::new(snapshot::read(path, snapshot::IDS)?);
     while !source.is_empty() {
-        let noted =
-            Noted::decode(&mut source).map_err(|error| StoreError::damaged(path, 0, error.to_string()))?;
+        let noted = DedupRecord::decode(&mut source)
+            .map_err(|error| StoreError::damaged(path, 0, error.to_string()))?;
         if let Some(topic) = state.topics.get_mut(&noted.topic) {
             let window = topic.dedup_ticks();
             topic.dedup.insert(&noted.id, noted.used, noted.now, window);
@@ -262,10 +265,10 @@ fn remove_leftovers(
     ids: &[(u64, u64)],
     segments: &BTreeSet<Name>,
 ) -> Result<(), StoreError> {
-    // What stays takes room, and nothing else.
+    // Leftovers that cannot be removed only take room.
     let remove = |path: &Path| {
         if let Err(error) = std::fs::remove_file(path) {
-            warn!(%error, path = %path.display(), "cannot remove what a crash has left");
+            warn!(%error, path = %path.display(), "cannot remove leftovers of a crash");
         }
     };
     for (_, path) in folder.numbered("snapshot-")?.iter().filter(|(sequence, _)| *sequence != covered) {

@@ -1,4 +1,4 @@
-//! Segment files: what their bytes mean. The format is in `docs/journal-format.md`.
+//! The format of segment files, described in `docs/journal-format.md`.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
@@ -24,7 +24,7 @@ const FIELD_BYTES: usize = 44;
 pub(crate) enum Kind {
     /// Messages of a partition, in order.
     Messages,
-    /// Messages of a partition that were put under an id.
+    /// Edited messages of a partition.
     Edits,
     /// The heads of all blocks of the segment.
     Index,
@@ -38,7 +38,7 @@ pub(crate) struct BlockHead {
     pub(crate) compressed: bool,
     pub(crate) partition: u32,
     pub(crate) count: u32,
-    /// Bytes of the contents, and as stored.
+    /// Bytes of the contents, uncompressed and as stored.
     pub(crate) bytes: u32,
     pub(crate) stored: u32,
     pub(crate) first: u64,
@@ -46,7 +46,7 @@ pub(crate) struct BlockHead {
     pub(crate) expires: u64,
 }
 
-/// Which segment.
+/// Identifies a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Name {
     pub(crate) topic: u32,
@@ -92,7 +92,7 @@ impl Name {
         Ok(())
     }
 
-    /// Where the checksum of a block's head begins: a block is only intact in its place.
+    /// The seed of a block head's checksum, so that a block is valid only at its own offset.
     fn seed(self, offset: u32) -> u32 {
         let mut place = [0; 12];
         place[..4].copy_from_slice(&self.topic.to_le_bytes());
@@ -117,7 +117,7 @@ impl BlockHead {
         self.offset + BLOCK_HEAD_BYTES as u32 + self.stored
     }
 
-    /// All but the checksums.
+    /// Encodes all but the checksums.
     fn encode(&self, out: &mut Vec<u8>) {
         out.put_u32(self.stored);
         out.put_u8(match self.kind {
@@ -162,7 +162,7 @@ impl BlockHead {
     }
 }
 
-/// Appends a block, compressed if that helps. `head` gets what follows from that.
+/// Appends a block, compressed if that helps, and completes `head`.
 pub(crate) fn put_block(
     name: Name,
     head: &mut BlockHead,
@@ -177,7 +177,7 @@ pub(crate) fn put_block(
         Compression::None => false,
         Compression::Lz4 => {
             let packed = lz4_flex::block::compress(contents);
-            // Else it is not worth the time of those who read it.
+            // Otherwise it is not worth the readers' time.
             let helps = packed.len() < contents.len() - contents.len() / 16;
             if helps {
                 out.put(&packed);
@@ -198,7 +198,7 @@ pub(crate) fn put_block(
     out[begin..begin + 4].copy_from_slice(&sum.to_le_bytes());
 }
 
-/// Checks the head in front of a block, and gives it with the checksum of the contents.
+/// Checks the head of a block, and returns it with the checksum of the contents.
 fn check_head(
     name: Name,
     offset: u32,
@@ -213,7 +213,7 @@ fn check_head(
     Ok((BlockHead::decode(offset, &mut source)?, contents))
 }
 
-/// Reads a block, checks it, and gives its contents.
+/// Reads and checks a block, and returns its contents.
 pub(crate) fn read_block(
     file: &File,
     path: &Path,
@@ -253,7 +253,7 @@ pub(crate) fn put_index(heads: &[BlockHead]) -> Vec<u8> {
     out
 }
 
-/// Reads what [`put_index`] wrote.
+/// Decodes what [`put_index`] wrote.
 pub(crate) fn read_index(contents: Bytes) -> Result<Vec<BlockHead>, Malformed> {
     let mut source = Source::new(contents);
     let mut heads = Vec::with_capacity(source.len() / BLOCK_HEAD_BYTES);

@@ -10,43 +10,43 @@ use super::error::StoreError;
 use super::files::Files;
 use super::flush::Flushed;
 use super::metrics::Metrics;
-use crate::core::decide::{Answer, Wish};
-use crate::core::state::{Spot, State};
+use crate::core::decide::{Answer, Proposal};
+use crate::core::state::{PartitionKey, State};
 use crate::error::JournalError;
 
-/// Bytes of wishes that may wait for the log. Who wants more waits.
+/// Bytes of proposals that may wait for the log; beyond that, callers wait.
 pub(crate) const QUEUE_BYTES: usize = 32 << 20;
-/// What a wish counts at least: so also the number of small ones is bounded.
+/// The least size that a proposal counts with, which bounds the number of small ones.
 const WISH_BYTES: usize = 256;
-/// What each part of a commit counts, besides its bytes.
+/// What each part of a commit counts besides its bytes.
 const PART_BYTES: usize = 64;
 
-/// Called with what came of a wish.
-pub(crate) type Tell = Box<dyn FnOnce(Result<Answer, JournalError>) + Send>;
+/// Called with the answer to a proposal.
+pub(crate) type OnAnswer = Box<dyn FnOnce(Result<Answer, JournalError>) + Send>;
 
 /// Called when a checkpoint has ended.
-pub(crate) type Asked = Box<dyn FnOnce(Result<(), StoreError>) + Send>;
+pub(crate) type OnCheckpoint = Box<dyn FnOnce(Result<(), StoreError>) + Send>;
 
-/// A wish that waits.
+/// A queued proposal.
 pub(crate) struct Waiting {
-    pub(crate) wish: Wish,
-    /// What it counts in the queue.
+    pub(crate) proposal: Proposal,
+    /// Its size in the queue.
     pub(crate) bytes: usize,
-    pub(crate) tell: Tell,
+    pub(crate) tell: OnAnswer,
 }
 
-/// What the log loop has to do.
+/// The log loop's work.
 #[derive(Default)]
 pub(crate) struct Queue {
-    pub(crate) wishes: VecDeque<Waiting>,
+    pub(crate) proposals: VecDeque<Waiting>,
     /// A flush has ended.
     pub(crate) flushed: Option<Result<Done, StoreError>>,
-    /// Somebody wants everything in segments, and to be told.
-    pub(crate) checkpoints: Vec<Asked>,
+    /// Requested checkpoints.
+    pub(crate) checkpoints: Vec<OnCheckpoint>,
     pub(crate) stopping: bool,
-    /// Everybody has gone without closing it.
+    /// All handles were dropped without closing the journal.
     pub(crate) abandoned: bool,
-    /// Nothing will happen any more.
+    /// The loop has ended.
     pub(crate) closed: bool,
 }
 
@@ -59,7 +59,7 @@ pub(crate) struct Done {
     pub(crate) segments: std::collections::BTreeSet<super::segment::Name>,
 }
 
-/// The store, for all who use it.
+/// The store's shared state.
 pub(crate) struct Shared {
     pub(crate) config: Config,
     state: RwLock<State>,
@@ -68,9 +68,9 @@ pub(crate) struct Shared {
     /// Room in the queue, in bytes.
     pub(crate) room: Semaphore,
     pub(crate) files: Files,
-    waiters: Mutex<HashMap<Spot, Arc<Notify>>>,
+    waiters: Mutex<HashMap<PartitionKey, Arc<Notify>>>,
     pub(crate) metrics: Metrics,
-    /// Bytes of the log that no snapshot has, as last seen by its loop.
+    /// Bytes of the log that no snapshot covers, as last seen by its loop.
     pub(crate) log_bytes: std::sync::atomic::AtomicU64,
 }
 
@@ -89,7 +89,7 @@ impl Shared {
         }
     }
 
-    // A loop that panics ends the journal; what it left is still what is durable.
+    // A panic of the loop ends the journal; the state that it leaves is still the durable one.
     pub(crate) fn read(&self) -> RwLockReadGuard<'_, State> {
         self.state.read().unwrap_or_else(PoisonError::into_inner)
     }
@@ -102,7 +102,7 @@ impl Shared {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Lets go of the queue until there is something to do, or for so long.
+    /// Unlocks the queue until there is work, or until the time-out.
     pub(crate) fn wait<'a>(
         &self,
         queue: MutexGuard<'a, Queue>,
@@ -111,43 +111,43 @@ impl Shared {
         self.wake.wait_timeout(queue, patience).unwrap_or_else(PoisonError::into_inner).0
     }
 
-    /// The log loop has something to do.
+    /// Wakes the log loop.
     pub(crate) fn wake(&self) {
         self.wake.notify_one();
     }
 
-    /// Puts a wish into the queue, for which room was taken.
-    pub(crate) fn enqueue(&self, wish: Wish, bytes: usize, tell: Tell) {
+    /// Enqueues a proposal for which room was taken.
+    pub(crate) fn enqueue(&self, proposal: Proposal, bytes: usize, tell: OnAnswer) {
         let mut queue = self.queue();
         if queue.closed || queue.stopping {
             drop(queue);
             self.room.add_permits(bytes);
             return tell(Err(JournalError::Closed));
         }
-        queue.wishes.push_back(Waiting { wish, bytes, tell });
+        queue.proposals.push_back(Waiting { proposal, bytes, tell });
         drop(queue);
         self.wake();
     }
 
-    /// Where to wait for messages of a partition.
-    pub(crate) fn waiter(&self, spot: Spot) -> Arc<Notify> {
-        self.waiters.lock().unwrap_or_else(PoisonError::into_inner).entry(spot).or_default().clone()
+    /// The notifier for messages of a partition.
+    pub(crate) fn waiter(&self, partition_key: PartitionKey) -> Arc<Notify> {
+        self.waiters.lock().unwrap_or_else(PoisonError::into_inner).entry(partition_key).or_default().clone()
     }
 
-    /// Wakes who waits for messages of these partitions.
-    pub(crate) fn notify(&self, touched: &[Spot]) {
+    /// Wakes readers that wait for messages of these partitions.
+    pub(crate) fn notify(&self, touched: &[PartitionKey]) {
         let waiters = self.waiters.lock().unwrap_or_else(PoisonError::into_inner);
         if waiters.is_empty() {
             return;
         }
-        for spot in touched {
-            if let Some(waiter) = waiters.get(spot) {
+        for partition_key in touched {
+            if let Some(waiter) = waiters.get(partition_key) {
                 waiter.notify_waiters();
             }
         }
     }
 
-    /// Wakes everybody: topics are gone, or the journal is. Where nobody waits, no place to wait is kept.
+    /// Wakes all readers: topics were deleted, or the journal has ended. Drops notifiers without waiters.
     pub(crate) fn notify_all(&self) {
         let mut waiters = self.waiters.lock().unwrap_or_else(PoisonError::into_inner);
         waiters.retain(|_, waiter| {
@@ -157,22 +157,22 @@ impl Shared {
     }
 }
 
-/// What a wish counts in the queue.
-pub(crate) fn size(wish: &Wish) -> usize {
-    let bytes = match wish {
-        Wish::Commit(commit) => {
+/// A proposal's size in the queue.
+pub(crate) fn size(proposal: &Proposal) -> usize {
+    let bytes = match proposal {
+        Proposal::Commit(commit) => {
             let appends = commit.appends.iter().map(|append| &append.message);
             let edits = commit.edits.iter().filter_map(crate::core::edit::message);
             let messages = appends.chain(edits).map(|message| message.meta.len() + message.body.len());
             let states = commit.states.iter().map(|state| state.value.as_ref().map_or(0, bytes::Bytes::len));
             messages.chain(states).sum::<usize>() + commit.parts() * PART_BYTES
         }
-        Wish::Open { .. }
-        | Wish::Trim { .. }
-        | Wish::Create { .. }
-        | Wish::Alter { .. }
-        | Wish::Delete { .. } => 0,
-        Wish::Mature { .. } | Wish::Forget { .. } | Wish::Drop(_) => 0,
+        Proposal::Open { .. }
+        | Proposal::Trim { .. }
+        | Proposal::Create { .. }
+        | Proposal::Alter { .. }
+        | Proposal::Delete { .. } => 0,
+        Proposal::Mature { .. } | Proposal::Forget { .. } | Proposal::Drop(_) => 0,
     };
     (bytes + WISH_BYTES).min(QUEUE_BYTES)
 }
@@ -187,11 +187,11 @@ mod tests {
     fn where_to_wait_for_a_deleted_topic_is_forgotten() {
         let mut bench = Bench::new(16 << 20);
         let shared = bench.log_loop.shared.clone();
-        let waits = shared.waiter((1, 1));
-        (2..100).for_each(|number| drop(shared.waiter((1, number))));
-        bench.wish(Wish::Delete { topic: Topic::new("mail").unwrap() });
-        let kept: Vec<Spot> = shared.waiters.lock().unwrap().keys().copied().collect();
-        assert_eq!(kept, [(1, 1)], "somebody waits there");
+        let waits = shared.waiter(PartitionKey::new(1, 1));
+        (2..100).for_each(|number| drop(shared.waiter(PartitionKey::new(1, number))));
+        bench.propose(Proposal::Delete { topic: Topic::new("mail").unwrap() });
+        let kept: Vec<PartitionKey> = shared.waiters.lock().unwrap().keys().copied().collect();
+        assert_eq!(kept, [PartitionKey::new(1, 1)], "somebody waits there");
         drop(waits);
     }
 }

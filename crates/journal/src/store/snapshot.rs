@@ -1,4 +1,4 @@
-//! Snapshots: an image as a file. And files of dedup ids, which have the same frame.
+//! Snapshots: an image as a file. Files of dedup ids have the same frame.
 
 use std::path::Path;
 
@@ -11,18 +11,19 @@ use super::image::{Image, PartitionImage, TopicImage};
 use crate::Fence;
 use crate::codec::{Malformed, Sink as _, Source};
 use crate::core::block::{Location, Removed};
-use crate::core::partition::{EditPlace, Reader};
+use crate::core::partition::{EditData, Reader};
 use crate::core::record;
+use crate::core::state::PartitionKey;
 use crate::core::topic::Segment;
 
-/// Since 2, a snapshot says how old dedup ids are.
+/// Since 2, a snapshot includes the age of dedup ids.
 pub(crate) const SNAPSHOT_VERSION: u32 = 2;
 const SNAPSHOT_VERSION_OLDEST: u32 = 1;
 pub(crate) const SNAPSHOT: &[u8; 8] = b"menagJSN";
 pub(crate) const IDS: &[u8; 8] = b"menagIDS";
 const FRAME_BYTES: usize = 24;
 
-/// Contents in their frame: magic, version, checksum of all else, length.
+/// Frames contents: magic, version, checksum of everything else, length.
 pub(crate) fn framed(magic: &[u8; 8], contents: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(FRAME_BYTES + contents.len());
     out.put(magic);
@@ -35,7 +36,7 @@ pub(crate) fn framed(magic: &[u8; 8], contents: &[u8]) -> Vec<u8> {
     out
 }
 
-/// Puts a file in place, durably but for its name.
+/// Writes a file atomically. Its contents are durable, its name is not yet.
 pub(crate) fn write(path: &Path, magic: &[u8; 8], contents: &[u8]) -> Result<(), StoreError> {
     replace(path, &framed(magic, contents))
 }
@@ -70,7 +71,7 @@ pub(crate) fn unframe(path: &Path, magic: &[u8; 8], bytes: Bytes) -> Result<Byte
 }
 
 impl Image {
-    /// The contents of a snapshot. Everything in it has its place in a segment.
+    /// Encodes a snapshot. Everything in it must be in a segment.
     pub(crate) fn encode(&self) -> Vec<u8> {
         let mut out = Vec::new();
         out.put_u64(self.sequence);
@@ -82,11 +83,11 @@ impl Image {
             out.put_u64(*until);
         }
         out.put_u32(self.delayed.len() as u32);
-        for ((due, id), spot) in &self.delayed {
+        for ((due, id), partition_key) in &self.delayed {
             out.put_u64(*due);
             out.put_u64(*id);
-            out.put_u32(spot.0);
-            out.put_u32(spot.1);
+            out.put_u32(partition_key.topic);
+            out.put_u32(partition_key.partition);
         }
         out.put_u32(self.topics.len() as u32);
         for topic in &self.topics {
@@ -108,7 +109,9 @@ impl Image {
             image.ids.push((source.u64()?, source.u64()?));
         }
         for _ in 0..source.count(24)? {
-            image.delayed.push(((source.u64()?, source.u64()?), (source.u32()?, source.u32()?)));
+            image
+                .delayed
+                .push(((source.u64()?, source.u64()?), PartitionKey::new(source.u32()?, source.u32()?)));
         }
         for _ in 0..source.count(16)? {
             image.topics.push(TopicImage::decode(source)?);
@@ -200,7 +203,7 @@ impl PartitionImage {
         }
         out.put_u32(self.edits.len() as u32);
         for (id, place, bytes) in &self.edits {
-            let EditPlace::Disk(location) = place else {
+            let EditData::Disk(location) = place else {
                 unreachable!("a snapshot is made of what is flushed")
             };
             out.put_u64(*id);
@@ -230,7 +233,7 @@ impl PartitionImage {
             image.consumers.push((name, reader));
         }
         for _ in 0..source.count(24)? {
-            image.edits.push((source.u64()?, EditPlace::Disk(location(source)?), source.u32()?));
+            image.edits.push((source.u64()?, EditData::Disk(location(source)?), source.u32()?));
         }
         for _ in 0..source.count(20)? {
             let (location, bytes) = (location(source)?, source.u32()?);

@@ -1,16 +1,16 @@
-//! Room on the disk: appends are refused while there is still enough of it to get rid of something.
+//! Room on the disk: appends are refused while there is still enough of it to free some.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use tracing::{info, warn};
 
-/// The disk is looked at again after this.
-const LOOK_TIME: Duration = Duration::from_millis(100);
-/// Or when so much was written since.
-const LOOK_BYTES: u64 = 4 << 20;
+/// How often the free space is refreshed,
+const REFRESH_INTERVAL: Duration = Duration::from_millis(100);
+/// or after how many written bytes.
+const REFRESH_BYTES: u64 = 4 << 20;
 
-/// How much room the disk has, as last seen.
+/// The free space of the disk, as last seen.
 pub(crate) struct Space {
     path: PathBuf,
     reserve: u64,
@@ -24,14 +24,15 @@ impl Space {
         Self { path, reserve, looked: None, written: 0, short: false }
     }
 
-    /// Looks at the disk, unless it was looked at just now.
-    pub(crate) fn look(&mut self) {
-        let fresh = self.looked.is_some_and(|at| at.elapsed() < LOOK_TIME) && self.written < LOOK_BYTES;
+    /// Reads the free space, unless that was done just now.
+    pub(crate) fn refresh(&mut self) {
+        let fresh =
+            self.looked.is_some_and(|at| at.elapsed() < REFRESH_INTERVAL) && self.written < REFRESH_BYTES;
         if fresh || self.reserve == 0 {
             return;
         }
         (self.looked, self.written) = (Some(Instant::now()), 0);
-        // A file system that does not tell is full when it says so.
+        // If the file system does not report it, only a failed write shows that it is full.
         let Ok(found) = rustix::fs::statvfs(&self.path) else { return };
         let free = found.f_bavail.saturating_mul(found.f_frsize);
         let short = free < self.reserve;
@@ -48,7 +49,7 @@ impl Space {
         self.written += bytes;
     }
 
-    /// Whether what is left is needed for other things than appends.
+    /// Whether the free space is below the reserve.
     pub(crate) fn is_short(&self) -> bool {
         self.short
     }

@@ -1,34 +1,34 @@
-//! What time it is, within the log loop.
+//! The log loop's clocks.
 
 use tracing::{error, info, warn};
 
 use super::log_loop::LogLoop;
-use crate::core::clock::{Hour, Jump, Turn};
+use crate::core::clock::{Jump, TrustChange, TrustedTime};
 
 impl LogLoop {
-    /// Looks at the clock, and tells when it does what clocks should not do.
-    pub(super) fn look_at_clock(&mut self) -> Hour {
+    /// Reads the clock, and logs when it jumps or loses trust.
+    pub(super) fn observe_clock(&mut self) -> TrustedTime {
         let (now, steady) = (self.shared.config.clock.now(), self.started.elapsed());
-        if let Some(jump) = self.watch.observe(now, steady) {
+        if let Some(jump) = self.jumps.observe(now, steady) {
             report(jump);
         }
-        if let Some(turn) = self.belief.observe(now, steady) {
+        if let Some(turn) = self.trust.observe(now, steady) {
             report_turn(turn);
-            // Something else is due now.
-            self.maturing.look_again();
+            // Other messages are due now.
+            self.maturing.retry_skipped();
         }
         self.maturing.observe(now);
-        self.belief.hour(now, steady)
+        self.trust.at(now, steady)
     }
 
-    /// The time by which dedup windows are counted.
+    /// The time that dedup windows count with.
     pub(super) fn steady(&self) -> u64 {
         self.steady.after(self.started.elapsed())
     }
 
-    /// What time it is for what cannot be undone.
-    pub(super) fn hour(&self) -> Hour {
-        self.belief.hour(self.shared.config.clock.now(), self.started.elapsed())
+    /// The time for decisions that cannot be undone.
+    pub(super) fn trusted_time(&self) -> TrustedTime {
+        self.trust.at(self.shared.config.clock.now(), self.started.elapsed())
     }
 }
 
@@ -46,14 +46,14 @@ fn report(jump: Jump) {
     }
 }
 
-fn report_turn(turn: Turn) {
+fn report_turn(turn: TrustChange) {
     match turn {
-        Turn::Doubted(ahead) => error!(
+        TrustChange::Doubted(ahead) => error!(
             days = ahead.as_secs() / (24 * 3600),
             "the clock is far ahead of the last time that is known: unless it is set right, what is old or due by it goes or \
              becomes visible in ten minutes"
         ),
-        Turn::Believed => info!("the clock is believed again"),
+        TrustChange::Trusted => info!("the clock is trusted again"),
     }
 }
 
@@ -65,13 +65,14 @@ mod tests {
     use super::super::bench::Bench;
     use super::super::image::Image;
     use crate::core::record::{Change, Record};
+    use crate::core::state::PartitionKey;
     use crate::id::{MessageId, Ticks};
     use crate::read::Message;
     use crate::topic::TopicConfig;
 
     const DAY: Duration = Duration::from_secs(24 * 3600);
 
-    /// Messages to be kept for a day, and one that is due in a day. Returns the time.
+    /// Appends messages with a retention of a day, and one that is due in a day. Returns the time.
     fn filled(bench: &mut Bench) -> Ticks {
         let now = Ticks(bench.clock.load(Ordering::SeqCst));
         bench.append(3, 10, None);
@@ -98,7 +99,7 @@ mod tests {
             assert_eq!((bench.visible(), bench.waiting()), (3, 1));
             assert!(bench.log_loop.shared.metrics.clock_doubted_seconds.get() > 3600 * 24 * 3600);
             assert!(!bench.log_loop.until_due().is_zero(), "it keeps nobody busy");
-            // Whoever is here now has his times from this clock.
+            // Messages that come now have their times from this clock.
             bench.append(1, 10, Some(wrong.plus(Duration::from_secs(5)).0));
             bench.clock.store(wrong.plus(Duration::from_secs(6)).0, Ordering::SeqCst);
             bench.append(1, 10, None);
@@ -125,7 +126,7 @@ mod tests {
                 if opened_again {
                     bench = bench.reopen();
                 }
-                // Others make the next generation begin, and a tick ends what is old.
+                // Others begin the next generation, and a tick drops the old one.
                 assert!(bench.append_once(["b", "c"][turn - 1]));
                 bench.tick();
                 assert!(!bench.append_once("a"), "{opened_again} {checkpoint} {turn}");
@@ -142,7 +143,7 @@ mod tests {
         for opened_again in [false, true] {
             let mut bench = Bench::new(16 << 20);
             assert!(bench.append_once("a"));
-            // The window is two minutes: it is remembered for that long at least, and for twice as long at most.
+            // The window is two minutes: an id is remembered for at least that long, and at most twice as long.
             for _ in 0..2 {
                 bench.run_for(minute);
                 if opened_again {
@@ -167,14 +168,14 @@ mod tests {
         let now = bench.clock.load(Ordering::SeqCst);
         let (id, meta, body) = (MessageId(Ticks(now)), "".into(), "x".into());
         let message = Message { id, meta, body, expires: None };
-        let change = Change::Append { spot: (1, 1), message, dedup: "a".into() };
+        let change = Change::Append { partition_key: PartitionKey::new(1, 1), message, dedup: "a".into() };
         bench.log_loop.shared.write().apply(Record { now, steady: None, changes: vec![change] }, &mut |_| {});
         let state = bench.log_loop.shared.read().clone();
         assert_eq!(state.steady, now);
         let image = Image { topics: Vec::new(), ..Image::capture(&mut state.clone(), 7, 99) };
         let mut bytes = image.encode();
         assert_eq!(Image::decode(bytes.clone().into()).unwrap().steady, 99);
-        // It ended where that follows.
+        // An old snapshot ended before these bytes.
         bytes.truncate(bytes.len() - 8);
         let decoded = Image::decode(bytes.into()).unwrap();
         assert_eq!((decoded.steady, decoded.newest), (0, image.newest));
@@ -190,7 +191,7 @@ mod tests {
         let mut bench = bench.reopen();
         bench.tick();
         assert_eq!((bench.visible(), bench.waiting()), (3, 1));
-        bench.log_loop.belief.observe(later, Duration::from_secs(3600));
+        bench.log_loop.trust.observe(later, Duration::from_secs(3600));
         bench.tick();
         assert_eq!((bench.visible(), bench.waiting()), (1, 0), "the old ones are gone, and one was due");
     }

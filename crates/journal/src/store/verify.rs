@@ -1,4 +1,4 @@
-//! Walking every checksum of a journal that does not run.
+//! Verifies every checksum of a stopped journal.
 
 use std::fs::File;
 use std::path::Path;
@@ -11,10 +11,10 @@ use super::segment::{self, Name};
 use super::snapshot;
 use crate::core::topic::Segment;
 
-/// What was found.
+/// The result of a verification.
 #[derive(Debug, Default)]
 pub struct Report {
-    /// Segments looked at.
+    /// Segments checked.
     pub segments: u64,
     /// Blocks read.
     pub blocks: u64,
@@ -22,19 +22,19 @@ pub struct Report {
     pub bytes: u64,
     /// Records of the log.
     pub records: u64,
-    /// Every damaged place.
+    /// Every damage found.
     pub damaged: Vec<StoreError>,
 }
 
-/// Reads everything in a data folder, and changes nothing. An error means that it cannot even be begun.
+/// Reads everything in a data folder, and changes nothing. An error means that it could not begin.
 pub fn verify(path: &Path) -> Result<Report, StoreError> {
     if !path.join("format").exists() {
         return Err(missing(path));
     }
-    verify_folder(&Folder::look(path)?)
+    verify_folder(&Folder::open_read_only(path)?)
 }
 
-/// Data without its format is damaged; without anything, the folder is the wrong one.
+/// Data without a format file is damaged; an empty folder is the wrong one.
 pub(super) fn missing(path: &Path) -> StoreError {
     if path.join("log").exists() {
         StoreError::damaged(&path.join("format"), 0, "it is missing, but there is data")
@@ -43,7 +43,7 @@ pub(super) fn missing(path: &Path) -> StoreError {
     }
 }
 
-/// The same for a folder that we have already.
+/// The same for a folder that is locked already.
 pub(crate) fn verify_folder(folder: &Folder) -> Result<Report, StoreError> {
     let mut report = Report::default();
     let image = newest_image(folder)?;

@@ -10,12 +10,12 @@ use crate::rig::{Rig, partition, topic};
 async fn what_is_removed_while_a_backup_is_written_is_in_it_and_goes_then() {
     let rig = Rig::small();
     let store = rig.open();
-    let spot = partition("mail", 1);
+    let partition_id = partition("mail", 1);
     let config = TopicConfig { compression: menagerie_journal::Compression::None, ..TopicConfig::default() };
     store.create_topic(&topic("mail"), config).await.unwrap();
     for number in 0..100 {
         let message = NewMessage { dedup: Some(vec![number].into()), ..NewMessage::new(vec![number; 1000]) };
-        store.commit(Commit::append(spot.clone(), message)).await.unwrap();
+        store.commit(Commit::append(partition_id.clone(), message)).await.unwrap();
     }
     let backup = store.backup().unwrap();
     let segments = || std::fs::read_dir(rig.config.data.join("segments")).unwrap().count();
@@ -33,7 +33,7 @@ async fn what_is_removed_while_a_backup_is_written_is_in_it_and_goes_then() {
     let mut elsewhere = rig;
     elsewhere.config.data = elsewhere.folder.path().join("restored");
     restore(&file, &elsewhere.config.data).unwrap();
-    let batch = elsewhere.open().read(Read::after(spot, MessageId::ZERO)).await.unwrap();
+    let batch = elsewhere.open().read(Read::after(partition_id, MessageId::ZERO)).await.unwrap();
     assert_eq!(batch.messages.len(), 100);
 }
 
@@ -56,7 +56,7 @@ fn what_is_restored_is_another_folder_that_knows_where_it_comes_from() {
         drop(store);
         assert_eq!(rig.open().identity().folder, folder, "it keeps its own");
         rig.config.data = rig.folder.path().join(format!("restored-{round}"));
-        // What is left there of a folder without data counts for nothing.
+        // Leftovers of a folder without data do not matter.
         std::fs::create_dir(&rig.config.data).unwrap();
         std::fs::copy(rig.folder.path().join("journal/identity"), rig.config.data.join("identity")).unwrap();
         restore(&file, &rig.config.data).unwrap();

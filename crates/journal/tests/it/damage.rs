@@ -1,4 +1,5 @@
-//! Every byte of a small store flipped, every file cut: what is damaged is refused or named, and nothing wrong is read.
+//! Flips every byte of a small store, and truncates every file: damage is refused or reported, and nothing wrong is
+//! read.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -17,35 +18,36 @@ fn runtime() -> tokio::runtime::Runtime {
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap()
 }
 
-/// A store with something of everything, closed or abandoned.
+/// A store with data of every kind, closed or abandoned.
 async fn fill(store: &Store) {
-    let spot = partition("mail", 1);
+    let partition_id = partition("mail", 1);
     let config = TopicConfig { dedup_window: Duration::from_secs(600), ..TopicConfig::default() };
     store.create_topic(&topic("mail"), config).await.unwrap();
     let (worker, fence) = (Consumer::new("worker").unwrap(), Fence::new(1, 7));
-    store.open(&spot, &worker, fence).await.unwrap();
+    store.open(&partition_id, &worker, fence).await.unwrap();
     let mut ids = Vec::new();
     for round in 0..3u8 {
         let message = |n: u8| NewMessage {
             dedup: Some(Bytes::from(vec![round, n])),
             ..NewMessage::new(vec![n.wrapping_mul(31) ^ round; 40])
         };
-        let appends = (0..4).map(|n| Append { partition: spot.clone(), message: message(n) }).collect();
+        let appends =
+            (0..4).map(|n| Append { partition: partition_id.clone(), message: message(n) }).collect();
         let committed = store.commit(Commit { appends, ..Commit::default() }).await.unwrap();
         ids.extend(committed.appends.iter().map(|appended| appended.id().unwrap()));
         store.checkpoint().unwrap();
     }
     let commit = Commit {
-        moves: vec![Move { partition: spot.clone(), consumer: worker, fence, position: ids[2] }],
+        moves: vec![Move { partition: partition_id.clone(), consumer: worker, fence, position: ids[2] }],
         edits: vec![
-            Edit::Remove { partition: spot.clone(), id: ids[1] },
-            Edit::Replace { partition: spot.clone(), id: ids[5], message: NewMessage::new("edited") },
+            Edit::Remove { partition: partition_id.clone(), id: ids[1] },
+            Edit::Replace { partition: partition_id.clone(), id: ids[5], message: NewMessage::new("edited") },
         ],
         ..Commit::default()
     };
     store.commit(commit).await.unwrap();
     store.checkpoint().unwrap();
-    store.commit(Commit::append(spot, NewMessage::new("in the log only"))).await.unwrap();
+    store.commit(Commit::append(partition_id, NewMessage::new("in the log only"))).await.unwrap();
 }
 
 fn copy(from: &Path, to: &Path) {
@@ -60,7 +62,7 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// Files whose every byte counts.
+/// Files in which every byte matters.
 fn files(folder: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder).unwrap().flatten() {
@@ -91,8 +93,8 @@ enum End {
     Crashed,
 }
 
-/// Whatever was done to a file: it is refused, or what is damaged is not read, and `verify` says so. Only the end of a log
-/// that was not closed may be taken for a write that the crash has cut: then its last message is missing.
+/// Whatever was done to a file: the store refuses it, or does not return damaged data, and `verify` reports it. Only
+/// the end of a log that was not closed may look like a write that a crash has cut: then its last message is missing.
 fn check(rig: &Rig, whole: &[Message], end: End, name: &Path, what: &str) {
     let may_be_cut = end == End::Crashed && name.starts_with("log");
     let vouched = verify(&rig.config.data).is_ok_and(|report| report.damaged.is_empty());
@@ -125,7 +127,7 @@ fn damage_everything(end: End) {
         files(&pristine).iter().map(|path| path.strip_prefix(&pristine).unwrap().to_owned()).collect();
     for name in names {
         let bytes = fs::read(pristine.join(&name)).unwrap();
-        // Every byte of what is small; in the log's files, where every byte has been tested elsewhere, some.
+        // Every byte of small files; only some of the log's files, where the log's own tests cover every byte.
         let step = if name.starts_with("log") { bytes.len() / 20 + 1 } else { 1 };
         for at in (0..bytes.len()).step_by(step) {
             let work = rig.folder.path().join("work");
@@ -184,7 +186,7 @@ async fn damage_the_second_of_three(rig: &Rig) -> Vec<MessageId> {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_around_a_damaged_block_is_read_and_the_block_can_be_stepped_over() {
     let rig = Rig::small();
-    let spot = partition("mail", 1);
+    let partition_id = partition("mail", 1);
     let ids = damage_the_second_of_three(&rig).await;
     let store = rig.open();
     // Without replaced messages, and beside them.
@@ -193,21 +195,21 @@ async fn what_is_around_a_damaged_block_is_read_and_the_block_can_be_stepped_ove
             let batch = store.read(read).await?;
             Ok::<_, JournalError>(batch.messages.iter().map(|message| message.id).collect::<Vec<_>>())
         };
-        let all = Read::after(spot.clone(), MessageId::ZERO);
+        let all = Read::after(partition_id.clone(), MessageId::ZERO);
         assert_eq!(read(all.clone()).await.unwrap(), ids[..2], "round {round}");
         let backwards = read(all.clone().descending()).await.unwrap();
         assert_eq!(backwards, [ids[5], ids[4]], "round {round}");
         for blocked in
-            [Read::after(spot.clone(), ids[1]), Read { before: ids[4], ..all.clone() }.descending()]
+            [Read::after(partition_id.clone(), ids[1]), Read { before: ids[4], ..all.clone() }.descending()]
         {
             let refused = read(blocked).await.unwrap_err();
             let JournalError::Damaged(what) = &refused else { panic!("{refused:?}") };
             let named = [ids[2], ids[3]].iter().all(|id| what.contains(&id.to_string()));
             assert!(named, "round {round}: {what}");
         }
-        assert_eq!(read(Read::after(spot.clone(), ids[3])).await.unwrap(), ids[4..], "round {round}");
+        assert_eq!(read(Read::after(partition_id.clone(), ids[3])).await.unwrap(), ids[4..], "round {round}");
         let edits = [0, 5].map(|nth| Edit::Replace {
-            partition: spot.clone(),
+            partition: partition_id.clone(),
             id: ids[nth],
             message: NewMessage::new("replaced"),
         });
@@ -231,7 +233,7 @@ fn what_a_crash_has_left_half_written_is_removed() {
 fn what_a_crash_has_left_and_cannot_be_removed_is_in_nobodys_way() {
     let rig = Rig::small();
     runtime().block_on(async { fill(&rig.open()).await });
-    // Nobody can remove a folder as a file.
+    // Not even root can remove a folder as a file.
     let left = ["segments/00000099-00000000", "ids-0000000000000000", "format.new"];
     left.iter().for_each(|name| fs::create_dir(rig.config.data.join(name)).unwrap());
     rig.open().close().unwrap();

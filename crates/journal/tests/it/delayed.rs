@@ -1,4 +1,4 @@
-//! Messages that are not due yet, on a real store: found, taken back, and never both taken back and given to somebody.
+//! Delayed messages on a real store: read, cancelled, and never both cancelled and delivered.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use menagerie_testkit::eventually_async;
 
 use crate::rig::{Rig, partition, topic};
 
-/// Puts so many, one due after the other.
+/// Appends this many, one due after the other.
 async fn delay(rig: &Rig, store: &Store, count: u32, apart: Duration, bytes: usize) -> Vec<DelayedId> {
     store.create_topic(&topic("mail"), TopicConfig::default()).await.unwrap();
     let start = rig.clock.now();
@@ -40,13 +40,13 @@ async fn cancel(store: &Store, id: DelayedId) -> bool {
     edited == [Edited::Changed]
 }
 
-/// Numbers of messages that wait, in the order in which they will be due.
+/// Numbers of delayed messages, in the order in which they are due.
 async fn waiting(store: &Store) -> Vec<u32> {
     let batch = store.read(Read::delayed(partition("mail", 1), DelayedId::ZERO)).await.unwrap();
     batch.messages.iter().map(|message| number(&message.body)).collect()
 }
 
-/// Numbers of messages that are visible, when nothing waits any more.
+/// Numbers of visible messages, once none is delayed any more.
 async fn visible(store: &Store) -> Vec<u32> {
     eventually_async("nothing waits any more", async || {
         let stats = store.stats(&topic("mail")).await.unwrap();
@@ -67,12 +67,12 @@ async fn each_is_cancelled_or_becomes_visible_and_never_both() {
     let store = rig.open();
     let step = Duration::from_millis(10);
     let ids = delay(&rig, &store, 300, step, 4).await;
-    // The time when they are due comes as they are taken back, one by one.
+    // They become due while they are being cancelled, one by one.
     let clock = rig.clock.clone();
     let time = async {
         for _ in &ids {
             clock.ahead(step);
-            // The log loop looks at the clock whenever it has done something.
+            // The log loop reads the clock whenever it has done something.
             store.trim(&partition("mail", 1), MessageId::ZERO).await.unwrap();
         }
     };
@@ -99,7 +99,7 @@ async fn what_was_cancelled_stays_so_after_crashes_and_in_backups() {
     let rig = Rig::small();
     let store = rig.open();
     let ids = delay(&rig, &store, 40, Duration::from_secs(60), 500).await;
-    // Half of them from segments, and some of the others when they are there.
+    // Half of them from segments, and some of the others once they are there.
     store.checkpoint().unwrap();
     for id in ids.iter().step_by(2) {
         assert!(cancel(&store, *id).await);

@@ -1,4 +1,4 @@
-//! Who is let in, and whom a client believes: nobody who does not know the token, and nobody who only passes it on.
+//! The handshake: neither side accepts a peer that does not know the token, or one that only relays it.
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -18,7 +18,7 @@ use tokio_rustls::{TlsAcceptor, TlsConnector};
 
 use crate::served::Served;
 
-/// A frame as docs/journal-format.md has it.
+/// A frame as docs/journal-format.md describes it.
 fn frame(number: u64, kind: u8, body: &[u8]) -> Vec<u8> {
     let length = u32::try_from(9 + body.len()).unwrap();
     [&length.to_le_bytes(), number.to_le_bytes().as_slice(), &[kind], body].concat()
@@ -37,7 +37,7 @@ fn hello(version: u32, nonce: &[u8]) -> Vec<u8> {
     frame(0, 0, &[b"MJNL", version.to_le_bytes().as_slice(), nonce].concat())
 }
 
-/// A server that answers the first frame of each client with this, and gives what it is sent then.
+/// A server that answers the first frame of each client with this, and returns what it is sent then.
 fn impostor(answer: Vec<u8>) -> (SocketAddr, JoinHandle<Vec<u8>>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -72,7 +72,7 @@ async fn a_client_of_several_journals_finds_the_right_token_by_itself() {
 #[test]
 fn a_proof_that_was_overheard_lets_nobody_in() {
     let served = Served::new();
-    // Somebody in the middle, who sees everything.
+    // A man in the middle, who sees everything.
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let between = Address { address: listener.local_addr().unwrap().to_string(), ..served.address() };
     let journal = served.server.address();
@@ -92,7 +92,7 @@ fn a_proof_that_was_overheard_lets_nobody_in() {
         (hello, proof)
     });
     let runtime = tokio::runtime::Runtime::new().unwrap();
-    // It is let in, and its request is never passed on.
+    // The client is accepted, and its request is never relayed.
     let asked = runtime.block_on(Client::new(between).usage());
     assert!(matches!(asked, Err(JournalError::Unreachable { .. })), "{asked:?}");
     let (hello, proof) = middle.join().unwrap();
@@ -111,7 +111,7 @@ async fn a_server_that_does_not_know_the_token_is_told_nothing() {
     let ids_nonce_and_proof = [3u32.to_le_bytes().as_slice(), &[7; 96]].concat();
     let token = Token::new("secret");
     for (answer, expected) in [
-        // As the protocol wants it, but for the proof; as a server of version 2 lets clients in; and nonsense.
+        // As the protocol requires, except for the proof; as a server of version 2 accepts clients; and garbage.
         (ids_nonce_and_proof, "Denied"),
         (2u32.to_le_bytes().to_vec(), "Protocol"),
         (Vec::new(), "Protocol"),
@@ -177,7 +177,7 @@ async fn a_client_talks_only_to_the_start_that_it_means() {
     assert_ne!(again.store.identity().start, start);
 }
 
-/// Somebody with a certificate that the client trusts, who passes everything on to the journal.
+/// A relay with a certificate that the client trusts, which forwards everything to the journal.
 async fn passing_on(authority: &Authority, journal: SocketAddr) -> SocketAddr {
     let own = authority.identity("somebody else");
     let server =
@@ -211,7 +211,7 @@ async fn over_tls_a_handshake_that_is_passed_on_is_refused() {
     let address = passing_on(&authority, served.server.address()).await.to_string();
     let refused = Client::new(Address { address: address.clone(), ..trusting }).usage().await;
     assert!(matches!(refused, Err(JournalError::Denied(_))), "{refused:?}");
-    // Who only wants to know who is there is told that, and by whom does not matter.
+    // An identity request is answered, and it does not matter by whom.
     let found = identify(&address, true, Duration::from_secs(60)).await.unwrap();
     assert_eq!(found, served.store.identity());
 }

@@ -20,22 +20,24 @@ async fn beyond_the_quota_appends_are_refused_and_go_on_when_there_is_room() {
     let mut rig = Rig::small();
     rig.config.quota_bytes = Some(200 << 10);
     let store = rig.open();
-    let spot = partition("mail", 1);
+    let partition_id = partition("mail", 1);
     let config = TopicConfig { compression: menagerie_journal::Compression::None, ..TopicConfig::default() };
     store.create_topic(&topic("mail"), config).await.unwrap();
     let mut last = MessageId::ZERO;
     let refused = loop {
-        match store.commit(Commit::append(spot.clone(), body(4000))).await {
+        match store.commit(Commit::append(partition_id.clone(), body(4000))).await {
             Ok(committed) => last = committed.appends[0].id().unwrap(),
             Err(error) => break error,
         }
     };
     assert!(matches!(refused, JournalError::Quota { .. }), "{refused:?}");
-    assert!(!store.read(Read::after(spot.clone(), MessageId::ZERO)).await.unwrap().messages.is_empty());
-    store.trim(&spot, last).await.unwrap();
+    assert!(
+        !store.read(Read::after(partition_id.clone(), MessageId::ZERO)).await.unwrap().messages.is_empty()
+    );
+    store.trim(&partition_id, last).await.unwrap();
     eventually("room after a trim", || {
         store.checkpoint().unwrap();
-        let append = store.commit(Commit::append(spot.clone(), body(10)));
+        let append = store.commit(Commit::append(partition_id.clone(), body(10)));
         tokio::task::block_in_place(|| tokio::runtime::Handle::current().block_on(append))
             .is_ok()
             .then_some(())
@@ -47,20 +49,20 @@ async fn a_quota_smaller_than_a_segment_of_the_log_gives_room_back_again_and_aga
     let mut rig = Rig::small();
     let usual = Config::new(rig.config.data.clone());
     rig.config = Config { quota_bytes: Some(300 << 10), clock: rig.clock.clock(), reserve_bytes: 0, ..usual };
-    let spot = partition("mail", 1);
+    let partition_id = partition("mail", 1);
     let config = TopicConfig { compression: menagerie_journal::Compression::None, ..TopicConfig::default() };
     let mut store = rig.open();
     store.create_topic(&topic("mail"), config).await.unwrap();
     for round in 0..4 {
         let appended = eventually("room", || {
-            let append = store.commit(Commit::append(spot.clone(), body(4000)));
+            let append = store.commit(Commit::append(partition_id.clone(), body(4000)));
             tokio::task::block_in_place(|| tokio::runtime::Handle::current().block_on(append)).ok()
         });
         let mut last = appended.appends[0].id().unwrap();
-        while let Ok(committed) = store.commit(Commit::append(spot.clone(), body(4000))).await {
+        while let Ok(committed) = store.commit(Commit::append(partition_id.clone(), body(4000))).await {
             last = committed.appends[0].id().unwrap();
         }
-        store.trim(&spot, last).await.unwrap();
+        store.trim(&partition_id, last).await.unwrap();
         if round == 2 {
             store.close().unwrap();
             drop(store);
@@ -73,10 +75,11 @@ async fn a_quota_smaller_than_a_segment_of_the_log_gives_room_back_again_and_aga
 async fn ids_rise_whatever_the_clock_does() {
     let rig = Rig::small();
     let store = rig.open();
-    let spot = partition("mail", 1);
+    let partition_id = partition("mail", 1);
     store.create_topic(&topic("mail"), TopicConfig::default()).await.unwrap();
-    let append =
-        async || store.commit(Commit::append(spot.clone(), body(1))).await.unwrap().appends[0].id().unwrap();
+    let append = async || {
+        store.commit(Commit::append(partition_id.clone(), body(1))).await.unwrap().appends[0].id().unwrap()
+    };
     let first = append().await;
     rig.clock.back(Duration::from_secs(3600));
     let second = append().await;
@@ -93,23 +96,26 @@ async fn ids_rise_whatever_the_clock_does() {
 async fn retention_drops_old_segments_and_tells_of_the_gap() {
     let rig = Rig::small();
     let store = rig.open();
-    let spot = partition("mail", 1);
+    let partition_id = partition("mail", 1);
     let config = TopicConfig { retention: Some(Duration::from_secs(60)), ..TopicConfig::default() };
     store.create_topic(&topic("mail"), config).await.unwrap();
     let mut old = MessageId::ZERO;
     for _ in 0..20 {
-        old = store.commit(Commit::append(spot.clone(), body(2000))).await.unwrap().appends[0].id().unwrap();
+        old = store.commit(Commit::append(partition_id.clone(), body(2000))).await.unwrap().appends[0]
+            .id()
+            .unwrap();
     }
     store.checkpoint().unwrap();
     rig.clock.ahead(Duration::from_secs(120));
-    let new = store.commit(Commit::append(spot.clone(), body(1))).await.unwrap().appends[0].id().unwrap();
+    let new =
+        store.commit(Commit::append(partition_id.clone(), body(1))).await.unwrap().appends[0].id().unwrap();
     let batch = eventually("old messages to go", || {
-        let read = store.read(Read::after(spot.clone(), MessageId::ZERO));
+        let read = store.read(Read::after(partition_id.clone(), MessageId::ZERO));
         let batch = tokio::task::block_in_place(|| tokio::runtime::Handle::current().block_on(read)).unwrap();
         (batch.messages.len() == 1).then_some(batch)
     });
     assert_eq!((batch.messages[0].id, batch.gap), (new, Some(old)));
-    let caught_up = store.read(Read::after(spot, old)).await.unwrap();
+    let caught_up = store.read(Read::after(partition_id, old)).await.unwrap();
     assert_eq!(caught_up.gap, None);
     let segments = rig.config.data.join("segments");
     eventually("the files to go", || {
@@ -122,7 +128,7 @@ async fn retention_drops_old_segments_and_tells_of_the_gap() {
 async fn retention_by_size_keeps_the_newest() {
     let rig = Rig::small();
     let store = rig.open();
-    let spot = partition("mail", 1);
+    let partition_id = partition("mail", 1);
     let config = TopicConfig {
         retention_bytes: Some(32 << 10),
         compression: menagerie_journal::Compression::None,
@@ -131,12 +137,12 @@ async fn retention_by_size_keeps_the_newest() {
     store.create_topic(&topic("mail"), config).await.unwrap();
     let mut ids = Vec::new();
     for _ in 0..60 {
-        let committed = store.commit(Commit::append(spot.clone(), body(2000))).await.unwrap();
+        let committed = store.commit(Commit::append(partition_id.clone(), body(2000))).await.unwrap();
         ids.push(committed.appends[0].id().unwrap());
     }
     store.checkpoint().unwrap();
     let batch = eventually("the oldest to go", || {
-        let read = store.read(Read::after(spot.clone(), MessageId::ZERO));
+        let read = store.read(Read::after(partition_id.clone(), MessageId::ZERO));
         let batch = tokio::task::block_in_place(|| tokio::runtime::Handle::current().block_on(read)).unwrap();
         (batch.messages.len() < ids.len()).then_some(batch)
     });
@@ -177,14 +183,14 @@ async fn a_topic_that_keeps_little_has_short_segments() {
 async fn a_topic_gives_a_life_to_messages_that_have_none_of_their_own() {
     let rig = Rig::small();
     let store = rig.open();
-    let spot = partition("mail", 1);
+    let partition_id = partition("mail", 1);
     let config = TopicConfig { ttl: Some(Duration::from_secs(60)), ..TopicConfig::default() };
     store.create_topic(&topic("mail"), config).await.unwrap();
     let own = NewMessage { ttl: Some(Duration::from_secs(600)), ..body(2) };
     for message in [body(1), own] {
-        store.commit(Commit::append(spot.clone(), message)).await.unwrap();
+        store.commit(Commit::append(partition_id.clone(), message)).await.unwrap();
     }
-    let read = async || store.read(Read::after(spot.clone(), MessageId::ZERO)).await.unwrap();
+    let read = async || store.read(Read::after(partition_id.clone(), MessageId::ZERO)).await.unwrap();
     let lives: Vec<_> =
         read().await.messages.iter().map(|m| m.expires.map(|expires| expires.since(m.id.0))).collect();
     assert_eq!(lives, [60, 600].map(|seconds| Some(Duration::from_secs(seconds))));
@@ -200,17 +206,17 @@ async fn a_topic_gives_a_life_to_messages_that_have_none_of_their_own() {
 async fn what_was_put_in_the_place_of_an_expired_message_stays() {
     let rig = Rig::small();
     let store = rig.open();
-    let (mail, spot) = (topic("mail"), partition("mail", 1));
+    let (mail, partition_id) = (topic("mail"), partition("mail", 1));
     store.create_topic(&mail, TopicConfig::partitions(2)).await.unwrap();
     let short = || NewMessage { ttl: Some(Duration::from_secs(60)), ..body(10) };
-    let append = async |spot: &PartitionId| {
-        store.commit(Commit::append(spot.clone(), short())).await.unwrap().appends[0].id().unwrap()
+    let append = async |partition_id: &PartitionId| {
+        store.commit(Commit::append(partition_id.clone(), short())).await.unwrap().appends[0].id().unwrap()
     };
-    let ids = [append(&spot).await, append(&spot).await, append(&spot).await];
+    let ids = [append(&partition_id).await, append(&partition_id).await, append(&partition_id).await];
     append(&partition("mail", 2)).await;
     store.checkpoint().unwrap();
     let message = NewMessage::new("to stay");
-    let edit = Edit::Replace { partition: spot.clone(), id: ids[1], message };
+    let edit = Edit::Replace { partition: partition_id.clone(), id: ids[1], message };
     store.commit(Commit { edits: vec![edit], ..Commit::default() }).await.unwrap();
     rig.clock.ahead(Duration::from_secs(120));
     eventually("the other partition to be empty", || {
@@ -219,7 +225,7 @@ async fn what_was_put_in_the_place_of_an_expired_message_stays() {
             tokio::task::block_in_place(|| tokio::runtime::Handle::current().block_on(stats)).unwrap();
         (stats[1].messages == 0).then_some(())
     });
-    let batch = store.read(Read::after(spot, MessageId::ZERO)).await.unwrap();
+    let batch = store.read(Read::after(partition_id, MessageId::ZERO)).await.unwrap();
     let found: Vec<_> = batch.messages.iter().map(|message| (message.id, message.body.as_ref())).collect();
     assert_eq!(found, [(ids[1], b"to stay".as_slice())]);
 }
@@ -270,27 +276,27 @@ async fn a_commit_stays_within_one_group() {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_delayed_survives_a_restart_and_becomes_visible_by_itself() {
     let rig = Rig::small();
-    let spot = partition("mail", 1);
+    let partition_id = partition("mail", 1);
     {
         let store = rig.open();
         store.create_topic(&topic("mail"), TopicConfig::default()).await.unwrap();
         let due = Some(Ticks(rig.clock.now().0 + 50_000_000));
         let message = NewMessage { due, ..body(7) };
-        store.commit(Commit::append(spot.clone(), message)).await.unwrap();
+        store.commit(Commit::append(partition_id.clone(), message)).await.unwrap();
         assert_eq!(store.stats(&topic("mail")).await.unwrap()[0].delayed, 1);
     }
     let store = rig.open();
-    let read = Read::after(spot, MessageId::ZERO);
+    let read = Read::after(partition_id, MessageId::ZERO);
     assert!(store.read(read.clone()).await.unwrap().messages.is_empty());
     rig.clock.ahead(Duration::from_secs(5));
     let batch = store.read(read.wait(Duration::from_secs(60))).await.unwrap();
     assert_eq!(batch.messages[0].id.0, rig.clock.now());
 }
 
-/// Somebody who may move positions, and write state.
-async fn opened(store: &Store, spot: &PartitionId) -> (Consumer, Fence) {
+/// A consumer that may move positions and write state.
+async fn opened(store: &Store, partition_id: &PartitionId) -> (Consumer, Fence) {
     let (worker, fence) = (Consumer::new("worker").unwrap(), Fence::new(1, 1));
-    store.open(spot, &worker, fence).await.unwrap();
+    store.open(partition_id, &worker, fence).await.unwrap();
     (worker, fence)
 }
 
@@ -298,12 +304,13 @@ async fn opened(store: &Store, spot: &PartitionId) -> (Consumer, Fence) {
 async fn no_position_moves_beyond_what_can_be_there() {
     let rig = Rig::small();
     let store = rig.open();
-    let spot = partition("mail", 1);
+    let partition_id = partition("mail", 1);
     store.create_topic(&topic("mail"), TopicConfig::default()).await.unwrap();
-    let (consumer, fence) = opened(&store, &spot).await;
-    let last = store.commit(Commit::append(spot.clone(), body(1))).await.unwrap().appends[0].id().unwrap();
+    let (consumer, fence) = opened(&store, &partition_id).await;
+    let last =
+        store.commit(Commit::append(partition_id.clone(), body(1))).await.unwrap().appends[0].id().unwrap();
     let move_to = async |position| {
-        let (partition, consumer) = (spot.clone(), consumer.clone());
+        let (partition, consumer) = (partition_id.clone(), consumer.clone());
         let moves = vec![Move { partition, consumer, fence, position }];
         store.commit(Commit { moves, ..Commit::default() }).await
     };
@@ -321,16 +328,16 @@ async fn no_position_moves_beyond_what_can_be_there() {
 async fn ids_cannot_be_led_away_from_the_clock() {
     let rig = Rig::small();
     let store = rig.open();
-    let spot = partition("mail", 1);
+    let partition_id = partition("mail", 1);
     store.create_topic(&topic("mail"), TopicConfig::default()).await.unwrap();
     let put = async |id: MessageId| {
-        let edits = vec![Edit::Replace { partition: spot.clone(), id, message: body(1) }];
+        let edits = vec![Edit::Replace { partition: partition_id.clone(), id, message: body(1) }];
         store.commit(Commit { edits, ..Commit::default() }).await.map(drop)
     };
     let most = MessageId(rig.clock.now().plus(Duration::from_secs(1)));
     put(most).await.unwrap();
     assert_eq!(put(most.next()).await, Err(JournalError::Ahead { id: most.next() }));
-    // What is there already may be replaced, wherever it is.
+    // Existing messages may be replaced, wherever they are.
     rig.clock.back(Duration::from_secs(3600));
     put(most).await.unwrap();
     assert_eq!(put(most.next()).await, Err(JournalError::Ahead { id: most.next() }));
@@ -340,10 +347,10 @@ async fn ids_cannot_be_led_away_from_the_clock() {
 async fn a_commit_has_so_many_parts_and_no_more() {
     let rig = Rig::small();
     let store = rig.open();
-    let spot = partition("mail", 1);
+    let partition_id = partition("mail", 1);
     store.create_topic(&topic("mail"), TopicConfig::default()).await.unwrap();
-    let (consumer, fence) = opened(&store, &spot).await;
-    let (partition, position) = (spot.clone(), MessageId(Ticks(1)));
+    let (consumer, fence) = opened(&store, &partition_id).await;
+    let (partition, position) = (partition_id.clone(), MessageId(Ticks(1)));
     let moved = Move { partition: partition.clone(), consumer: consumer.clone(), fence, position };
     let (key, value) = ("key".into(), Some("value".into()));
     let state = StateWrite { partition: partition.clone(), consumer, fence, key, value };
@@ -357,7 +364,7 @@ async fn a_commit_has_so_many_parts_and_no_more() {
         let refused = store.commit(refused).await;
         assert!(matches!(refused, Err(JournalError::TooLarge { .. })), "{refused:?}");
     }
-    // While one is decided nobody else is: so none of them takes long.
+    // Decisions are made one at a time, so none of them takes long.
     for allowed in [many, edits(COMMIT_EDITS_MAX)] {
         let decided = tokio::time::timeout(Duration::from_secs(60), store.commit(allowed)).await;
         decided.expect("it is decided in a moment").unwrap();
@@ -367,9 +374,10 @@ async fn a_commit_has_so_many_parts_and_no_more() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_consumer_has_only_so_much_state_and_a_partition_only_so_many_consumers() {
     let rig = Rig::small();
-    let (spot, worker, fence) = (partition("mail", 1), Consumer::new("worker").unwrap(), Fence::new(1, 1));
+    let (partition_id, worker, fence) =
+        (partition("mail", 1), Consumer::new("worker").unwrap(), Fence::new(1, 1));
     let write = |key: u32, bytes: Option<usize>| StateWrite {
-        partition: spot.clone(),
+        partition: partition_id.clone(),
         consumer: worker.clone(),
         fence,
         key: key.to_be_bytes().to_vec().into(),
@@ -380,14 +388,14 @@ async fn a_consumer_has_only_so_much_state_and_a_partition_only_so_many_consumer
     {
         let store = rig.open();
         store.create_topic(&topic("mail"), TopicConfig::default()).await.unwrap();
-        store.open(&spot, &worker, fence).await.unwrap();
+        store.open(&partition_id, &worker, fence).await.unwrap();
         let commit = |states: Vec<StateWrite>| store.commit(Commit { states, ..Commit::default() });
         let too_much =
             |refused: &Result<_, JournalError>| matches!(refused, Err(JournalError::TooLarge { .. }));
         for key in 2..full {
             commit(vec![write(key, Some(most))]).await.unwrap();
         }
-        // At once: what is on its way counts.
+        // At once: decisions in flight count.
         let (one, two, three) = tokio::join!(
             commit(vec![write(0, Some(most))]),
             commit(vec![write(1, Some(most))]),
@@ -407,11 +415,11 @@ async fn a_consumer_has_only_so_much_state_and_a_partition_only_so_many_consumer
     commit(vec![write(0, Some(most))]).await.unwrap();
     let named = |number: usize| Consumer::new(format!("worker-{number}")).unwrap();
     for number in 1..CONSUMERS_MAX {
-        store.open(&spot, &named(number), fence).await.unwrap();
+        store.open(&partition_id, &named(number), fence).await.unwrap();
     }
-    let refused = store.open(&spot, &named(CONSUMERS_MAX), fence).await;
+    let refused = store.open(&partition_id, &named(CONSUMERS_MAX), fence).await;
     assert!(matches!(refused, Err(JournalError::TooLarge { .. })), "{refused:?}");
-    store.open(&spot, &worker, fence).await.expect("who is there may come again");
+    store.open(&partition_id, &worker, fence).await.expect("who is there may come again");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,4 +1,4 @@
-//! A store in a folder of its own, with a clock that the test moves.
+//! A store in its own folder, with a clock that the test moves.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -50,7 +50,7 @@ pub struct Rig {
 impl Rig {
     /// Small: segments, flushes and log segments come soon.
     pub fn small() -> Self {
-        // In memory where that is possible: what is tested is not the disk, and a disk that others use syncs slowly.
+        // In memory where possible: the tests are not about the disk, and a shared disk syncs slowly.
         let memory = std::path::Path::new("/dev/shm");
         let folder = if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() };
         let folder = folder.expect("a temporary folder");

@@ -32,7 +32,7 @@ impl Served {
         Self::start(Rig::small(), tls)
     }
 
-    /// The same folder once more, when the one before has ended.
+    /// The same folder again, after the previous server has ended.
     pub fn on(before: Self) -> Self {
         let Self { rig, store, server } = before;
         server.stop();
@@ -71,20 +71,20 @@ fn body(text: &str) -> NewMessage {
 async fn everything_can_be_asked_over_a_socket() {
     let served = Served::new();
     let client = served.client();
-    let (mail, spot) = (topic("mail"), partition("mail", 1));
+    let (mail, partition_id) = (topic("mail"), partition("mail", 1));
     let config = TopicConfig::partitions(2);
     assert_eq!(client.create_topic(&mail, config.clone()).await.unwrap(), Created::Fresh);
     assert_eq!(client.create_topic(&mail, TopicConfig::default()).await.unwrap(), Created::Existed(config));
     let (worker, fence) = (Consumer::new("worker").unwrap(), Fence::new(1, 7));
-    client.open(&spot, &worker, fence).await.unwrap();
+    client.open(&partition_id, &worker, fence).await.unwrap();
     let append = |text: &str| Append {
-        partition: spot.clone(),
+        partition: partition_id.clone(),
         message: NewMessage { dedup: Some(Bytes::copy_from_slice(text.as_bytes())), ..body(text) },
     };
     let commit = Commit {
         appends: vec![append("one"), append("two")],
         states: vec![StateWrite {
-            partition: spot.clone(),
+            partition: partition_id.clone(),
             consumer: worker.clone(),
             fence,
             key: "k".into(),
@@ -96,22 +96,32 @@ async fn everything_can_be_asked_over_a_socket() {
     let again = client.commit(commit).await.unwrap();
     let ids: Vec<MessageId> = first.appends.iter().map(|appended| appended.id().unwrap()).collect();
     assert_eq!(again.appends, ids.iter().map(|id| Appended::Duplicate(Some(*id))).collect::<Vec<_>>());
-    let batch = client.read(Read::after(spot.clone(), MessageId::ZERO)).await.unwrap();
+    let batch = client.read(Read::after(partition_id.clone(), MessageId::ZERO)).await.unwrap();
     let bodies: Vec<&[u8]> = batch.messages.iter().map(|message| message.body.as_ref()).collect();
     assert_eq!(bodies, [b"one".as_slice(), b"two"]);
-    assert_eq!(client.at_time(&spot, ids[1].0).await.unwrap(), Some(ids[1]));
+    assert_eq!(client.at_time(&partition_id, ids[1].0).await.unwrap(), Some(ids[1]));
     let done = Commit {
-        moves: vec![Move { partition: spot.clone(), consumer: worker.clone(), fence, position: ids[0] }],
-        edits: vec![Edit::Remove { partition: spot.clone(), id: ids[0] }],
+        moves: vec![Move {
+            partition: partition_id.clone(),
+            consumer: worker.clone(),
+            fence,
+            position: ids[0],
+        }],
+        edits: vec![Edit::Remove { partition: partition_id.clone(), id: ids[0] }],
         ..Commit::default()
     };
     assert_eq!(client.commit(done).await.unwrap().edits, [Edited::Changed]);
     let stats = client.stats(&mail).await.unwrap();
     assert_eq!((stats[0].messages, stats[0].consumers[0].lag), (1, 1));
-    let taken = client.open(&spot, &worker, Fence::new(2, 1)).await.unwrap();
+    let taken = client.open(&partition_id, &worker, Fence::new(2, 1)).await.unwrap();
     assert_eq!((taken.position, taken.state), (ids[0], vec![("k".into(), "v".into())]));
     let stale = Commit {
-        moves: vec![Move { partition: spot.clone(), consumer: worker.clone(), fence, position: ids[1] }],
+        moves: vec![Move {
+            partition: partition_id.clone(),
+            consumer: worker.clone(),
+            fence,
+            position: ids[1],
+        }],
         ..Commit::default()
     };
     let refused = client.commit(stale).await.unwrap_err();
@@ -119,13 +129,13 @@ async fn everything_can_be_asked_over_a_socket() {
         matches!(refused, JournalError::Fenced { .. }) && refused.remedy() == Remedy::Reacquire,
         "{refused:?}"
     );
-    client.trim(&spot, MessageId::MAX).await.unwrap();
-    let batch = client.read(Read::after(spot.clone(), MessageId::ZERO)).await.unwrap();
+    client.trim(&partition_id, MessageId::MAX).await.unwrap();
+    let batch = client.read(Read::after(partition_id.clone(), MessageId::ZERO)).await.unwrap();
     assert_eq!((batch.messages.len(), batch.gap), (0, Some(ids[1])));
     assert_eq!(client.usage().await.unwrap().topics, 1);
     assert_eq!(client.topics().await.unwrap().len(), 1);
     assert!(client.delete_topic(&mail).await.unwrap());
-    let gone = client.read(Read::after(spot, MessageId::ZERO)).await.unwrap_err();
+    let gone = client.read(Read::after(partition_id, MessageId::ZERO)).await.unwrap_err();
     assert_eq!(gone, JournalError::NoTopic { topic: mail });
 }
 
@@ -134,8 +144,8 @@ async fn a_waiting_reader_is_given_what_comes_and_nothing_when_nothing_comes() {
     let served = Served::new();
     let client = served.client();
     client.create_topic(&topic("mail"), TopicConfig::default()).await.unwrap();
-    let spot = partition("mail", 1);
-    let read = Read::after(spot.clone(), MessageId::ZERO);
+    let partition_id = partition("mail", 1);
+    let read = Read::after(partition_id.clone(), MessageId::ZERO);
     assert!(client.read(read.clone().wait(Duration::from_millis(50))).await.unwrap().messages.is_empty());
     let waiting: Vec<_> = (0..1000)
         .map(|_| {
@@ -143,7 +153,7 @@ async fn a_waiting_reader_is_given_what_comes_and_nothing_when_nothing_comes() {
             tokio::spawn(async move { client.read(read).await })
         })
         .collect();
-    client.commit(Commit::append(spot, body("hello"))).await.unwrap();
+    client.commit(Commit::append(partition_id, body("hello"))).await.unwrap();
     for reader in waiting {
         assert_eq!(reader.await.unwrap().unwrap().messages.len(), 1);
     }
@@ -162,7 +172,7 @@ async fn offenders_are_closed_and_others_go_on() {
         let mut stream = served.raw();
         stream.write_all(garbage).unwrap();
         let mut rest = Vec::new();
-        // Closed, orderly or not, and nothing was said.
+        // The connection was closed, orderly or not, without a reply.
         let _ = stream.read_to_end(&mut rest);
         assert_eq!(rest, b"");
         client.commit(Commit::append(partition("mail", 1), body("x"))).await.unwrap();
@@ -205,18 +215,19 @@ async fn delayed_messages_are_listed_and_cancelled_over_a_socket() {
     let served = Served::new();
     let client = served.client();
     client.create_topic(&topic("mail"), TopicConfig::partitions(2)).await.unwrap();
-    let spot = partition("mail", 1);
-    let due = served.store.commit(Commit::append(spot.clone(), body("now"))).await.unwrap().appends[0];
+    let partition_id = partition("mail", 1);
+    let due =
+        served.store.commit(Commit::append(partition_id.clone(), body("now"))).await.unwrap().appends[0];
     let due = due.id().unwrap().0.plus(Duration::from_secs(3600));
     let message = NewMessage { due: Some(due), ttl: Some(Duration::from_secs(60)), ..body("later") };
-    let append = Append { partition: spot.clone(), message };
+    let append = Append { partition: partition_id.clone(), message };
     let commit = Commit { appends: vec![append; 3], ..Commit::default() };
     let ids = client.commit(commit).await.unwrap().appends.into_iter().map(|appended| match appended {
         Appended::Delayed(id) => id,
         other => panic!("it is delayed: {other:?}"),
     });
     let ids: Vec<DelayedId> = ids.collect();
-    let read = Read::delayed(spot.clone(), ids[0]);
+    let read = Read::delayed(partition_id.clone(), ids[0]);
     let batch = client.read(read.clone()).await.unwrap();
     assert_eq!(batch, served.store.read(read).await.unwrap(), "here as there");
     assert_eq!(batch.delayed, ids[1..]);
@@ -227,8 +238,8 @@ async fn delayed_messages_are_listed_and_cancelled_over_a_socket() {
             .all(|message| message.body == "later"
                 && message.expires == Some(due.plus(Duration::from_secs(60))))
     );
-    // However little room there is, one is given.
-    let tight = Read { bytes_max: 1, ..Read::delayed(spot.clone(), DelayedId::ZERO) };
+    // However little room there is, one message is returned.
+    let tight = Read { bytes_max: 1, ..Read::delayed(partition_id.clone(), DelayedId::ZERO) };
     assert_eq!(client.read(tight).await.unwrap().delayed, ids[..1]);
     let cancel = |number, id| Edit::Cancel { partition: partition("mail", number), id };
     let edits = vec![cancel(2, ids[1]), cancel(1, ids[1]), cancel(1, ids[2])];
@@ -255,7 +266,7 @@ async fn a_commit_of_too_many_parts_is_refused_and_the_connection_goes_on() {
 
 #[test]
 fn clients_that_are_gone_without_a_word_are_noticed() {
-    /// What the kernel's table calls the timer that asks whether anybody is there.
+    /// The keep-alive timer in the kernel's table of sockets.
     const KEEPALIVE: &str = "02";
     let served = Served::new();
     let client = served.raw();

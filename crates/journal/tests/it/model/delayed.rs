@@ -1,13 +1,13 @@
-//! What is not due yet: it becomes visible, or is taken back.
+//! Delayed messages: they become visible, or are cancelled.
 
 use std::time::Duration;
 
 use bytes::Bytes;
 use menagerie_journal::{Commit, DelayedId, Edit, Edited, Journal, Message, MessageId, Read};
 
-use super::{Run, spot};
+use super::{Run, partition_id};
 
-/// A message that waits.
+/// A delayed message.
 #[derive(Debug, Clone)]
 pub struct Delayed {
     pub part: usize,
@@ -17,14 +17,14 @@ pub struct Delayed {
 }
 
 impl Run {
-    /// What is due becomes visible by itself; the model learns the ids by reading.
+    /// Due messages become visible by themselves; the model learns their ids by reading.
     pub fn mature(&mut self) {
         let now = self.rig.clock.now();
         while let Some(first) = self.model.delayed.first_entry().filter(|first| first.key().due <= now) {
             self.model.past = Some(*first.key());
             let Delayed { part: index, body, life: ttl, .. } = first.remove();
             let last = self.model.parts[index].last;
-            let read = Read::after(spot(index as u8), last).limit(1).wait(Duration::from_secs(60));
+            let read = Read::after(partition_id(index as u8), last).limit(1).wait(Duration::from_secs(60));
             let batch = self.runtime.block_on(self.store().read(read)).unwrap();
             let message = batch.messages.first().expect("what is due is there").clone();
             assert_eq!(message.body, body);
@@ -38,10 +38,10 @@ impl Run {
     pub fn cancel(&mut self, index: u8, n: u8) {
         let nth = self.model.delayed.keys().nth(usize::from(n) % self.model.delayed.len().max(1)).copied();
         let Some(id) = nth.filter(|_| !n.is_multiple_of(7)).or(self.model.past) else { return };
-        // One by one, the partition is another's, or it is all of them: only its own is it cancelled for.
+        // Only a request for its own partition cancels it.
         let own = self.model.delayed.get(&id).map(|delayed| delayed.part as u8);
         let (from, to) = if n.is_multiple_of(2) { (0, 4) } else { (index, index + 1) };
-        let edits = (from..to).map(|index| Edit::Cancel { partition: spot(index), id }).collect();
+        let edits = (from..to).map(|index| Edit::Cancel { partition: partition_id(index), id }).collect();
         let commit = Commit { edits, ..Commit::default() };
         let edited = self.runtime.block_on(self.store().commit(commit)).unwrap().edits;
         let expected = (from..to).map(|index| match own == Some(index) {
@@ -66,7 +66,7 @@ impl Run {
         let expected: Vec<_> = ours.map(delayed).collect();
         let (mut found, mut after) = (Vec::new(), DelayedId::ZERO);
         loop {
-            let read = Read { bytes_max: 4000, ..Read::delayed(spot(index), after).limit(7) };
+            let read = Read { bytes_max: 4000, ..Read::delayed(partition_id(index), after).limit(7) };
             let batch = self.runtime.block_on(self.store().read(read)).unwrap();
             assert!(batch.gap.is_none() && batch.delayed.len() == batch.messages.len());
             assert!(batch.delayed.iter().all(|id| id.put <= batch.last.0));

@@ -1,5 +1,5 @@
-//! Random scripts against a simple model: whatever is committed, read, trimmed, delayed, edited, and however often the
-//! store is closed or abandoned in between, it holds what a few maps in memory hold.
+//! Random scripts against a simple model: whatever is committed, read, trimmed, delayed or edited, and however often
+//! the store is closed or abandoned in between, it equals a few maps in memory.
 
 mod delayed;
 
@@ -30,7 +30,7 @@ enum Step {
     Move(u8, u8, u8, Option<u8>),
     Replace(u8, u8, u16),
     Remove(u8, u8),
-    /// Takes the nth of all delayed messages back, for a partition that need not be its own.
+    /// Cancels the nth of all delayed messages, for a partition that need not be its own.
     Cancel(u8, u8),
     Trim(u8, u8),
     Read(u8, u8, u8, bool),
@@ -96,7 +96,7 @@ struct Run {
     counter: u32,
 }
 
-fn spot(index: u8) -> PartitionId {
+fn partition_id(index: u8) -> PartitionId {
     partition(TOPICS[usize::from(index) / PARTITIONS as usize], u32::from(index) % PARTITIONS + 1)
 }
 
@@ -135,7 +135,7 @@ impl Run {
         body.into()
     }
 
-    /// The nth message of a partition, or an id that is not there.
+    /// The nth message of a partition, or an id that does not exist.
     fn nth(&self, part: u8, n: u8) -> MessageId {
         let part = &self.model.parts[usize::from(part)];
         match part.messages.len() {
@@ -154,7 +154,7 @@ impl Run {
             Step::Cancel(part, n) => self.cancel(part, n),
             Step::Trim(part, n) => {
                 let through = self.nth(part, n);
-                self.runtime.block_on(self.store().trim(&spot(part), through)).unwrap();
+                self.runtime.block_on(self.store().trim(&partition_id(part), through)).unwrap();
                 let part = &mut self.model.parts[usize::from(part)];
                 let through = through.min(part.last);
                 if through > part.trimmed {
@@ -168,8 +168,8 @@ impl Run {
             }
             Step::Wait(seconds) => {
                 self.rig.clock.ahead(Duration::from_secs(u64::from(seconds)));
-                // The log loop looks at the clock whenever it has done something.
-                self.runtime.block_on(self.store().trim(&spot(0), MessageId::ZERO)).unwrap();
+                // The log loop reads the clock whenever it has done something.
+                self.runtime.block_on(self.store().trim(&partition_id(0), MessageId::ZERO)).unwrap();
                 self.mature();
             }
             Step::Back(seconds) => self.back(Duration::from_secs(u64::from(seconds))),
@@ -182,7 +182,7 @@ impl Run {
         }
     }
 
-    /// Turns the clock back, unless somebody would come alive again: the store may have forgotten him.
+    /// Turns the clock back, unless an expired message would come alive again: the store may have dropped it.
     fn back(&mut self, by: Duration) {
         let now = self.rig.clock.now();
         let revived = |message: &Message| {
@@ -193,7 +193,7 @@ impl Run {
         }
     }
 
-    /// Whether the store may have forgotten a message already. It does so once a second, by a real clock.
+    /// Whether the store may have dropped a message already. It does so once a second, by a real clock.
     fn may_be_gone(&self, message: &Message) -> bool {
         message.expires.is_some_and(|expires| expires <= self.rig.clock.now())
     }
@@ -215,12 +215,12 @@ impl Run {
                 due: delay.map(|delay| now.plus(Duration::from_secs(u64::from(delay)))),
                 dedup: dedup.map(|dedup| Bytes::from(vec![dedup])),
             };
-            commit.appends.push(Append { partition: spot(*part), message });
+            commit.appends.push(Append { partition: partition_id(*part), message });
         }
         let committed = self.runtime.block_on(self.store().commit(commit.clone())).unwrap();
-        for ((append, outcome), wish) in commit.appends.into_iter().zip(committed.appends).zip(wanted) {
-            let index = usize::from(wish.0);
-            let key = wish.2.map(|dedup| (index / PARTITIONS as usize, dedup));
+        for ((append, outcome), wanted) in commit.appends.into_iter().zip(committed.appends).zip(wanted) {
+            let index = usize::from(wanted.0);
+            let key = wanted.2.map(|dedup| (index / PARTITIONS as usize, dedup));
             if let Some(used) = key.and_then(|key| self.model.dedup.get(&key)) {
                 assert_eq!(outcome, Appended::Duplicate(*used));
                 continue;
@@ -245,7 +245,8 @@ impl Run {
     }
 
     fn open(&mut self, index: u8, number: u8) {
-        let opened = self.runtime.block_on(self.store().open(&spot(index), &consumer(), fence(number)));
+        let opened =
+            self.runtime.block_on(self.store().open(&partition_id(index), &consumer(), fence(number)));
         let part = &mut self.model.parts[usize::from(index)];
         match part.fence.filter(|current| fence(number) < *current) {
             Some(newer) => {
@@ -263,7 +264,7 @@ impl Run {
     }
 
     fn move_to(&mut self, index: u8, number: u8, n: u8, state: Option<u8>) {
-        let (partition, fence, consumer) = (spot(index), fence(number), consumer());
+        let (partition, fence, consumer) = (partition_id(index), fence(number), consumer());
         let position = self.nth(index, n);
         let (key, value) = (Bytes::from(vec![n % 3]), state.map(|state| Bytes::from(vec![state; 3])));
         let commit = Commit {
@@ -299,7 +300,8 @@ impl Run {
         let id = if n.is_multiple_of(5) { MessageId(self.rig.clock.now()) } else { self.nth(index, n) };
         let id = if n.is_multiple_of(7) { id.previous() } else { id };
         let body = self.body(size);
-        let edit = Edit::Replace { partition: spot(index), id, message: NewMessage::new(body.clone()) };
+        let edit =
+            Edit::Replace { partition: partition_id(index), id, message: NewMessage::new(body.clone()) };
         let commit = Commit { edits: vec![edit], ..Commit::default() };
         let edited = self.runtime.block_on(self.store().commit(commit)).unwrap().edits;
         let part = &mut self.model.parts[usize::from(index)];
@@ -319,7 +321,8 @@ impl Run {
     fn remove(&mut self, index: u8, n: u8) {
         let id = self.nth(index, n);
         let id = if n.is_multiple_of(11) { id.next() } else { id };
-        let commit = Commit { edits: vec![Edit::Remove { partition: spot(index), id }], ..Commit::default() };
+        let commit =
+            Commit { edits: vec![Edit::Remove { partition: partition_id(index), id }], ..Commit::default() };
         let edited = self.runtime.block_on(self.store().commit(commit)).unwrap().edits;
         match self.model.parts[usize::from(index)].messages.remove(&id) {
             Some(there) if self.may_be_gone(&there) => assert_ne!(edited, [Edited::Inserted]),
@@ -332,7 +335,7 @@ impl Run {
         let part = &self.model.parts[usize::from(index)];
         let now = self.rig.clock.now();
         let alive = |message: &&Message| message.expires.is_none_or(|expires| expires > now);
-        let read = Read::from(spot(index), from).limit(limit);
+        let read = Read::from(partition_id(index), from).limit(limit);
         let (read, expected): (Read, Vec<Message>) = if descending {
             let read = Read { after: MessageId::ZERO, before: from.next(), order: Order::Descending, ..read };
             let all = part.messages.range(..=from).rev().map(|(_, message)| message);
@@ -353,8 +356,8 @@ impl Run {
             self.check_range(index, MessageId::ZERO, u32::MAX, false);
             self.check_range(index, MessageId::MAX.previous(), u32::MAX, true);
             let part = &self.model.parts[usize::from(index)];
-            let stats = self.runtime.block_on(self.store().stats(&spot(index).topic)).unwrap();
-            let stats = &stats[spot(index).number as usize - 1];
+            let stats = self.runtime.block_on(self.store().stats(&partition_id(index).topic)).unwrap();
+            let stats = &stats[partition_id(index).number as usize - 1];
             let between = |count: u64, after: MessageId| {
                 let all = part.messages.range(after.next()..).map(|(_, message)| message);
                 let there = all.clone().filter(|message| !self.may_be_gone(message)).count();
