@@ -1,4 +1,4 @@
-//! What the operator chooses.
+//! The configuration of a keeper.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -7,10 +7,10 @@ use menagerie_wal::Durability;
 
 use crate::core::Limits;
 
-/// How a keeper is to run.
+/// The configuration of a keeper.
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// The data folder; made if it does not exist.
+    /// The data folder; created if it does not exist.
     pub data: PathBuf,
     /// Where to listen for plain connections; port 0 picks one.
     pub listen: SocketAddr,
@@ -18,25 +18,26 @@ pub struct Config {
     pub tls: Option<(SocketAddr, TlsFiles)>,
     /// When a write counts as durable.
     pub durability: Durability,
-    /// The unit of time: sessions may ask for time-outs between 2 and 20 of it.
+    /// The tick: sessions may ask for time-outs between 2 and 20 ticks.
     pub tick_ms: u32,
     /// `super:BASE64`: whoever proves this digest may do everything.
     pub superuser_digest: Option<String>,
     /// Refuse writes beyond a hard quota instead of only counting.
     pub enforce_quota: bool,
-    /// How many connections there may be; each is an open file, and the log needs some as well.
+    /// Most connections; each is an open file, and the log needs some as well.
     pub connections_max: usize,
-    /// How many connections one address may have, loopback excepted.
+    /// Most connections from one address, loopback excepted.
     pub connections_per_address_max: usize,
     /// The four-letter words that are answered.
     pub words: Words,
-    /// Bytes in the buffers of all connections. Beyond this, those that hold more than an equal share are cut off.
+    /// Most bytes in the buffers of all connections. Beyond this, connections with more than an equal share are cut
+    /// off.
     pub held_bytes_max: usize,
-    /// How much clients may make us write and hold.
+    /// Limits on what clients make us write and hold.
     pub limits: Limits,
     /// A snapshot is taken when the log has grown by this much, or by the size of the last snapshot if that is more.
     pub snapshot_after_bytes: u64,
-    /// How often containers and znodes with a time to live are looked at.
+    /// How often containers and znodes with a time to live are swept.
     pub sweep_interval_ms: u64,
 }
 
@@ -50,8 +51,8 @@ impl Words {
         "conf", "cons", "crst", "dump", "envi", "isro", "mntr", "ruok", "srst", "srvr", "stat", "wchc",
         "wchp", "wchs",
     ];
-    /// Words that reveal no path and no session, and change nothing: always answered. `envi` tells the version, and kazoo's
-    /// `server_version()` asks for nothing else.
+    /// Words that reveal no path and no session, and change nothing: always answered. `envi` has the version; it is all
+    /// that kazoo's `server_version()` asks for.
     const HARMLESS: [&str; 7] = ["conf", "envi", "isro", "mntr", "ruok", "srvr", "stat"];
 
     /// Allows another word, or all of them with `*`; `None` if there is no such word.
@@ -84,12 +85,12 @@ pub struct TlsFiles {
     pub cert: PathBuf,
     /// Our private key, PEM.
     pub key: PathBuf,
-    /// With this, clients must show a certificate that it signed.
+    /// If set, clients must present a certificate that this authority signed.
     pub ca: Option<PathBuf>,
 }
 
 impl Config {
-    /// A keeper on a folder and an address; the rest as most want it.
+    /// A keeper on this folder and address, with default settings.
     pub fn new(data: PathBuf, listen: SocketAddr) -> Self {
         Self {
             data,
@@ -116,7 +117,7 @@ impl Config {
     }
 }
 
-/// What the limit of open files leaves for connections where the keeper is alone in its process.
+/// The connections that the limit of open files allows, if the keeper is alone in its process.
 fn connections_max() -> usize {
     /// For the log, snapshots, listeners, administration and metrics.
     const RESERVED: u64 = 64;

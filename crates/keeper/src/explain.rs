@@ -1,4 +1,4 @@
-//! What users may do about errors of the keeper.
+//! Help texts and exit codes of the keeper's errors.
 
 use std::borrow::Cow;
 

@@ -1,12 +1,12 @@
 //! The keeper: a durable, single-node server that speaks ZooKeeper's protocol.
 //!
 //! # Layout
-//! - [`core`]: what is decided: znodes, sessions, watches, transactions. Pure.
+//! - [`core`]: decisions about znodes, sessions, watches and transactions. Pure.
 //! - [`store`]: what is on disk: log, snapshots, backups.
-//! - [`shell`]: what does it: listeners, connections, the log loop, administration.
-//! - [`config`]: what the operator chooses.
+//! - [`shell`]: listeners, connections, the log loop, administration.
+//! - [`config`]: the configuration.
 //!
-//! [`Keeper::start`] takes a [`Config`] and serves until it is told to stop.
+//! [`Keeper::start`] takes a [`Config`] and serves until it is stopped.
 
 pub mod config;
 pub mod core;
@@ -21,5 +21,5 @@ pub use shell::tls::{TlsError, TlsListener};
 pub use shell::{Failure, Keeper};
 pub use store::StoreError;
 
-/// The version of ZooKeeper whose behaviour we show: events carry zxids, as from 3.9 on.
+/// The version of ZooKeeper that we emulate: events carry zxids, as from 3.9 on.
 pub const ZOOKEEPER_VERSION: &str = "3.9.3";

@@ -17,15 +17,15 @@ pub struct AclTable {
     lists: HashSet<AclRef>,
     /// Bytes of the names in them.
     bytes: usize,
-    /// When there are so many, those that no znode uses any more are let go.
+    /// Above this size, lists that no znode uses any more are dropped.
     sweep_at_bytes: usize,
-    /// The last list that was decoded, and its bytes: neighbours mostly have the same, and comparing bytes is many times
-    /// cheaper than decoding them when a million znodes are loaded.
+    /// The last decoded list, and its bytes: neighbours mostly have the same, and comparing bytes is many times cheaper
+    /// than decoding when a million znodes are loaded.
     last: Option<(Box<[u8]>, AclRef)>,
 }
 
 impl AclTable {
-    /// Above this many lists, or bytes of them, those that no znode uses any more are let go.
+    /// Above this many lists, or bytes of them, those that no znode uses any more are dropped.
     const SWEEP_AT: usize = 1024;
     const SWEEP_AT_BYTES: usize = 1 << 20;
 
@@ -38,7 +38,7 @@ impl AclTable {
         if many || self.bytes >= self.sweep_at_bytes.max(Self::SWEEP_AT_BYTES) {
             self.lists.retain(|list| Arc::strong_count(list) > 1);
             self.bytes = self.lists.iter().map(|list| bytes(list)).sum();
-            // The next sweep pays off once as much again has been added.
+            // The next sweep pays off once the size has doubled.
             self.sweep_at_bytes = self.bytes * 2;
         }
         self.bytes += bytes(&list);
@@ -49,7 +49,7 @@ impl AclTable {
 }
 
 impl AclTable {
-    /// Reads a list and gives the shared copy of it.
+    /// Decodes a list, and returns the shared copy of it.
     pub fn decode(&mut self, r: &mut Reader<'_>) -> Result<AclRef, DecodeError> {
         let bytes = r.rest();
         if let Some((known, list)) = &self.last
@@ -77,7 +77,7 @@ pub fn superuser() -> Id {
     Id::new("super", "")
 }
 
-/// About how long a list is.
+/// Approximate length of a list.
 pub fn bytes(list: &[Acl]) -> usize {
     list.iter().map(|entry| entry.id.scheme.len() + entry.id.id.len()).sum()
 }
@@ -108,7 +108,7 @@ fn matches(caller: &Id, granted: &Id) -> bool {
         }
 }
 
-/// An address and how many of its leading bits count. IPv4 only, as in the reference.
+/// An address and how many of its leading bits matter. IPv4 only, as in the reference.
 struct Network {
     address: Ipv4Addr,
     bits: u32,
@@ -129,8 +129,8 @@ fn parse_network(text: &str) -> Option<Network> {
     Some(Network { address: address.parse().ok()?, bits })
 }
 
-/// The access list to store for the one that a client sent: `auth` becomes the caller's identities, duplicates go,
-/// and what no scheme accepts is refused (`x509` only where certificates are asked for).
+/// The access list to store for the one that a client sent: expands `auth` to the caller's identities, drops
+/// duplicates, and refuses what no scheme accepts (`x509` only if clients must present certificates).
 pub fn resolve(sent: &[Acl], ids: &[Id], x509: bool) -> Result<Vec<Acl>, ErrorCode> {
     if sent.len() > ENTRIES_MAX {
         return Err(ErrorCode::InvalidAcl);
@@ -164,7 +164,7 @@ pub fn resolve(sent: &[Acl], ids: &[Id], x509: bool) -> Result<Vec<Acl>, ErrorCo
 struct AclBuilder<'a> {
     entries: Vec<Acl>,
     bytes: usize,
-    /// The entries behind the first few.
+    /// The entries after the first few.
     known: HashSet<(Perms, &'a Id)>,
 }
 
@@ -193,8 +193,8 @@ fn is_digest(id: &str) -> bool {
     id.split_once(':').is_some_and(|(_, digest)| !digest.is_empty() && !digest.contains(':'))
 }
 
-/// The identities that credentials prove, or nothing when they are refused. `superuser_digest` is
-/// `super:BASE64`, as the operator configured it.
+/// The identities that credentials prove; `None` if they are refused. `superuser_digest` is `super:BASE64`, as
+/// configured.
 pub fn authenticate(
     scheme: &str,
     credentials: &[u8],
@@ -224,7 +224,7 @@ pub fn digest(credentials: &str) -> String {
     format!("{user}:{}", base64::engine::general_purpose::STANDARD.encode(hash))
 }
 
-/// The list as somebody may see it who may read the znode but not administer it: without the digests' secrets.
+/// The list without the digests' secrets, for callers that may read the znode but not administer it.
 pub fn masked(acl: &[Acl]) -> Vec<Acl> {
     acl.iter()
         .cloned()

@@ -1,4 +1,4 @@
-//! Transactions to the tree: live, when the log has them, and again in recovery.
+//! Applies transactions to the tree: live, when they are durable, and again in recovery.
 
 use menagerie_wire::EventKind;
 
@@ -9,26 +9,26 @@ use super::state::{ConnId, State};
 use super::txn::{Change, ParentMark};
 use super::znode::{Znode, data_length};
 
-/// A notification that is due.
+/// A notification to send.
 #[derive(Debug)]
 pub struct Notice<'a> {
-    /// For whom.
+    /// The connection to notify.
     pub conn: ConnId,
-    /// What happened.
+    /// The kind of event.
     pub kind: EventKind,
-    /// To which znode.
+    /// The znode's path.
     pub path: &'a str,
-    /// In which transaction; -1 when that is not known.
+    /// The transaction; -1 if unknown.
     pub zxid: i64,
-    /// Only who may read by this list is told: a watch must not tell more than a read would. `None` for what a client
-    /// has seen before and now asks to be told again.
+    /// Notify only connections that may read by this list: a watch must not reveal more than a read would. `None` for a
+    /// path that the client has seen before and watches again.
     pub readers: Option<&'a AclRef>,
 }
 
 impl State {
-    /// Puts a durable transaction into the tree and tells `notify` who is to hear of it. Live and in recovery the same
-    /// code runs; only in recovery can a change meet a znode that is newer than itself or gone already, because the
-    /// snapshot beneath was taken while the log went on. Changes are final states, so skipping those is right.
+    /// Applies a durable transaction to the tree, and calls `notify` for each watcher. The same code runs live and in
+    /// recovery; only in recovery can a change meet a znode that is newer or gone already, because the snapshot was
+    /// taken while writes went on. Changes are final states, so skipping those is right.
     pub fn apply(
         &mut self,
         zxid: i64,

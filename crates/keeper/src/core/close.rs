@@ -18,7 +18,7 @@ impl State {
         draft.finish(Ok(Outcome::SessionOpened))
     }
 
-    /// Decides that a session gets another time-out. No zxid is used up: to clients this is not a write.
+    /// Decides that a session gets another time-out. Uses no zxid: to clients this is not a write.
     pub fn renegotiate(&mut self, id: SessionId, timeout_ms: u32) -> Option<Txn> {
         let password = self.sessions.get(id)?.password;
         let change = Change::OpenSession { id, password, timeout_ms };
@@ -26,7 +26,7 @@ impl State {
         Some(Txn { zxid: self.last_zxid, changes: vec![change], outcome: Outcome::SessionOpened, bytes })
     }
 
-    /// Decides that a session has run out of time. `None` when its end is decided already.
+    /// Decides that a session has expired. `None` if its end is decided already.
     pub fn expire_session(&mut self, id: SessionId, time_ms: i64) -> Option<Txn> {
         if !self.sessions.accepts(id) {
             return None;
@@ -40,7 +40,7 @@ impl State {
         self.sessions.begin_close(id);
         for path in self.ephemerals_to_be(id) {
             let Some(parent_path) = path::parent(&path).map(str::to_owned) else { continue };
-            if let Some(parent) = self.view(&parent_path) {
+            if let Some(parent) = self.decided(&parent_path) {
                 self.remove(path, &parent_path, parent, draft);
             }
         }
@@ -48,12 +48,12 @@ impl State {
         Outcome::SessionClosed
     }
 
-    /// The ephemeral znodes that a session will have when everything decided is durable, sorted: what is decided must
-    /// not depend on the order of a hash table.
+    /// The ephemeral znodes that a session will have when all decisions are durable. Sorted, because decisions must not
+    /// depend on the order of a hash table.
     fn ephemerals_to_be(&self, id: SessionId) -> Vec<Box<str>> {
         let mut paths: HashSet<Box<str>> = self.tree.ephemerals(id).map(|znode| znode.path.clone()).collect();
-        for (path, view) in self.pending.iter() {
-            if view.is_some_and(|view| view.meta.kind == Kind::Ephemeral(id)) {
+        for (path, znode) in self.pending.iter() {
+            if znode.is_some_and(|znode| znode.meta.kind == Kind::Ephemeral(id)) {
                 paths.insert(path.into());
             } else {
                 paths.remove(path);

@@ -5,7 +5,7 @@ use menagerie_wire::{ErrorCode, OpCode, Perms};
 
 use super::acl;
 use super::path;
-use super::pending::View;
+use super::pending::DecidedZnode;
 use super::prepare::Draft;
 use super::quota::Usage;
 use super::state::{Caller, State};
@@ -15,7 +15,7 @@ use super::znode::{Kind, Meta, data_length};
 /// The longest time to live: 40 bits of milliseconds, as the reference stores it.
 const TTL_MS_MAX: i64 = 0xff_ffff_ffff;
 
-/// What the flags of a request ask for.
+/// The meaning of a request's flags.
 struct Mode {
     kind: Kind,
     sequential: bool,
@@ -32,7 +32,7 @@ impl State {
         let mode = mode(caller, op, create)?;
         let parent_path = path::parent_unchecked(create.path).ok_or(ErrorCode::BadArguments)?;
         let list = acl::resolve(&create.acl, caller.ids, self.options.x509)?;
-        let mut parent = self.view(parent_path).ok_or(ErrorCode::NoNode)?;
+        let mut parent = self.decided(parent_path).ok_or(ErrorCode::NoNode)?;
         acl::check(&parent.acl, caller.ids, Perms::CREATE)?;
         let path: Box<str> = if mode.sequential {
             format!("{}{:010}", create.path, parent.meta.created).into()
@@ -43,7 +43,7 @@ impl State {
         if path.len() > path::BYTES_MAX {
             return Err(ErrorCode::BadArguments);
         }
-        if self.view(&path).is_some() {
+        if self.decided(&path).is_some() {
             return Err(ErrorCode::NodeExists);
         }
         if matches!(parent.meta.kind, Kind::Ephemeral(_)) {
@@ -71,8 +71,8 @@ impl State {
             parent: mark,
         })?;
         self.pending.set(parent_path, Some(parent), draft.zxid);
-        let view = View { meta, acl, children: 0, data_length: length };
-        self.pending.set(&path, Some(view), draft.zxid);
+        let znode = DecidedZnode { meta, acl, children: 0, data_length: length };
+        self.pending.set(&path, Some(znode), draft.zxid);
         self.decide_created(&path, create.data, length);
         let length = self.shown_length(&path).unwrap_or(length);
         Ok(Outcome::Created { path, stat: meta.stat(length, 0), with_stat: op != OpCode::Create })
@@ -82,7 +82,7 @@ impl State {
 fn mode(caller: Caller<'_>, op: OpCode, create: &Create<'_>) -> Result<Mode, ErrorCode> {
     let sequential = matches!(create.flags, 2 | 3 | 6);
     let kind = match (op, create.flags) {
-        // Whatever the flags say, this operation makes containers.
+        // Whatever the flags say, this operation creates containers.
         (OpCode::CreateContainer, 0..=4) => Kind::Container,
         (OpCode::CreateTtl, 5 | 6) => match create.ttl {
             Some(ttl @ 1..=TTL_MS_MAX) => Kind::Ttl(ttl),

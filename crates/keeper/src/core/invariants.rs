@@ -1,10 +1,10 @@
-//! What must hold after every step.
+//! Invariants that hold after every step.
 
 use super::path;
 use super::state::State;
 use super::znode::Kind;
 
-/// The first invariant that does not hold, in words; `None` when all do. Costs a walk over the tree.
+/// Describes the first violated invariant; `None` if all hold. Walks the tree.
 pub fn violated(state: &State) -> Option<String> {
     for znode in state.tree.iter() {
         let at = &znode.path;

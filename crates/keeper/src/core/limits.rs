@@ -1,6 +1,6 @@
-//! How much clients can make the server write and hold. Well-behaved clients stay far below these limits.
+//! Limits on what clients make the server write and hold. Well-behaved clients stay far below them.
 
-/// The limits. The server runs with the defaults; tests lower them so that they are reached.
+/// The limits. The server uses the defaults; tests lower them to reach them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// Bytes of the transaction that one request turns into. A request that fills a frame grows to less than three times

@@ -1,4 +1,4 @@
-//! What the keeper decides: pure state, no socket, no file, no clock. Times and random numbers come in as arguments.
+//! The keeper's decisions: pure state, no socket, no file, no clock. Times and random numbers come in as arguments.
 //!
 //! A write goes through two steps. [`State::prepare`] judges it against everything accepted so far, durable or not
 //! (tree + [`pending`]), and turns it into a [`Txn`]: a zxid and the *final* state of each znode it touches. Once the
@@ -6,11 +6,12 @@
 //! ever sees what a crash could take back.
 //!
 //! # Layout
-//! - [`path`]: which paths are valid. [`znode`]: one znode. [`tree`]: all of them. [`pending`]: what is on its way.
+//! - [`path`]: which paths are valid. [`znode`]: one znode. [`tree`]: all of them. [`pending`]: decisions in flight.
 //! - [`prepare`], [`create`], [`close`]: requests to transactions. [`txn`]: the transaction and its encoding.
 //! - [`apply`]: transactions to the tree, live and in recovery. [`read`]: all requests that change nothing.
-//! - [`watches`], [`sessions`], [`acl`], [`quota`]: what their names say.
-//! - [`limits`]: how much clients may ask for. [`invariants`]: what must hold after every step; tests and debug builds check it.
+//! - [`watches`], [`sessions`], [`acl`], [`quota`].
+//! - [`limits`]: how much clients may ask for. [`invariants`]: what holds after every step; tests and debug builds
+//!   check it.
 
 pub mod acl;
 pub mod apply;

@@ -2,7 +2,7 @@
 
 use menagerie_wire::ErrorCode;
 
-/// The parent of every other znode.
+/// The ancestor of every other znode.
 pub const ROOT: &str = "/";
 /// Where the server keeps its own znodes.
 pub const SYSTEM: &str = "/zookeeper";
@@ -33,8 +33,8 @@ fn is_forbidden(c: char) -> bool {
     matches!(c, '\0'..='\u{1f}' | '\u{7f}'..='\u{9f}' | '\u{e000}'..='\u{f8ff}' | '\u{fff0}'..)
 }
 
-/// The parent as far as slashes tell: looked up before the path itself is checked, as the reference does. `None` when
-/// there is no slash or a NUL, which is refused at once.
+/// The parent by slashes alone: the reference looks it up before it checks the path itself. `None` if there is no
+/// slash, or a NUL, which is refused at once.
 pub fn parent_unchecked(path: &str) -> Option<&str> {
     if path.contains('\0') {
         return None;

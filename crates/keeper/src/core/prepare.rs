@@ -1,10 +1,10 @@
-//! Requests to transactions: everything is judged here, against all that was decided before.
+//! Turns requests into transactions: judges each against all that was decided before.
 
 use menagerie_wire::{Acl, ErrorCode, MultiOp, OpCode, Perms, Request};
 
 use super::acl;
 use super::path;
-use super::pending::View;
+use super::pending::DecidedZnode;
 use super::quota::Usage;
 use super::state::{Caller, State};
 use super::txn::{Change, Outcome, ParentMark, Txn};
@@ -15,9 +15,9 @@ pub(super) struct Draft {
     pub zxid: i64,
     pub time_ms: i64,
     changes: Vec<Change>,
-    /// Of the stored form.
+    /// Bytes of the stored form.
     bytes: usize,
-    /// What a request may become.
+    /// Most bytes of the stored form.
     bytes_max: usize,
 }
 
@@ -59,12 +59,12 @@ impl State {
                 Request::SetAcl { path, acl, version } => {
                     self.set_acl(caller, path, acl, *version, &mut draft)
                 }
-                // Inside a multi a check tells only that it held; by itself it answers like setData.
+                // Inside a multi a check reports only that it held; by itself it answers like setData.
                 Request::Check { path, version } => self
                     .check(caller, path, *version)
-                    .map(|view| Outcome::Stat(view.meta.stat(view.data_length, view.children))),
+                    .map(|znode| Outcome::Stat(znode.meta.stat(znode.data_length, znode.children))),
                 Request::Reconfig => Err(ErrorCode::ReconfigDisabled),
-                // Containers are swept by the server alone.
+                // Only the server sweeps containers.
                 Request::DeleteContainer { .. } => Err(ErrorCode::BadArguments),
                 _ => Err(ErrorCode::Unimplemented),
             }
@@ -72,7 +72,7 @@ impl State {
         draft.finish(result)
     }
 
-    /// A write that could not be understood: it is refused, but in its turn and with a zxid of its own.
+    /// Refuses a write that could not be decoded: in its turn, and with its own zxid.
     pub fn refuse(&mut self, code: ErrorCode, time_ms: i64) -> Txn {
         self.draft(time_ms).finish(Err(code))
     }
@@ -113,7 +113,7 @@ impl State {
                     self.pending.take_back();
                     self.quotas.take_back();
                     draft.clear();
-                    // Clients find the culprit by its position: 0 before it, its code, "not tried" behind it.
+                    // Clients find the failed operation by its position: 0 before it, its code, "not tried" after it.
                     return Outcome::Multi(
                         (0..ops.len())
                             .map(|other| match other.cmp(&at) {
@@ -140,9 +140,9 @@ impl State {
         draft: &mut Draft,
     ) -> Result<Outcome, ErrorCode> {
         let parent_path = parent_to_delete_from(path)?;
-        let parent = self.view(parent_path).ok_or(ErrorCode::NoNode)?;
+        let parent = self.decided(parent_path).ok_or(ErrorCode::NoNode)?;
         acl::check(&parent.acl, caller.ids, Perms::DELETE)?;
-        let znode = self.view(path).ok_or(ErrorCode::NoNode)?;
+        let znode = self.decided(path).ok_or(ErrorCode::NoNode)?;
         check_version(znode.meta.version, version)?;
         if znode.children > 0 {
             return Err(ErrorCode::NotEmpty);
@@ -152,28 +152,28 @@ impl State {
         Ok(Outcome::Deleted)
     }
 
-    /// Deletes a container or a znode with a time to live, unless it has come to use since it was found idle.
+    /// Deletes a container or a znode with a time to live, unless it was used since it was found idle.
     pub fn sweep_one(&mut self, path: &str, time_ms: i64) -> Option<Txn> {
-        let znode = self.view(path)?;
+        let znode = self.decided(path)?;
         if znode.children > 0 || !is_idle(&znode, time_ms) {
             return None;
         }
         let parent_path = parent_to_delete_from(path).ok()?;
-        let parent = self.view(parent_path)?;
+        let parent = self.decided(parent_path)?;
         let mut draft = self.draft(time_ms);
         self.remove(path.into(), parent_path, parent, &mut draft);
         Some(draft.finish(Ok(Outcome::Deleted)))
     }
 
-    /// Some of the paths that [`Self::sweep_one`] should look at now: at most `most`, and none after the first that brings
-    /// them to `bytes_max` bytes.
+    /// Some of the paths that [`Self::sweep_one`] should handle now: at most `most`, and none after the first that
+    /// brings them to `bytes_max` bytes.
     pub fn idle(&self, time_ms: i64, most: usize, bytes_max: usize) -> Vec<Box<str>> {
         let mut bytes = 0;
         self.tree
             .mortal()
             .filter(|znode| znode.children == 0)
             .filter_map(|znode| {
-                self.view(&znode.path).filter(|view| is_idle(view, time_ms)).map(|_| znode.path.clone())
+                self.decided(&znode.path).filter(|znode| is_idle(znode, time_ms)).map(|_| znode.path.clone())
             })
             .take(most)
             .take_while(|path| {
@@ -183,7 +183,13 @@ impl State {
             .collect()
     }
 
-    pub(super) fn remove(&mut self, path: Box<str>, parent_path: &str, mut parent: View, draft: &mut Draft) {
+    pub(super) fn remove(
+        &mut self,
+        path: Box<str>,
+        parent_path: &str,
+        mut parent: DecidedZnode,
+        draft: &mut Draft,
+    ) {
         parent.meta.pzxid = draft.zxid;
         parent.children -= 1;
         let mark = ParentMark { created: parent.meta.created, pzxid: draft.zxid };
@@ -202,7 +208,7 @@ impl State {
         draft: &mut Draft,
     ) -> Result<Outcome, ErrorCode> {
         path::validate(path)?;
-        let mut znode = self.view(path).ok_or(ErrorCode::NoNode)?;
+        let mut znode = self.decided(path).ok_or(ErrorCode::NoNode)?;
         acl::check(&znode.acl, caller.ids, Perms::WRITE)?;
         let growth = i64::from(data_length(data)) - i64::from(znode.data_length);
         self.check_quota(path, Usage::of_growth(growth))?;
@@ -234,7 +240,7 @@ impl State {
     ) -> Result<Outcome, ErrorCode> {
         path::validate(path)?;
         let list = acl::resolve(sent, caller.ids, self.options.x509)?;
-        let mut znode = self.view(path).ok_or(ErrorCode::NoNode)?;
+        let mut znode = self.decided(path).ok_or(ErrorCode::NoNode)?;
         acl::check(&znode.acl, caller.ids, Perms::ADMIN)?;
         check_version(znode.meta.aversion, version)?;
         znode.meta.aversion = next_version(znode.meta.aversion);
@@ -249,9 +255,9 @@ impl State {
         Ok(Outcome::Stat(stat))
     }
 
-    fn check(&self, caller: Caller<'_>, path: &str, version: i32) -> Result<View, ErrorCode> {
+    fn check(&self, caller: Caller<'_>, path: &str, version: i32) -> Result<DecidedZnode, ErrorCode> {
         path::validate(path)?;
-        let znode = self.view(path).ok_or(ErrorCode::NoNode)?;
+        let znode = self.decided(path).ok_or(ErrorCode::NoNode)?;
         acl::check(&znode.acl, caller.ids, Perms::READ)?;
         check_version(znode.meta.version, version)?;
         Ok(znode)
@@ -317,7 +323,7 @@ fn next_version(version: i32) -> i32 {
     }
 }
 
-fn is_idle(znode: &View, time_ms: i64) -> bool {
+fn is_idle(znode: &DecidedZnode, time_ms: i64) -> bool {
     znode.children == 0
         && match znode.meta.kind {
             Kind::Container => znode.meta.created > 0,

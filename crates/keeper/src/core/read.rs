@@ -1,4 +1,4 @@
-//! Requests that change no znode: reads, watches, and questions about the caller. They see the tree alone.
+//! Answers requests that change no znode: reads, watches, and queries about the caller. They see only the tree.
 
 use menagerie_wire::request::SetWatches;
 use menagerie_wire::{
@@ -15,7 +15,7 @@ use super::znode::Znode;
 
 impl State {
     /// Answers a request of connection `conn` that is not a write. Notifications that are due at once (for watches set
-    /// again after a reconnect) go to `notify`, ahead of the answer.
+    /// again after a reconnect) go to `notify`, before the answer.
     pub fn read(
         &mut self,
         conn: ConnId,
@@ -78,10 +78,10 @@ impl State {
         }
     }
 
-    /// About how many bytes the answer to a request will have once everything decided is durable: what waits behind a
-    /// write is answered all at once, so it is counted before.
+    /// Approximate bytes of the answer to a request once all decisions are durable: requests that wait for a write are
+    /// answered all at once, so their answers are counted in advance.
     pub fn answer_bytes(&self, caller: Caller<'_>, request: &Request<'_>) -> usize {
-        let data = |path: &str| self.view(canonical(path)).map_or(0, |znode| znode.data_length as usize);
+        let data = |path: &str| self.decided(canonical(path)).map_or(0, |znode| znode.data_length as usize);
         match request {
             Request::GetData { path, .. } => data(path),
             Request::GetChildren { path, .. } | Request::GetChildren2 { path, .. } => self.names_bytes(path),
@@ -96,7 +96,9 @@ impl State {
             Request::GetEphemerals { .. } => {
                 self.tree.ephemerals(caller.session).map(|znode| znode.path.len()).sum()
             }
-            Request::GetAcl { path } => self.view(canonical(path)).map_or(0, |znode| acl::bytes(&znode.acl)),
+            Request::GetAcl { path } => {
+                self.decided(canonical(path)).map_or(0, |znode| acl::bytes(&znode.acl))
+            }
             Request::WhoAmI => caller.ids.iter().map(|id| id.id.len()).sum(),
             // A short answer, but a walk over the tree.
             Request::GetAllChildrenNumber { .. } => self.tree.len(),
@@ -105,9 +107,9 @@ impl State {
     }
 
     fn names_bytes(&self, path: &str) -> usize {
-        /// A name that is still on its way to disk, on the average.
+        /// Average length of a name that is not durable yet.
         const NAME_BYTES: usize = 64;
-        let pending = self.view(canonical(path)).map_or(0, |znode| znode.children as usize * NAME_BYTES);
+        let pending = self.decided(canonical(path)).map_or(0, |znode| znode.children as usize * NAME_BYTES);
         let slot = self.tree.slot(canonical(path));
         let known = slot.map_or(0, |slot| names(&self.tree, slot).1);
         pending.max(known)
@@ -120,7 +122,7 @@ impl State {
         let path = canonical(path);
         if watch {
             check_watchable(path)?;
-            // Also on a missing znode: this is how its creation is waited for.
+            // Also on a missing znode: this is how clients wait for its creation.
             self.watches.watch_data(path, conn)?;
         }
         self.tree.get(path).map(|znode| Response::Stat(znode.stat())).ok_or(ErrorCode::NoNode)
@@ -177,7 +179,7 @@ impl State {
                 MultiResult::Children(names) => names.iter().map(|name| name.len() + 4).sum(),
                 _ => 0,
             };
-            // A small request must not make a reply that no client could take anyway.
+            // A small request must not produce a reply that no client could accept.
             if bytes > self.options.limits.multi_read_bytes {
                 return Err(ErrorCode::BadArguments);
             }
@@ -186,14 +188,14 @@ impl State {
         Ok(Response::Multi(results))
     }
 
-    /// Compares what the client last saw with what is: what it missed fires at once, the rest is armed again.
+    /// Compares what the client last saw with the tree: missed changes fire at once, the other watches are set again.
     fn set_watches(
         &mut self,
         conn: ConnId,
         watches: &SetWatches<'_>,
         notify: &mut dyn FnMut(Notice<'_>),
     ) -> Result<(), Full> {
-        // No one transaction is told of, but a difference: its zxid is unknown, as in the reference.
+        // It reports a difference and not one transaction, so the zxid is unknown, as in the reference.
         let mut tell = |kind, path| notify(Notice { conn, kind, path, zxid: -1, readers: None });
         for path in watches.data.iter().copied().map(canonical) {
             match self.tree.get(path) {

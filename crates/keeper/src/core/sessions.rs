@@ -1,4 +1,4 @@
-//! Sessions: who is connected, since when nothing was heard, and who has run out of time.
+//! Sessions: their connections, their last signs of life, and their expiry.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -15,30 +15,30 @@ pub struct SessionId(pub i64);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct Millis(pub u64);
 
-/// What a client must show to resume its session.
+/// The password that a client must present to resume its session.
 pub type Password = [u8; 16];
 
 /// One session.
 #[derive(Debug, Clone)]
 pub struct Session {
-    /// Shown to resume.
+    /// Needed to resume it.
     pub password: Password,
     /// How long it lives without a sign of life.
     pub timeout_ms: u32,
     /// The connection that serves it now.
     pub conn: Option<ConnId>,
-    /// Its end is decided (and perhaps on its way to disk): nothing more is accepted from it.
+    /// Its end is decided (but perhaps not durable yet): nothing more is accepted from it.
     pub closing: bool,
     heard: Millis,
-    /// It was given its full time again after a pause, and has given no sign of life since.
+    /// It got its full time again after a pause, and has given no sign of life since.
     forgiven: bool,
-    /// Its one valid entry on the agenda, if it has one; others are left over.
+    /// Its one valid entry on the agenda, if it has one; others are stale.
     scheduled: Option<Millis>,
 }
 
 impl Session {
-    /// The clock shows whole milliseconds, so a session may have been heard almost one later than it says: the one that
-    /// was begun is not counted.
+    /// The clock shows whole milliseconds, so the last sign of life may be almost one later than recorded: the begun
+    /// one is not counted.
     fn deadline(&self) -> Millis {
         Millis(self.heard.0 + u64::from(self.timeout_ms) + 1)
     }
@@ -55,10 +55,10 @@ enum End {
 #[derive(Debug, Default)]
 pub struct Sessions {
     table: HashMap<SessionId, Session>,
-    /// When to look at a session next. An entry may be early (the session was heard since); then it is put back.
+    /// When to check a session next. An entry may be early (there was a sign of life since); then it is put back.
     agenda: BinaryHeap<Reverse<(Millis, SessionId)>>,
-    /// Decided, but not durable yet, and whether their end is decided too. Their clients may be in a hurry: requests
-    /// come along with the handshake.
+    /// Sessions that are decided, but not durable yet, and whether their end is decided, too. Their clients may send
+    /// requests along with the handshake.
     opening: HashMap<SessionId, End>,
 }
 
@@ -79,12 +79,12 @@ impl Sessions {
         self.reschedule(id, now);
     }
 
-    /// A session is decided; it can be used before it is durable, but not resumed.
+    /// Announces a decided session; it can be used before it is durable, but not resumed.
     pub(super) fn announce(&mut self, id: SessionId) {
         self.opening.insert(id, End::Open);
     }
 
-    /// The end of a session is decided: nothing more is accepted from it.
+    /// Records that the end of a session is decided: nothing more is accepted from it.
     pub(super) fn begin_close(&mut self, id: SessionId) {
         if let Some(end) = self.opening.get_mut(&id) {
             *end = End::Decided;
@@ -94,7 +94,7 @@ impl Sessions {
         }
     }
 
-    /// The session's time starts now, whatever it was before.
+    /// Restarts the session's time.
     pub fn reschedule(&mut self, id: SessionId, now: Millis) {
         if let Some(session) = self.table.get_mut(&id) {
             (session.heard, session.forgiven) = (now, false);
@@ -108,7 +108,7 @@ impl Sessions {
         }
     }
 
-    /// Every session's time starts now: the server has just started.
+    /// Restarts every session's time: the server has just started.
     pub fn reschedule_all(&mut self, now: Millis) {
         self.agenda.clear();
         self.table.values_mut().for_each(|session| session.scheduled = None);
@@ -159,17 +159,17 @@ impl Sessions {
             || self.opening.get(&id) == Some(&End::Open)
     }
 
-    /// A sign of life: the session's time starts again.
+    /// Records a sign of life: the session's time starts again.
     pub fn touch(&mut self, id: SessionId, now: Millis) {
         if let Some(session) = self.table.get_mut(&id) {
             (session.heard, session.forgiven) = (session.heard.max(now), false);
         }
     }
 
-    /// The server was away for `pause_ms` until now: whoever may have suffered gets the full time again. Once, until there
-    /// is a sign of life: of later pauses only the time between them counts. Else a server that is away again and again
-    /// would never end the session of a client that has died. A pause that is short against a time-out needs no grace:
-    /// what the client sent meanwhile waits in the socket. Tells how many that were.
+    /// The server was paused for `pause_ms` until now: affected sessions get their full time again. Only once until
+    /// there is a sign of life; otherwise a server that is paused again and again would never end the session of a dead
+    /// client. A pause that is short against a time-out needs no grace: what the client sent meanwhile waits in the
+    /// socket. Returns how many were affected.
     pub fn forgive(&mut self, pause_ms: u64, now: Millis) -> usize {
         let suffered = |session: &&mut Session| pause_ms >= u64::from(session.timeout_ms) / 8;
         let forgive = |session: &mut Session| {
@@ -179,13 +179,13 @@ impl Sessions {
         self.table.values_mut().filter(suffered).map(forgive).count()
     }
 
-    /// When the next session may run out, at the earliest.
+    /// The earliest time at which a session may expire.
     pub fn next_deadline(&self) -> Option<Millis> {
         self.agenda.peek().map(|Reverse((at, _))| *at)
     }
 
-    /// One session that has run out of time, if there is any. It is looked at again only after [`Self::touch`] or
-    /// after its time-out once more, so the caller must either end it or touch it.
+    /// One expired session, if there is any. It is checked again only after [`Self::touch`] or after another time-out,
+    /// so the caller must either end it or touch it.
     pub fn pop_expired(&mut self, now: Millis) -> Option<SessionId> {
         while let Some(Reverse((at, id))) = self.agenda.peek().copied() {
             if at > now {
@@ -258,12 +258,12 @@ mod tests {
     fn pauses_one_after_the_other_keep_no_silent_session_for_ever() {
         let mut sessions = sessions();
         sessions.forgive(500, Millis(500));
-        // From here on the server is there for a fifth of the time.
+        // From here on the server runs for a fifth of the time.
         for woken in [600, 700, 800, 900, 1000].map(Millis) {
             sessions.forgive(80, woken);
             assert_eq!(sessions.pop_expired(woken), None);
         }
-        // Whoever speaks has the full time again, also after the next pause.
+        // A sign of life gives the full time again, also after the next pause.
         sessions.touch(ID, Millis(1010));
         sessions.forgive(80, Millis(1100));
         assert_eq!(sessions.pop_expired(Millis(1200)), None);

@@ -1,53 +1,53 @@
-//! The keeper's whole state, and what is needed to make a new one.
+//! The keeper's whole state.
 
 use menagerie_wire::{Acl, Id, Perms};
 
 use super::acl::{AclRef, AclTable};
 use super::limits::Limits;
 use super::path;
-use super::pending::{Pending, View};
+use super::pending::{DecidedZnode, Pending};
 use super::quota::Quotas;
 use super::sessions::{SessionId, Sessions};
 use super::tree::Tree;
 use super::watches::Watches;
 use super::znode::{Kind, Meta, Znode, data_length};
 
-/// The number of a connection; never used twice.
+/// The number of a connection; never reused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ConnId(pub u64);
 
-/// Who asks.
+/// The caller of a request.
 #[derive(Debug, Clone, Copy)]
 pub struct Caller<'a> {
-    /// The session that asks.
+    /// The caller's session.
     pub session: SessionId,
-    /// What its connection has proved about itself.
+    /// The identities that its connection has proved.
     pub ids: &'a [Id],
 }
 
-/// What the operator may choose.
+/// Options of the state.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
     /// Refuse writes beyond a quota instead of only counting.
     pub enforce_quota: bool,
     /// `super:BASE64`: whoever proves this digest may do everything.
     pub superuser_digest: Option<String>,
-    /// Clients show certificates, so access lists may name them.
+    /// Clients present certificates, so access lists may name them.
     pub x509: bool,
-    /// How much clients may make us write and hold.
+    /// Limits on what clients make us write and hold.
     pub limits: Limits,
 }
 
 /// All znodes, sessions and watches.
 #[derive(Debug)]
 pub struct State {
-    /// What is durable.
+    /// The durable znodes.
     pub tree: Tree,
-    /// Who is there.
+    /// All sessions.
     pub sessions: Sessions,
-    /// Who wants to hear of what.
+    /// All watches.
     pub watches: Watches,
-    /// What the operator chose.
+    /// The configured options.
     pub options: Options,
     pub(super) pending: Pending,
     pub(super) acls: AclTable,
@@ -104,12 +104,12 @@ impl State {
         self.last_zxid
     }
 
-    /// Whether anything decided is still on its way to disk.
+    /// Whether all decisions are durable and applied.
     pub fn is_settled(&self) -> bool {
         self.applied_zxid == self.last_zxid
     }
 
-    /// Access to the shared lists, for whoever decodes stored znodes.
+    /// The shared access lists, for decoding stored znodes.
     pub fn acls_mut(&mut self) -> &mut AclTable {
         &mut self.acls
     }
@@ -119,15 +119,15 @@ impl State {
         self.last_session
     }
 
-    /// Where a stored state stood.
+    /// Continues from the position of a stored state.
     pub fn resume_at(&mut self, zxid: i64, last_session: i64) {
         self.last_zxid = self.last_zxid.max(zxid);
         self.applied_zxid = self.last_zxid;
         self.last_session = self.last_session.max(last_session);
     }
 
-    /// A session number that was never used before: time in the middle, so that a fresh data folder does not repeat
-    /// the numbers of an earlier one, and always above the last.
+    /// A new session number: it includes the time, so that a fresh data folder does not repeat the numbers of an
+    /// earlier one, and is always above the last.
     pub fn new_session_id(&mut self, wall_ms: i64) -> SessionId {
         const SERVER: i64 = 1 << 56;
         let by_time = SERVER | ((wall_ms << 24) >> 8 & (SERVER - 1));
@@ -140,11 +140,11 @@ impl State {
         self.last_zxid
     }
 
-    /// A znode as it will be when everything decided so far is durable.
-    pub(super) fn view(&self, path: &str) -> Option<View> {
-        let mut view = match self.pending.get(path) {
+    /// A znode as it will be when all decisions so far are durable.
+    pub(super) fn decided(&self, path: &str) -> Option<DecidedZnode> {
+        let mut znode = match self.pending.get(path) {
             Some(decided) => decided.cloned(),
-            None => self.tree.get(path).map(|znode| View {
+            None => self.tree.get(path).map(|znode| DecidedZnode {
                 meta: znode.meta,
                 acl: znode.acl.clone(),
                 children: znode.children as i32,
@@ -152,10 +152,10 @@ impl State {
             }),
         };
         if let Some(length) = self.shown_length(path)
-            && let Some(view) = &mut view
+            && let Some(znode) = &mut znode
         {
-            view.data_length = length;
+            znode.data_length = length;
         }
-        view
+        znode
     }
 }

@@ -22,7 +22,7 @@ pub struct Tree {
     /// Bytes of paths and data, for `mntr` and metrics.
     bytes: u64,
     ephemerals: HashMap<SessionId, Ephemerals>,
-    /// Containers and znodes with a time to live: what the sweep has to look at.
+    /// Containers and znodes with a time to live, for the sweep.
     mortal: HashSet<Slot>,
 }
 
@@ -86,8 +86,8 @@ impl Tree {
         self.slots.iter().flatten()
     }
 
-    /// Puts a znode at its path, in place of any that is there; that one's children stay. Linked below its parent when
-    /// the parent exists.
+    /// Stores a znode at its path, replacing an existing one, whose children stay. Links it below its parent if the
+    /// parent exists.
     pub fn put(&mut self, znode: Znode) -> Slot {
         self.bytes += size(&znode);
         if let Some(slot) = self.slot(&znode.path) {
@@ -98,7 +98,7 @@ impl Tree {
             old.acl = znode.acl;
             old.meta = znode.meta;
             self.note_kind(slot);
-            // While a snapshot is replayed, a znode may have been there before its parent.
+            // While a snapshot is replayed, a znode may come before its parent.
             self.link(slot);
             return slot;
         }
@@ -122,7 +122,7 @@ impl Tree {
         slot
     }
 
-    /// Links a znode below its parent, if it is not yet and the parent exists.
+    /// Links a znode below its parent, if it is not linked yet and the parent exists.
     pub fn link(&mut self, slot: Slot) {
         if self.at(slot).parent != NIL {
             return;

@@ -1,4 +1,4 @@
-//! Transactions: what was decided, as final states, so that replaying one twice changes nothing.
+//! Transactions: decisions as final states, so that replaying one is idempotent.
 
 use menagerie_wire::{DecodeError, ErrorCode, Reader, Stat, Write as _};
 
@@ -11,15 +11,15 @@ use super::znode::{Data, Kind, Meta};
 pub struct Txn {
     /// Its place in the one order of all writes.
     pub zxid: i64,
-    /// What it changes; nothing when it was refused, but the zxid is used up all the same, because clients see it.
+    /// What it changes; nothing if it was refused, but the zxid is used all the same, because clients see it.
     pub changes: Vec<Change>,
-    /// What the caller is told. Not stored: after a restart nobody waits for it.
+    /// The answer for the caller. Not stored: after a restart nobody waits for it.
     pub outcome: Outcome,
     /// Bytes of the stored form.
     pub bytes: usize,
 }
 
-/// What the creation or deletion of a child leaves behind in the parent.
+/// What the creation or deletion of a child changes in the parent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ParentMark {
     /// Children ever created.
@@ -40,7 +40,7 @@ pub enum Change {
     CloseSession { id: SessionId },
 }
 
-/// What the caller is told once the transaction is durable.
+/// The answer for the caller once the transaction is durable.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the fields are those of the reply")]
 pub enum Outcome {
@@ -79,7 +79,7 @@ impl Txn {
         out.put_vector(&self.changes, |out, change| change.encode(out));
     }
 
-    /// Reads the stored form back; access lists are shared through `acls`.
+    /// Decodes the stored form; access lists are shared through `acls`.
     pub fn decode(bytes: &[u8], acls: &mut AclTable) -> Result<Self, DecodeError> {
         let mut r = Reader::new(bytes);
         let zxid = r.long()?;
@@ -211,7 +211,7 @@ impl ParentMark {
     }
 }
 
-/// Bytes of what [`encode_znode`] writes behind the access list.
+/// Bytes that [`encode_znode`] writes after the access list.
 const META_BYTES: usize = 5 * 8 + 3 * 4 + 4 + 8;
 
 /// Appends a whole znode; snapshots use the same form.

@@ -1,4 +1,4 @@
-//! Watches: which connection wants to hear of which path.
+//! Watches: which connection watches which path.
 
 use std::sync::Arc;
 
@@ -9,8 +9,8 @@ use super::limits::Limits;
 use super::path;
 use super::state::ConnId;
 
-/// The watches of one connection on one path, as a set of kinds: setting one twice changes nothing, and different
-/// kinds live side by side.
+/// The watches of one connection on one path, as a set of kinds: setting one twice changes nothing, and different kinds
+/// coexist.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 struct Kinds(u8);
 
@@ -52,7 +52,7 @@ pub const WATCH_BYTES: usize = 256;
 pub struct Watches {
     by_path: HashMap<Arc<str>, HashMap<ConnId, Kinds>>,
     by_conn: HashMap<ConnId, Own>,
-    /// How many recursive watches there are: with none, nobody looks at ancestors.
+    /// Number of recursive watches: with none, ancestors need not be checked.
     recursive: usize,
     /// Bytes of all watches.
     bytes: usize,
@@ -81,7 +81,7 @@ fn cost(path: &str) -> usize {
 }
 
 impl Watches {
-    /// None yet, and as many as these limits permit.
+    /// No watches yet, with these limits.
     pub fn new(limits: Limits) -> Self {
         Self { by_path: HashMap::new(), by_conn: HashMap::new(), recursive: 0, bytes: 0, limits }
     }
@@ -96,7 +96,7 @@ impl Watches {
         self.add(path, conn, Kinds::CHILD)
     }
 
-    /// A watch that stays.
+    /// A persistent watch.
     pub fn watch_always(&mut self, path: &str, conn: ConnId, mode: WatchMode) -> Result<(), Full> {
         self.add(
             path,
@@ -119,7 +119,7 @@ impl Watches {
         Ok(())
     }
 
-    /// A path that the connection does not watch yet.
+    /// Adds a path that the connection does not watch yet.
     fn add_pair(&mut self, path: &str, conn: ConnId) -> Result<&mut Kinds, Full> {
         let cost = cost(path);
         let own = self.by_conn.get(&conn).map_or(0, |own| own.bytes);
@@ -147,7 +147,7 @@ impl Watches {
             .is_some_and(|kinds| kinds.has(Kinds::of(kind)))
     }
 
-    /// Removes such watches; tells whether there was one.
+    /// Removes such watches; returns whether there was one.
     pub fn remove(&mut self, path: &str, conn: ConnId, kind: WatcherKind) -> bool {
         let had = self.has(path, conn, kind);
         if had {
@@ -180,7 +180,7 @@ impl Watches {
         }
     }
 
-    /// A connection is gone, and its watches with it.
+    /// Removes all watches of a connection.
     pub fn drop_conn(&mut self, conn: ConnId) {
         let own = self.by_conn.remove(&conn).unwrap_or_default();
         self.bytes -= own.bytes;
@@ -196,14 +196,14 @@ impl Watches {
         }
     }
 
-    /// Tells `notify` each connection that wants to hear of this event, once. One-shot watches are used up.
+    /// Calls `notify` once for each connection that watches this event. Removes one-shot watches that fired.
     pub fn fire(&mut self, kind: EventKind, at: &str, mut notify: impl FnMut(ConnId)) {
         let (wanted, used_up) = match kind {
             EventKind::Created | EventKind::DataChanged => {
                 (Kinds::DATA.with(Kinds::PERSISTENT).with(Kinds::RECURSIVE), Kinds::DATA)
             }
             EventKind::Deleted => (Kinds::ALL, Kinds::DATA.with(Kinds::CHILD)),
-            // Recursive watchers learn of each child by its own event.
+            // Recursive watches report each child by its own event.
             EventKind::ChildrenChanged => (Kinds::CHILD.with(Kinds::PERSISTENT), Kinds::CHILD),
         };
         let mut told = HashSet::new();
@@ -251,7 +251,7 @@ impl Watches {
         self.by_conn.iter().map(|(conn, own)| (*conn, own.paths.iter().map(|path| &**path)))
     }
 
-    /// Whether both indexes tell the same story, and all is within the limits.
+    /// Whether both indexes agree, and everything is within the limits.
     pub(super) fn is_coherent(&self) -> bool {
         let pairs: usize = self.by_path.values().map(HashMap::len).sum();
         let recursive =

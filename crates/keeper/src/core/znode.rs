@@ -14,7 +14,7 @@ pub enum Kind {
     Ephemeral(SessionId),
     /// Until it has had children and lost the last of them.
     Container,
-    /// Until it has had no children and no new data for so many milliseconds.
+    /// Until it has had no children and no new data for this many milliseconds.
     Ttl(i64),
 }
 
@@ -58,7 +58,7 @@ impl Meta {
         }
     }
 
-    /// What clients are shown.
+    /// The stat that clients see.
     pub fn stat(&self, data_length: i32, num_children: i32) -> Stat {
         Stat {
             czxid: self.czxid,
@@ -66,7 +66,7 @@ impl Meta {
             ctime: self.ctime,
             mtime: self.mtime,
             version: self.version,
-            // Creations plus deletions, and deletions = creations - those still there.
+            // Creations plus deletions, where deletions = creations - existing children.
             cversion: self.created.wrapping_mul(2).wrapping_sub(num_children),
             aversion: self.aversion,
             ephemeral_owner: match self.kind {
@@ -98,11 +98,11 @@ pub struct Znode {
     pub path: Box<str>,
     /// Its data.
     pub data: Data,
-    /// Who may do what.
+    /// Its access list.
     pub acl: AclRef,
     /// Everything else.
     pub meta: Meta,
-    /// How many children it has.
+    /// Number of children.
     pub children: u32,
     pub(super) parent: u32,
     pub(super) first_child: u32,
@@ -116,7 +116,7 @@ impl Znode {
         Self { path, data, acl, meta, children: 0, parent: NIL, first_child: NIL, next: NIL, prev: NIL }
     }
 
-    /// What clients are shown.
+    /// The stat that clients see.
     pub fn stat(&self) -> Stat {
         self.meta.stat(data_length(self.data.as_deref()), self.children as i32)
     }

@@ -1,4 +1,4 @@
-//! What the administration socket answers: `backup` with `ok` on a line and a whole snapshot behind it.
+//! Answers requests on the administration socket: `backup` gets the line `ok`, followed by a whole snapshot.
 
 use std::io::{self, Write as _};
 use std::ops::ControlFlow;
@@ -13,8 +13,8 @@ use tracing::{debug, info, warn};
 use super::capture::capture;
 use super::server::Shared;
 
-/// Answers until the server stops; then somebody must connect once more. Each question has a thread of its own, so that
-/// nobody waits for a slow backup.
+/// Answers until the server stops and one more connection comes. Each request has its own thread, so that none waits
+/// for a slow backup.
 pub fn run(shared: &Arc<Shared>, listener: &UnixListener) {
     admin::accept(listener, |stream| {
         if shared.lock().stopping {
@@ -44,7 +44,7 @@ fn answer(shared: &Shared, stream: &UnixStream) -> io::Result<()> {
     })
 }
 
-/// Asks the running keeper for a backup and gives the stream behind the `ok`.
+/// Asks the running keeper for a backup, and returns the stream after the `ok`.
 pub fn request_backup(folder: &Path) -> io::Result<impl io::Read> {
     let (_, stream) = admin::ask(folder, "backup", admin::PATIENCE)?;
     Ok(stream)

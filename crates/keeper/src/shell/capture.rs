@@ -1,7 +1,7 @@
 //! Snapshots and backups, taken while writes go on.
 //!
-//! A capture walks the tree in short steps, each under the server's lock, and writes between them. What is applied
-//! meanwhile is copied into its tee and written behind the znodes, so that the file is the exact state at its end.
+//! A capture walks the tree in short steps, each under the server's lock, and writes between them. Transactions applied
+//! meanwhile are copied into its tee and written after the znodes, so that the file is the exact state at its end.
 
 use std::io::{self, BufWriter, Write};
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use super::server::{Finished, Server, Shared, Tee};
 use crate::store::snapshot::{self, Position, Writer};
 use crate::store::{Folder, StoreError};
 
-/// Writes the state to `out`. Returns where it stands, and how many bytes that took.
+/// Writes the state to `out`. Returns its position, and the bytes written.
 pub fn capture<W: Write>(shared: &Shared, out: W) -> io::Result<(W, Position, u64)> {
     let mut writer = Writer::new(out)?;
     let tee = OpenTee::open(shared);
@@ -46,7 +46,7 @@ pub fn capture<W: Write>(shared: &Shared, out: W) -> io::Result<(W, Position, u6
     Ok((out, position, bytes))
 }
 
-/// A tee that is there as long as the capture.
+/// A tee that exists as long as the capture.
 struct OpenTee<'a> {
     shared: &'a Shared,
     number: u64,
@@ -74,7 +74,7 @@ impl Drop for OpenTee<'_> {
     }
 }
 
-/// Takes a snapshot and leaves it for the log loop to put in place.
+/// Takes a snapshot, and hands it to the log loop to put in place.
 pub fn snapshot(shared: &Shared, folder: &Arc<Folder>) {
     let path = folder.snapshot_in_the_making();
     let result = write(shared, &path);

@@ -1,4 +1,4 @@
-//! What happens when a group is durable: apply, notify, reply, in the order of zxids.
+//! Handles a durable group: apply, notify, reply, in the order of zxids.
 
 use std::time::Instant;
 
@@ -24,7 +24,7 @@ impl Server {
 
     fn apply_txn(&mut self, txn: Txn, origin: Option<Origin>) {
         for tee in &mut self.tees {
-            tee.note(&txn);
+            tee.copy(&txn);
         }
         let Txn { zxid, changes, outcome, .. } = txn;
         let ended = changes.iter().find_map(|change| match change {
@@ -37,7 +37,7 @@ impl Server {
         if let Some(origin) = origin {
             self.reply(origin, zxid, &outcome);
         }
-        // The client that asked for the end gets its reply first; any other just loses the connection.
+        // A client that closed its session gets its reply first; any other just loses the connection.
         match ended {
             Some(conn) if origin.is_none_or(|origin| origin.conn != conn) => self.close(conn),
             Some(conn) => self.close_gently(conn),
@@ -61,7 +61,7 @@ impl Server {
         self.answer_waiting(origin.conn);
     }
 
-    /// Answers what waited behind a write, up to the next one.
+    /// Answers requests that waited for a write, up to the next write.
     fn answer_waiting(&mut self, id: ConnId) {
         let arrived = Instant::now();
         while let Some(conn) = self.conn(id).filter(|conn| conn.can_answer()) {

@@ -1,4 +1,4 @@
-//! One connection: what came in and waits, what goes out and waits.
+//! One connection: its waiting requests and its unsent replies.
 
 use std::collections::VecDeque;
 use std::io;
@@ -11,18 +11,18 @@ use menagerie_wire::{ErrorCode, Id, ReplyHeader, framed};
 use super::stream::Stream;
 use crate::core::{ConnId, SessionId};
 
-/// Requests of one connection that may wait for a write before them; beyond that we stop reading from it.
+/// Requests of one connection that may wait for an earlier write; beyond that we stop reading from it.
 const WAITING_MAX: usize = 1000;
-/// Bytes of such requests and of their answers: those are made all at once when the write is durable.
+/// Bytes of such requests and of their answers, which are produced all at once when the write is durable.
 const WAITING_BYTES_MAX: usize = 4 << 20;
 /// Bytes of unsent replies at which we stop reading from a client that does not read.
 const OUT_BYTES_PAUSE: usize = 1 << 20;
-/// Bytes of sent replies that are let go of while others still wait.
+/// Bytes of sent replies at which their memory is released while others still wait.
 const SENT_BYTES_KEPT: usize = 256 << 10;
 /// Bytes of unsent notifications at which a client that does not read is cut off. Its session lives on; when it comes
 /// back it sets its watches again and misses nothing.
 const OUT_BYTES_MAX: usize = 64 << 20;
-/// A buffer that grew beyond this is given back when it is empty.
+/// A buffer that grew beyond this is released when it is empty.
 const BUFFER_KEPT: usize = 64 << 10;
 
 /// Identities of one connection: each is compared with each entry of an access list.
@@ -30,26 +30,26 @@ const IDENTITIES_MAX: usize = 100;
 /// Bytes of their names.
 const IDENTITY_BYTES_MAX: usize = 64 << 10;
 
-/// How far a connection has come.
+/// The phase of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Phase {
-    /// The connect request has not come yet.
+    /// It waits for the connect request.
     Greeting,
-    /// The new session is on its way to disk.
+    /// Its new session is not durable yet.
     Opening,
     /// It serves a session.
     Open,
-    /// Nothing more is read; when the last reply is out, it is closed.
+    /// It reads nothing more, and is closed when the last reply is sent.
     Closing,
 }
 
-/// Something that has to wait for a write before it.
+/// Something that has to wait for an earlier write.
 pub enum Waiting {
-    /// A write of this connection, on its way to disk.
+    /// A write of this connection that is not durable yet.
     Txn,
-    /// Everybody's writes up to now; then the request that asked for it is answered, if there was one.
+    /// Everybody's writes up to now; then the request that asked for it, if any, is answered.
     Barrier(Option<Vec<u8>>),
-    /// A request to answer after them, and about how long the answer will be.
+    /// A request to answer after them, and the approximate length of the answer.
     Frame(Vec<u8>, usize),
     /// An answer that is known already.
     Reply(Vec<u8>),
@@ -77,23 +77,23 @@ impl Waiting {
 
 /// One client's connection.
 pub struct Conn {
-    /// Its number; never used twice.
+    /// Its number; never reused.
     pub id: ConnId,
     /// Its socket.
     pub stream: Stream,
-    /// Where it comes from.
+    /// The client's address.
     pub peer: SocketAddr,
-    /// How far it has come.
+    /// Its phase.
     pub phase: Phase,
     /// The session it serves.
     pub session: Option<SessionId>,
-    /// What the client has proved about itself.
+    /// The identities that the client has proved.
     pub ids: Arc<Vec<Id>>,
     /// Whether the handshake had the byte that older clients do not send: it is echoed.
     pub read_only: Option<bool>,
     /// The socket may hold more.
     pub readable: bool,
-    /// The client will send nothing more; what it has sent must still be read to its end.
+    /// The client will send nothing more; what it has sent must still be read.
     pub hung_up: bool,
     /// Whole frames lie in `input`, because we stopped taking more.
     pub held: bool,
@@ -152,7 +152,7 @@ impl Conn {
         }
     }
 
-    /// Notes something that the client has proved about itself. False when it is more than anybody needs.
+    /// Adds an identity that the client has proved. `false`: it has too many.
     pub fn prove(&mut self, identity: Id) -> bool {
         let bytes: usize = self.ids.iter().map(|id| id.id.len()).sum();
         if self.ids.contains(&identity) {
@@ -165,8 +165,8 @@ impl Conn {
         fits
     }
 
-    /// Whether we take more requests from it now. Not reading is how a client is slowed that sends faster than the
-    /// disk writes, or that does not read its replies.
+    /// Whether we read more requests from it now: back-pressure on a client that sends faster than the disk writes, or
+    /// that does not read its replies.
     pub fn accepts_more(&self) -> bool {
         self.phase != Phase::Closing && !self.waits_for_disk() && !self.is_choked()
     }
@@ -176,17 +176,17 @@ impl Conn {
         self.unsent() >= OUT_BYTES_PAUSE
     }
 
-    /// Whether we do not read from the client because the disk has to catch up with it first.
+    /// Whether we stopped reading from the client because the disk has to catch up first.
     pub fn waits_for_disk(&self) -> bool {
         self.waiting.len() >= WAITING_MAX || self.waiting_bytes >= WAITING_BYTES_MAX
     }
 
-    /// Whether something can be answered now: nothing before it is on its way to disk.
+    /// Whether a request can be answered now: no earlier write is in flight.
     pub fn can_answer(&self) -> bool {
         matches!(self.waiting.front(), Some(Waiting::Frame(..) | Waiting::Reply(_)))
     }
 
-    /// Whether everything is out, down to what TLS had buffered.
+    /// Whether everything is sent, including TLS's own buffer.
     pub fn is_drained(&self) -> bool {
         self.unsent() == 0 && self.stream_drained
     }
@@ -201,12 +201,12 @@ impl Conn {
         self.input.len() + self.waiting_held_bytes + self.unsent()
     }
 
-    /// Has the next flush close the connection, whatever is left to send. The session lives on.
+    /// Makes the next flush close the connection, whatever is left to send. The session lives on.
     pub fn cut_off(&mut self) {
         self.flooded = true;
     }
 
-    /// Whether something before the next request has to wait.
+    /// Whether the next request has to wait.
     pub fn has_waiting(&self) -> bool {
         !self.waiting.is_empty()
     }
@@ -216,14 +216,14 @@ impl Conn {
         self.waiting.len()
     }
 
-    /// Puts something behind what waits.
+    /// Appends something to what waits.
     pub fn wait(&mut self, item: Waiting) {
         self.waiting_bytes += item.bytes();
         self.waiting_held_bytes += item.held_bytes();
         self.waiting.push_back(item);
     }
 
-    /// Sends a whole frame when everything before it is answered.
+    /// Sends a whole frame once everything before it is answered.
     pub fn reply_in_turn(&mut self, frame: Vec<u8>) {
         if self.has_waiting() {
             self.wait(Waiting::Reply(frame));
@@ -243,7 +243,7 @@ impl Conn {
         Some(item)
     }
 
-    /// Appends one frame to what is sent.
+    /// Appends one frame to the output.
     pub fn send(&mut self, body: impl FnOnce(&mut Vec<u8>)) {
         framed(&mut self.out, body);
         self.sent += 1;
@@ -260,8 +260,8 @@ impl Conn {
         self.send(|out| ReplyHeader { xid, zxid, err }.encode(out));
     }
 
-    /// Appends a notification. They come whether the client asks or not, so one that does not read them is cut off in
-    /// the end; replies are never too many, because we stop answering.
+    /// Appends a notification. They come unasked, so a client that does not read them is eventually cut off; replies
+    /// never pile up, because we stop answering.
     pub fn send_event(&mut self, body: impl FnOnce(&mut Vec<u8>)) {
         self.flooded |= self.unsent() > OUT_BYTES_MAX;
         if !self.flooded {
@@ -306,23 +306,23 @@ impl Conn {
     }
 }
 
-/// Gives memory back that a buffer needed for something long and does not need for what is left.
+/// Releases memory that a buffer no longer needs.
 pub fn release_spare(buffer: &mut Vec<u8>) {
     if buffer.capacity() > BUFFER_KEPT && buffer.capacity() / 2 > buffer.len() {
         buffer.shrink_to(buffer.len());
     }
 }
 
-/// How far sending got.
+/// The outcome of a flush.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Flushed {
     /// Everything was taken.
     All,
-    /// The client has to read first; whether it has read anything since the last time.
+    /// The client has to read first.
     Stuck {
-        /// It has.
+        /// Whether it has read anything since the last time.
         progress: bool,
     },
-    /// The connection is beyond use.
+    /// The connection is broken.
     Dead,
 }

@@ -21,7 +21,7 @@ pub struct Conns {
     budget: BufferBudget,
 }
 
-/// What came of flushing one connection.
+/// The outcome of flushing one connection.
 #[derive(Debug, Clone, Copy)]
 pub struct FlushReport {
     /// The connection.
@@ -62,7 +62,7 @@ impl Conns {
         self.by_id.len()
     }
 
-    /// How many come from there.
+    /// How many come from this address.
     pub fn count_from(&self, address: IpAddr) -> usize {
         self.per_address.get(&address).copied().unwrap_or(0)
     }
@@ -72,7 +72,7 @@ impl Conns {
         self.by_id.values()
     }
 
-    /// One that is still there.
+    /// A connection, if it still exists.
     pub fn get(&self, id: ConnId) -> Option<&Conn> {
         self.by_id.get(&id)
     }
@@ -138,12 +138,12 @@ impl Conns {
         self.budget.held_bytes > self.budget.flushed_bytes + UNFLUSHED_BYTES_MAX
     }
 
-    /// All buffers have just been flushed.
+    /// Records that all buffers have just been flushed.
     pub fn note_flushed(&mut self) {
         self.budget.flushed_bytes = self.budget.held_bytes;
     }
 
-    /// Appends a notification to what its connection is sent.
+    /// Appends a notification to its connection's output.
     pub fn notify(&mut self, notice: &Notice<'_>) {
         let Some(conn) = self.by_id.get_mut(&notice.conn) else { return };
         if let Some(readers) = notice.readers
@@ -168,8 +168,8 @@ fn mark_dirty(conn: &mut Conn, dirty: &mut Vec<ConnId>) {
 }
 
 impl BufferBudget {
-    /// Updates the sum with what the connection's buffers hold now. When the sum is too large, the connection is cut off if
-    /// it holds more than an equal share: clients that hold little do not pay for those that hold much.
+    /// Updates the sum with the connection's current buffers. If the sum is too large, cuts off the connection if it
+    /// holds more than an equal share: clients that hold little do not pay for those that hold much.
     fn count(&mut self, conn: &mut Conn, dirty: &mut Vec<ConnId>) {
         let held = conn.held_bytes();
         self.held_bytes = self.held_bytes + held - conn.counted_bytes;

@@ -1,4 +1,4 @@
-//! What the server does because time passes: sessions end, idle containers go, half-open connections are dropped.
+//! Timed work of the server: expires sessions, sweeps idle znodes, drops half-open connections.
 
 use tracing::{debug, info};
 
@@ -7,24 +7,24 @@ use super::server::{Server, wall_ms};
 use crate::core::ConnId;
 use crate::core::sessions::Millis;
 
-/// A connection that has not said who it is by then is dropped: it costs a file descriptor and brings nothing.
+/// Time-out of the handshake: a silent connection costs a file descriptor.
 const GREETING_MS: u64 = 10_000;
-/// At least so often the network loop looks at the clock, so that a pause of the whole process is noticed.
+/// Longest sleep of the network loop, so that it notices a pause of the whole process.
 const PULSE_MS: u64 = 250;
-/// Waking up later than this is a pause; less is an ordinary hiccup of the scheduler.
+/// Waking up this much late is a pause; less is an ordinary delay of the scheduler.
 const PAUSE_MS: u64 = 50;
 
 /// Znodes swept at once.
 const SWEEP_MAX: usize = 500;
 /// Bytes of their paths.
 const SWEEP_BYTES_MAX: usize = 1 << 20;
-/// How often the gauges that take a walk to count are brought up to date.
+/// How often gauges that need a walk of the tree are updated.
 const COUNT_MS: u64 = 1000;
 
 /// Watches the clock of the network loop.
 #[derive(Debug)]
 pub struct Pulse {
-    /// When the loop was last known to run, and until when it then meant to sleep.
+    /// When the loop should have woken up, at the latest.
     expected: Millis,
     last_sweep: Millis,
     last_count: Millis,
@@ -53,10 +53,10 @@ impl Pulse {
         let now = server.now();
         let late = now.0.saturating_sub(self.expected.0);
         if late > PAUSE_MS {
-            // We were stopped, or starved: clients could not reach us, so their silence says nothing.
+            // We were stopped or starved: clients could not reach us, so their silence proves nothing.
             let sessions = server.state.sessions.forgive(late, now);
             if sessions > 0 {
-                info!(ms = late, sessions, "the process was paused; this is not held against sessions");
+                info!(ms = late, sessions, "the process was paused; sessions get their full time again");
             }
         }
         self.expected = Millis(now.0 + PULSE_MS);
@@ -87,12 +87,12 @@ impl Server {
                 self.commit(txn, None);
             }
         }
-        // The group is full. The log loop wakes us when it has taken it; then the other sessions follow.
+        // The group is full. The log loop wakes us when it has taken the group; then the other sessions follow.
         self.starved |= self.state.sessions.next_deadline().is_some_and(|deadline| deadline <= now);
     }
 
-    /// Whether there is something from this client that we did not get to read: then its silence is our fault. It is
-    /// the client's own when it does not take its replies.
+    /// Whether this client has sent something that we have not read yet: then its silence is our fault. It is the
+    /// client's own if it does not read its replies.
     fn may_have_spoken(&mut self, id: ConnId) -> bool {
         self.conn(id).is_some_and(|conn| {
             let unread = conn.queued || conn.held || conn.stream.has_unread();
@@ -117,8 +117,8 @@ impl Server {
         }
     }
 
-    /// Removes containers that have lost their last child and znodes that have outlived their time; a share at a time,
-    /// so that nobody has to wait for it. Tells whether there may be more.
+    /// Removes empty containers and expired znodes, a few at a time, so that nobody has to wait for it. Returns whether
+    /// there may be more.
     fn sweep(&mut self) -> bool {
         let time_ms = wall_ms();
         if self.is_full() {

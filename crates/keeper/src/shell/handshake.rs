@@ -10,11 +10,11 @@ use super::server::{Origin, Server, wall_ms};
 use crate::core::{ConnId, SessionId};
 
 impl Server {
-    /// Handles the connect request. False when the connection must go without a word.
+    /// Handles the connect request. `false`: close the connection without an answer.
     pub(super) fn greet(&mut self, id: ConnId, frame: &[u8], arrived: Instant) -> bool {
         let Ok(request) = ConnectRequest::decode(frame) else { return false };
         if request.last_zxid_seen > self.state.applied_zxid() {
-            // The client has seen what we never had: the data was wiped or rolled back. It must not be served.
+            // The client has seen a newer state than ours: the data was wiped or rolled back. It must not be served.
             debug!(
                 client = format_args!("{:#x}", request.last_zxid_seen),
                 ours = format_args!("{:#x}", self.state.applied_zxid()),
@@ -29,7 +29,7 @@ impl Server {
         }
         if request.session_id == 0 {
             if self.state.sessions.len_with_opening() >= self.state.options.limits.sessions {
-                debug!("client refused: there are as many sessions as there may be");
+                debug!("client refused: too many sessions");
                 self.metrics.connections_refused.inc();
                 return false;
             }
@@ -84,13 +84,13 @@ impl Server {
         let Some(conn) = self.conn(id) else { return };
         conn.session = Some(session_id);
         if same_timeout {
-            // Writes from the session's old connection may still be on their way to disk. Like the reference, answer the
-            // handshake at once and everything else behind them.
+            // Writes from the session's old connection may still be in flight. Like the reference, answer the handshake
+            // at once and everything else after them.
             self.welcome(id, session_id);
             self.wait_for_earlier_writes(id, arrived);
             return;
         }
-        // What the client is told must also hold after a crash, so it is told when that is on disk.
+        // The answer must also hold after a crash, so it is sent once the change is durable.
         conn.phase = Phase::Opening;
         conn.wait(Waiting::Txn);
         let origin = Origin { conn: id, xid: 0, op: OpCode::CreateSession, arrived };
@@ -99,8 +99,8 @@ impl Server {
         }
     }
 
-    /// Holds back all further answers on this connection until everything decided so far is durable: a client must not
-    /// read a state without its own earlier write and then see that write happen.
+    /// Holds back all further answers on this connection until all decisions so far are durable: a client must not read
+    /// a state without its own earlier write and then see that write happen.
     fn wait_for_earlier_writes(&mut self, id: ConnId, arrived: Instant) {
         if !self.is_idle() {
             let origin = Origin { conn: id, xid: 0, op: OpCode::CreateSession, arrived };
@@ -108,8 +108,8 @@ impl Server {
         }
     }
 
-    /// Tells a client that its session is gone. Never a fresh one instead: the client must learn that its ephemeral
-    /// znodes are gone, too.
+    /// Answers that the session is gone. Never with a new one instead: the client must learn that its ephemeral znodes
+    /// are gone, too.
     fn refuse(&mut self, id: ConnId) {
         if let Some(conn) = self.conn(id) {
             let response = ConnectResponse::refusal(conn.read_only);
@@ -120,13 +120,13 @@ impl Server {
         self.close_gently(id);
     }
 
-    /// Tells a client that its session is there. Called when the session is durable.
+    /// Answers that the session is open. Called when the session is durable.
     pub(super) fn welcome(&mut self, id: ConnId, session_id: SessionId) {
         let Some(session) = self.state.sessions.get_mut(session_id) else { return };
         session.conn = Some(id);
         let (password, timeout_ms) = (session.password, session.timeout_ms);
         let Some(conn) = self.conn(id) else { return };
-        // What came along with the handshake may have ended it already.
+        // Requests sent along with the handshake may have ended it already.
         if conn.phase != Phase::Closing {
             conn.phase = Phase::Open;
         }
@@ -143,7 +143,7 @@ impl Server {
     }
 }
 
-/// Compares without telling by the time it takes how much was right.
+/// Constant-time comparison.
 fn same(ours: &[u8; 16], theirs: &[u8]) -> bool {
     theirs.len() == ours.len() && ours.iter().zip(theirs).fold(0, |differs, (a, b)| differs | (a ^ b)) == 0
 }

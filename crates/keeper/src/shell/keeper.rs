@@ -1,4 +1,4 @@
-//! Starting and stopping.
+//! Starts and stops the keeper.
 
 use std::io;
 use std::net::SocketAddr;
@@ -23,30 +23,21 @@ use crate::store::{Folder, StoreError, recover, snapshot};
 
 /// Why the keeper did not start, or had to stop.
 #[derive(Debug, Error)]
+#[allow(missing_docs, reason = "the fields of errors name themselves")]
 pub enum Failure {
     /// The data cannot be used, or can no longer be written. Nothing that was acknowledged is lost.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// An address is taken, or not ours.
+    /// The address is in use, or not ours.
     #[error("cannot listen on {address}")]
-    Listen {
-        /// The address.
-        address: SocketAddr,
-        /// Why not.
-        source: io::Error,
-    },
+    Listen { address: SocketAddr, source: io::Error },
     /// The certificates cannot be used.
     #[error("cannot offer TLS")]
     Tls(#[from] TlsError),
-    /// The operating system refused something that a server cannot do without.
+    /// The operating system refused something that the server needs.
     #[error("cannot {doing}")]
-    System {
-        /// What was attempted.
-        doing: &'static str,
-        /// Why not.
-        source: io::Error,
-    },
-    /// A bug: a loop ended without being asked to.
+    System { doing: &'static str, source: io::Error },
+    /// A bug: a loop ended unexpectedly.
     #[error("the {0} loop has died")]
     Died(&'static str),
 }
@@ -71,7 +62,7 @@ impl Failure {
 /// Connections that may wait to be accepted.
 const BACKLOG: i32 = 4096;
 
-/// A keeper that serves.
+/// A running keeper.
 pub struct Keeper {
     shared: Arc<Shared>,
     address: SocketAddr,
@@ -80,10 +71,10 @@ pub struct Keeper {
     folder: Arc<Folder>,
 }
 
-/// How a loop ended; `None` when it panicked.
+/// How a loop ended; `None` if it panicked.
 struct Ended(&'static str, Option<Result<(), Failure>>);
 
-/// Stops a keeper from elsewhere.
+/// Stops a keeper from another thread.
 #[derive(Clone)]
 pub struct Stopper {
     shared: Arc<Shared>,
@@ -149,12 +140,12 @@ impl Keeper {
         Ok(Self { shared, address, tls_address, ended, folder })
     }
 
-    /// Where plain connections are taken.
+    /// The address for plain connections.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Where TLS connections are taken.
+    /// The address for TLS connections.
     pub fn tls_address(&self) -> Option<SocketAddr> {
         self.tls_address
     }
@@ -167,7 +158,7 @@ impl Keeper {
     /// Waits until it has stopped: cleanly, with everything durable, or because it failed. After a failure the process
     /// must end.
     pub fn wait(self) -> Result<(), Failure> {
-        // Not the administration loop: it may sit in a system call, and owes nothing to anybody.
+        // Not the administration loop: it may block in a system call, and nobody depends on its end.
         let mut left = vec!["log", "network"];
         while !left.is_empty() {
             let Ok(Ended(name, result)) = self.ended.recv() else { break };
@@ -184,12 +175,12 @@ impl Keeper {
 }
 
 impl Stopper {
-    /// Takes no more requests, finishes those in flight, closes the log. [`Keeper::wait`] tells when it is done.
+    /// Takes no more requests, finishes those in flight, closes the log. [`Keeper::wait`] returns when it is done.
     pub fn stop(&self) {
         self.shared.lock().stopping = true;
         self.shared.work.notify_all();
         let _ = self.shared.waker.wake();
-        // The administration loop looks up only when somebody comes.
+        // The administration loop notices it only when somebody connects.
         let _ = menagerie_datadir::admin::connect(self.folder.path());
     }
 }
@@ -209,11 +200,11 @@ fn spawn(
     ended: Sender<Ended>,
     run: impl FnOnce() -> Result<(), Failure> + Send + 'static,
 ) -> Result<(), Failure> {
-    /// Tells how the loop ended, also when it panics.
+    /// Reports how the loop ended, also when it panics.
     struct Report(&'static str, Sender<Ended>, Option<Result<(), Failure>>);
     impl Drop for Report {
         fn drop(&mut self) {
-            // Nobody listens any more when the keeper was dropped; then nobody wants to know.
+            // Fails only if the keeper was dropped.
             let _ = self.1.send(Ended(self.0, self.2.take()));
         }
     }

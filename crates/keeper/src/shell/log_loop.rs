@@ -11,13 +11,13 @@ use super::server::{Finished, Group, Item, Shared};
 use crate::config::Config;
 use crate::store::{Folder, StoreError};
 
-/// Between two attempts to open a file while as many are open as may be.
+/// Pause between attempts to open a file at the limit of open files.
 const FILES_AGAIN: Duration = Duration::from_millis(100);
-/// A keeper that was told to stop waits this long for files, so that what was accepted becomes durable.
+/// How long a stopping keeper waits for files, so that accepted writes become durable.
 const FILES_PATIENCE: Duration = Duration::from_secs(10);
 
-/// Runs until the server stops and everything accepted is durable, or until the log fails: then nobody knows what is
-/// on disk, and the process must end.
+/// Runs until the server stops and everything accepted is durable, or until the log fails: then the contents of the
+/// disk are uncertain, and the process must end.
 pub fn run(
     shared: &Arc<Shared>,
     folder: &Arc<Folder>,
@@ -55,7 +55,7 @@ pub fn run(
         guard.apply(group, log.last_sequence());
         guard.log_busy = false;
         guard.flush();
-        // Clients that we stopped reading from may have room again.
+        // There may be room again for clients that we stopped reading from.
         let resume = !guard.ready.is_empty();
         if let Some(finished) = finished {
             drop(guard);
@@ -89,12 +89,12 @@ impl Snapshots {
         log.log_bytes() >= self.due_at
     }
 
-    /// A snapshot is in place: the next one is worth it when as much log has come together as the snapshot is long.
+    /// A snapshot is in place: the next one is due when the log has grown by its length.
     fn taken(&mut self, log: &Wal, bytes: u64) {
         self.due_at = log.log_bytes() + self.after_bytes.max(bytes);
     }
 
-    /// Starts the next one; tells whether it runs.
+    /// Starts the next snapshot; returns whether it runs.
     fn start(&mut self, log: &Wal, shared: &Arc<Shared>, folder: &Arc<Folder>) -> bool {
         // If it fails, the next attempt comes when the log has grown again by this much.
         self.due_at = log.log_bytes() + self.after_bytes;
@@ -119,13 +119,13 @@ fn append(log: &mut Wal, group: &Group) -> Result<(), menagerie_wal::Error> {
     Ok(())
 }
 
-/// Makes what was appended durable. Without a file for it, nothing of it is in the log, and it can be tried again.
+/// Makes what was appended durable. If no file can be opened, nothing of it is in the log, and it is tried again.
 fn commit(folder: &Folder, log: &mut Wal) -> Result<Committed, StoreError> {
     log.commit().map_err(|source| StoreError::Log { path: folder.log(), source })
 }
 
-/// Does something that may open a file, until there is one. To end for the lack of one would disconnect everybody, and the
-/// next keeper would find as few; whoever writes meanwhile waits.
+/// Repeats an action that opens files until it gets one. Ending instead would disconnect everybody, and the next keeper
+/// would fare no better; writers wait meanwhile.
 fn with_files<T>(
     shared: &Shared,
     mut attempt: impl FnMut() -> Result<T, StoreError>,
@@ -148,8 +148,8 @@ fn with_files<T>(
     }
 }
 
-/// Makes a finished snapshot the one to recover from, and lets go of what it covers. The log comes first: a snapshot
-/// must never be ahead of it.
+/// Makes a finished snapshot the one to recover from, and drops the log that it covers. The log is synced first: a
+/// snapshot must never be ahead of it.
 fn put_in_place(
     shared: &Shared,
     folder: &Folder,

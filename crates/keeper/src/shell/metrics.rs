@@ -29,11 +29,11 @@ struct OpLabel {
 pub struct Metrics {
     /// Connections now.
     pub connections: Gauge,
-    /// Connections turned away because their address had too many.
+    /// Connections refused because their address had too many.
     pub connections_refused: Counter,
     /// Requests received, pings and handshakes included.
     pub packets_received: Counter,
-    /// Sessions that ran out of time.
+    /// Sessions that expired.
     pub sessions_expired: Counter,
     /// Writes per sync.
     pub group_size: Histogram,
@@ -112,7 +112,7 @@ impl Metrics {
         }
     }
 
-    /// Notes that a request was answered.
+    /// Counts an answered request.
     pub fn observe(&self, op: OpCode, arrived: Instant) {
         let elapsed = arrived.elapsed();
         if let Some(histogram) = self.latency.get(slot(op)).and_then(Option::as_ref) {
@@ -142,7 +142,7 @@ impl Metrics {
         }
     }
 
-    /// Takes over the sizes of the state.
+    /// Updates the gauges of the state's sizes.
     pub fn note_state(&self, state: &State) {
         self.sessions.set(state.sessions.len() as i64);
         self.znodes.set(state.tree.len() as i64);
@@ -150,7 +150,7 @@ impl Metrics {
         self.zxid.set(state.applied_zxid());
     }
 
-    /// The same for sizes that take a walk to count; once per second is plenty.
+    /// The same for sizes that need a walk of the tree; once per second is enough.
     pub fn note_counts(&self, state: &State) {
         self.watches.set(state.watches.len() as i64);
         self.ephemerals.set(state.tree.ephemeral_count() as i64);

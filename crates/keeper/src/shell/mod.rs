@@ -1,4 +1,4 @@
-//! What the keeper does: sockets, files, clocks, threads.
+//! The keeper's shell: sockets, files, clocks, threads.
 //!
 //! Two loops share one [`Server`] behind a mutex. The **network loop** reads requests, answers reads, and decides
 //! writes into the group that is being gathered. The **log loop** takes the group, makes it durable with one sync, and
@@ -8,8 +8,8 @@
 //!
 //! # Layout
 //! - [`keeper`]: starts and stops it all. [`network`]: the network loop. [`log_loop`]: the log loop.
-//! - [`server`]: the shared state; [`request`], [`handshake`], [`commit`], [`expiry`]: what it does with requests, with
-//!   new connections, with durable groups, and with time.
+//! - [`server`]: the shared state; [`request`], [`handshake`], [`commit`], [`expiry`]: its handling of requests, new
+//!   connections, durable groups, and time.
 //! - [`conn`]: one connection and its buffers. [`conns`]: all of them. [`stream`]: plain and TLS sockets. [`tls`]: certificates.
 //! - [`capture`]: snapshots and backups, taken while writes go on. [`admin`]: the administration socket.
 //! - [`words`]: four-letter words. [`metrics`]: counters for Prometheus.

@@ -1,4 +1,4 @@
-//! The network loop: accepts, reads, and hands what was decided to the log loop.
+//! The network loop: accepts, reads, and hands decided writes to the log loop.
 
 use std::io;
 use std::net::SocketAddr;
@@ -23,16 +23,16 @@ pub const WAKE: Token = Token(usize::MAX);
 const PLAIN: Token = Token(usize::MAX - 1);
 const TLS: Token = Token(usize::MAX - 2);
 
-/// Bytes read from one connection before the next one has its turn.
+/// Bytes read from one connection before it is the next one's turn.
 const READ_BYTES: usize = 64 << 10;
 /// Bytes of the first frame of a connection. A handshake has 45; strangers must not make us buffer megabytes.
 const GREETING_BYTES_MAX: usize = 4 << 10;
-/// How long one connection's requests may keep the others waiting; what is left has its turn later.
+/// How long one connection's requests may keep the others waiting; the rest follows in its next turn.
 const TURN: Duration = Duration::from_millis(5);
 /// Events taken from the kernel at once.
 const EVENTS: usize = 1024;
 
-/// Where connections come from.
+/// The listening sockets.
 pub struct Listeners {
     /// Plain ones.
     pub plain: TcpListener,
@@ -47,7 +47,7 @@ pub struct Network {
     listeners: Listeners,
     scratch: Box<[u8]>,
     pulse: Pulse,
-    /// Accepting failed for want of something (file descriptors, say); try again at the next beat.
+    /// Accepting failed (no file descriptors, say); try again at the next beat.
     accept_again: bool,
 }
 
@@ -79,7 +79,7 @@ impl Network {
             }
             sleep = self.turn(&mut server, &events);
             let work = server.has_work();
-            // First let go, then wake: the log loop's first deed is to take the lock.
+            // First unlock, then wake: the log loop begins by taking the lock.
             drop(server);
             if work {
                 shared.work.notify_one();
@@ -87,7 +87,7 @@ impl Network {
         }
     }
 
-    /// Does all there is to do now. Returns how long to sleep if nothing happens.
+    /// Does all pending work. Returns how long to sleep if nothing happens.
     fn turn(&mut self, server: &mut Server, events: &Events) -> Duration {
         if std::mem::take(&mut self.accept_again) {
             self.accept(server, PLAIN);
@@ -155,7 +155,7 @@ impl Network {
         peer: SocketAddr,
     ) -> io::Result<()> {
         if !server.admits(peer) {
-            debug!(%peer, "connection refused: too many, from this address or in all");
+            debug!(%peer, "connection refused: too many connections");
             server.metrics.connections_refused.inc();
             return Ok(());
         }
@@ -175,7 +175,7 @@ impl Network {
         Ok(())
     }
 
-    /// Reads from every connection that has something, each its share, until the group is full.
+    /// Reads from every ready connection, each its share, until the group is full.
     fn read_ready(&mut self, server: &mut Server) {
         for id in std::mem::take(&mut server.ready) {
             if server.is_full() {
@@ -215,8 +215,8 @@ impl Network {
                 Ok(0) => next = Next::Close,
                 Ok(read) => {
                     let fresh = &self.scratch[..read];
-                    // A short read has emptied the socket, and what comes later is announced: no second call to learn
-                    // that there is nothing. (TLS gives one record at a time, so there it says nothing.)
+                    // A short read has emptied the socket, and new bytes raise an event: no second call to learn that
+                    // there is nothing. (TLS returns one record at a time, so there a short read proves nothing.)
                     if read < fresh_max && conn.stream.is_plain() && !conn.hung_up {
                         conn.readable = false;
                     }
@@ -249,7 +249,7 @@ fn word(phase: Phase, bytes: &[u8]) -> Option<[u8; 4]> {
     if phase == Phase::Greeting { menagerie_wire::frame::four_letter_word(first) } else { None }
 }
 
-/// Whether these bytes can be handled without waiting for more: nothing else would remind us of them.
+/// Whether these bytes can be handled without waiting for more: no event would remind us of them.
 pub(super) fn is_whole(phase: Phase, bytes: &[u8]) -> bool {
     let frame = menagerie_wire::frame::split(bytes, usize::MAX);
     word(phase, bytes).is_some() || matches!(frame, Ok(Some(_)) | Err(_))

@@ -1,4 +1,4 @@
-//! What the server does with each frame.
+//! Handles each frame of a client.
 
 use std::time::Instant;
 
@@ -13,7 +13,7 @@ use crate::core::prepare::is_write;
 use crate::core::state::State;
 use crate::core::{Caller, ConnId, SessionId};
 
-/// What is to become of the connection after a frame.
+/// What to do with the connection after a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Next {
     /// Go on.
@@ -37,12 +37,12 @@ impl Server {
             Phase::Greeting if self.greet(id, frame, arrived) => Next::Continue,
             Phase::Greeting => Next::Close,
             Phase::Opening | Phase::Open => self.accept(id, frame, arrived),
-            // The session's end is on its way; what comes behind it is not answered.
+            // The session's end is in flight; requests after it are not answered.
             Phase::Closing => Next::Continue,
         }
     }
 
-    /// Takes a request: writes are decided at once, everything else is answered when all before it is.
+    /// Accepts a request: decides writes at once, and answers everything else once all before it is answered.
     fn accept(&mut self, id: ConnId, frame: &[u8], arrived: Instant) -> Next {
         let mut reader = Reader::new(frame);
         let Ok(header) = RequestHeader::decode(&mut reader) else { return Next::Close };
@@ -55,7 +55,7 @@ impl Server {
             }
             // Malformed credentials end the connection, as in the reference.
             Some((OpCode::Auth | OpCode::Sasl, Err(_))) => return Next::Close,
-            // A reconfiguration that makes no sense is refused before it counts as a write, as in the reference.
+            // A malformed reconfiguration is refused before it counts as a write, as in the reference.
             Some((OpCode::Reconfig, Err(_))) => {}
             Some((op, request)) if is_write(*op) => {
                 self.decide(id, header.xid, *op, request.as_ref().ok(), arrived);
@@ -134,7 +134,8 @@ impl Server {
         let request = Request::decode(op, &mut reader);
         let (state, conns) = self.split();
         let Some(session) = conns.get(id).and_then(|conn| conn.session) else { return };
-        let code = respond(state, conns, Asked { id, session, header, op, zxid }, request.as_ref().ok());
+        let code =
+            respond(state, conns, RequestContext { id, session, header, op, zxid }, request.as_ref().ok());
         self.metrics.observe(op, arrived);
         self.touch(id);
         if code == ErrorCode::QuotaExceeded && matches!(op, OpCode::SetWatches | OpCode::SetWatches2) {
@@ -144,7 +145,7 @@ impl Server {
     }
 }
 
-struct Asked {
+struct RequestContext {
     id: ConnId,
     session: SessionId,
     header: RequestHeader,
@@ -152,10 +153,15 @@ struct Asked {
     zxid: i64,
 }
 
-/// Sends the answer to `request` (`None`: it could not be decoded), with notifications that are due ahead of it. Tells its
-/// code.
-fn respond(state: &mut State, conns: &mut Conns, asked: Asked, request: Option<&Request<'_>>) -> ErrorCode {
-    let Asked { id, session, header, op, zxid } = asked;
+/// Sends the answer to `request` (`None`: it could not be decoded), after notifications that are due before it. Returns
+/// its code.
+fn respond(
+    state: &mut State,
+    conns: &mut Conns,
+    context: RequestContext,
+    request: Option<&Request<'_>>,
+) -> ErrorCode {
+    let RequestContext { id, session, header, op, zxid } = context;
     let ids = conns.get(id).map(|conn| conn.ids.clone()).unwrap_or_default();
     let xid = if op == OpCode::Ping { xid::PING } else { header.xid };
     let result = match request {

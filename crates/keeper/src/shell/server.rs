@@ -14,7 +14,7 @@ use crate::config::Config;
 use crate::core::sessions::Millis;
 use crate::core::{ConnId, SessionId, State, Txn};
 
-/// Writes gathered at most before the network loop stops reading: one sync should not take visibly longer than another.
+/// Most writes in a group, before the network loop stops reading: one sync should not take visibly longer than another.
 const GROUP_MAX: usize = 1000;
 /// Bytes of them: about a thousand with a kilobyte of data each.
 const GROUP_BYTES_MAX: usize = 5 << 18;
@@ -32,11 +32,11 @@ pub struct Origin {
     pub arrived: Instant,
 }
 
-/// Something in a group.
+/// An item of a group.
 pub enum Item {
     /// A write; without an origin it is the server's own.
     Txn(Txn, Option<Origin>),
-    /// Somebody wants to know when everything before is durable.
+    /// Notifies its origin when everything before it is durable.
     Barrier(Origin),
 }
 
@@ -45,7 +45,7 @@ pub enum Item {
 pub struct Group {
     /// In the order of their zxids.
     pub items: Vec<Item>,
-    /// About how many bytes they are.
+    /// Their approximate bytes.
     pub bytes: usize,
 }
 
@@ -54,29 +54,29 @@ pub struct Group {
 pub struct Finished {
     /// Its temporary name.
     pub path: std::path::PathBuf,
-    /// The log is covered up to here.
+    /// The last record of the log that it covers.
     pub sequence: u64,
-    /// How long it is.
+    /// Its length.
     pub bytes: u64,
 }
 
-/// A copy of what is applied while a capture is under way.
+/// A copy of the transactions applied while a capture is in progress.
 #[derive(Debug)]
 pub struct Tee {
     /// Which capture it is for.
     pub number: u64,
-    /// What it has not written yet.
+    /// Records that the capture has not written yet.
     pub records: Vec<u8>,
-    /// So much came together that the capture must give up: it is slower than the writes.
+    /// Too many records piled up: the capture is slower than the writes, and must give up.
     pub overflowed: bool,
 }
 
 impl Tee {
-    /// What may wait in memory for a capture to write it.
+    /// Most bytes that may wait for a capture.
     const BYTES_MAX: usize = 256 << 20;
 
-    /// Adds a transaction that was just applied.
-    pub fn note(&mut self, txn: &Txn) {
+    /// Copies a transaction that was just applied.
+    pub fn copy(&mut self, txn: &Txn) {
         self.overflowed |= self.records.len() > Self::BYTES_MAX;
         if !self.overflowed {
             crate::store::snapshot::encode_record(txn, &mut self.records);
@@ -88,21 +88,21 @@ impl Tee {
 pub struct Server {
     /// Znodes, sessions, watches.
     pub state: State,
-    /// What the operator chose.
+    /// The configuration.
     pub config: Arc<Config>,
     /// Counters.
     pub metrics: Metrics,
     /// Writes that the log loop will take next.
     pub group: Group,
-    /// The log loop has a group in hand.
+    /// The log loop is writing a group.
     pub log_busy: bool,
     /// The network loop has stopped reading until the group is taken.
     pub starved: bool,
-    /// No more requests are taken; when the last group is durable, all is over.
+    /// No more requests are taken; the loops end when the last group is durable.
     pub stopping: bool,
     /// The last record that is applied.
     pub applied_sequence: u64,
-    /// Copies of what is applied, for captures under way.
+    /// Tees of the captures in progress.
     pub tees: Vec<Tee>,
     /// A snapshot is being taken.
     pub capturing: bool,
@@ -133,7 +133,7 @@ impl Shared {
         Self { server: Mutex::new(server), work: Condvar::new(), waker }
     }
 
-    /// The server. A loop that panicked has left it in an unknown state, so then everybody stops.
+    /// Locks the server. A loop that panicked has left it in an unknown state, so then everybody stops.
     pub fn lock(&self) -> MutexGuard<'_, Server> {
         self.server.lock().expect("no loop panics while it holds the server")
     }
@@ -179,7 +179,7 @@ impl Server {
         ConnId(self.last_conn)
     }
 
-    /// Whether another connection from there is welcome.
+    /// Whether another connection from this address is allowed.
     pub fn admits(&self, peer: SocketAddr) -> bool {
         let here = self.conns.count_from(peer.ip());
         self.conns.count() < self.config.connections_max
@@ -193,7 +193,7 @@ impl Server {
         self.metrics.connections.set(self.conns.count() as i64);
     }
 
-    /// A connection that is still there.
+    /// A connection, if it still exists.
     pub fn conn(&mut self, id: ConnId) -> Option<&mut Conn> {
         self.conns.get_mut(id)
     }
@@ -213,7 +213,7 @@ impl Server {
         (&mut self.state, &mut self.conns)
     }
 
-    /// Drops a connection at once: its socket, its watches, and what it was still owed. Its session lives on.
+    /// Drops a connection at once: its socket, its watches, and its unsent replies. Its session lives on.
     pub fn close(&mut self, id: ConnId) {
         let Some(conn) = self.conns.remove(id) else { return };
         self.state.watches.drop_conn(id);
@@ -225,13 +225,13 @@ impl Server {
         self.metrics.connections.set(self.conns.count() as i64);
     }
 
-    /// Nothing more is read from it; it is closed when the last reply is out.
+    /// Stops reading from a connection, and closes it when the last reply is sent.
     pub fn close_gently(&mut self, id: ConnId) {
         let now = self.now();
         if let Some(conn) = self.conns.get_mut(id) {
             conn.phase = Phase::Closing;
             self.conns.touch(id);
-            // It must not keep us waiting: from now on it has as long as somebody who has not said hello.
+            // It must not keep us waiting: from now on it has as long as a new connection has for its handshake.
             self.greeting.push_back((now, id));
         }
     }
@@ -241,7 +241,7 @@ impl Server {
         self.conns.touch(id);
     }
 
-    /// Gives a connection its input back, less what was handled of it.
+    /// Returns the unhandled input to a connection.
     pub fn return_input(&mut self, id: ConnId, input: Vec<u8>) {
         if let Some(conn) = self.conns.get_mut(id) {
             conn.held = is_whole(conn.phase, &input);
@@ -252,7 +252,7 @@ impl Server {
         }
     }
 
-    /// Puts a connection on the list of those to read from, if there may be something and we take it.
+    /// Puts a connection on the list of those to read from, if there may be input and we accept it.
     pub fn enqueue(&mut self, id: ConnId) {
         if let Some(conn) = self.conns.get_mut(id)
             && !conn.queued
@@ -264,7 +264,7 @@ impl Server {
         }
     }
 
-    /// Sends what is due to whom it is due, and drops who is gone.
+    /// Sends all pending output, and drops broken connections.
     pub fn flush(&mut self) {
         let now = self.now();
         while let Some(FlushReport { id, session, flushed, done }) = self.conns.flush_next() {
@@ -275,7 +275,7 @@ impl Server {
             if flushed == (Flushed::Stuck { progress: true })
                 && let Some(session) = session
             {
-                // We do not read from a client that lags behind with its replies; that it reads is its sign of life.
+                // We do not read from a client that lags behind with its replies; reading them is its sign of life.
                 self.state.sessions.touch(session, now);
             }
             self.enqueue(id);
@@ -283,7 +283,7 @@ impl Server {
         self.conns.note_flushed();
     }
 
-    /// Flushes early when many clients ask for much at once: replies should not pile up until all requests are handled.
+    /// Flushes early if many clients request much at once: replies should not pile up until all requests are handled.
     pub fn flush_if_due(&mut self) {
         if self.conns.is_flush_due() {
             self.flush();
@@ -307,7 +307,7 @@ impl Server {
         self.group.items.push(Item::Txn(txn, origin));
     }
 
-    /// Makes the connection wait until everything decided so far is durable; then `frame` is answered, if there is one.
+    /// Makes the connection wait until all decisions so far are durable; then answers `frame`, if there is one.
     pub fn place_barrier(&mut self, origin: Origin, frame: Option<Vec<u8>>) {
         if let Some(conn) = self.conns.get_mut(origin.conn) {
             conn.wait(Waiting::Barrier(frame));
@@ -325,7 +325,7 @@ impl Server {
         !self.capturing && self.finished.is_none()
     }
 
-    /// Whether nothing is on its way to disk.
+    /// Whether no write is in flight.
     pub fn is_idle(&self) -> bool {
         self.group.items.is_empty() && !self.log_busy
     }

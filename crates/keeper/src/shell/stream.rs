@@ -10,9 +10,9 @@ use super::tls;
 
 /// One client's socket.
 pub enum Stream {
-    /// As it is.
+    /// Plain TCP.
     Plain(TcpStream),
-    /// Inside TLS.
+    /// TLS over TCP.
     Tls(Box<TlsStream>),
 }
 
@@ -27,17 +27,17 @@ pub struct TlsStream {
 impl Stream {
     /// Wraps a socket into TLS.
     pub fn tls(socket: TcpStream, mut tls: ServerConnection) -> Self {
-        // Replies are bounded where they are made; inside TLS they must never be cut.
+        // Replies are bounded where they are produced; TLS must never truncate them.
         tls.set_buffer_limit(None);
         Self::Tls(Box::new(TlsStream { socket, tls, taken: 0 }))
     }
 
-    /// Whether what is read is what the socket holds.
+    /// Whether it is without TLS, so that a read returns exactly what the socket holds.
     pub fn is_plain(&self) -> bool {
         matches!(self, Self::Plain(_))
     }
 
-    /// Bytes that the socket has taken out of our buffers, beyond what [`Self::write`] tells.
+    /// Bytes that the socket has accepted from TLS's own buffer, which [`Self::write`] does not count.
     pub fn taken(&self) -> u64 {
         match self {
             Self::Plain(_) => 0,
@@ -54,7 +54,7 @@ impl Stream {
         matches!(socket.peek(&mut [0]), Ok(1))
     }
 
-    /// Reads what is there.
+    /// Reads available bytes.
     pub fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         match self {
             Self::Plain(socket) => socket.read(buffer),
@@ -62,8 +62,8 @@ impl Stream {
         }
     }
 
-    /// Sends as much of `frames` as the socket takes. Each ends at a border of a TLS record: there are clients that
-    /// wait for the socket although the next frame lies decrypted in their buffer.
+    /// Sends as much of `bytes` as the socket accepts. Each frame ends with its TLS record: some clients wait for the
+    /// socket although the next frame is already decrypted in their buffer.
     pub fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match self {
             Self::Plain(socket) => socket.write(bytes),
@@ -71,7 +71,7 @@ impl Stream {
         }
     }
 
-    /// Sends what TLS itself still has to send. True when nothing is left.
+    /// Sends TLS's own buffer. `true`: nothing is left.
     pub fn flush(&mut self) -> io::Result<bool> {
         match self {
             Self::Plain(_) => Ok(true),
@@ -79,7 +79,7 @@ impl Stream {
         }
     }
 
-    /// The client's certificate as an identity, once the handshake is through.
+    /// The client's certificate as an identity, once the TLS handshake is done.
     pub fn certificate_identity(&self) -> Option<Id> {
         match self {
             Self::Plain(_) => None,
@@ -107,7 +107,7 @@ impl TlsStream {
     }
 
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        // Encrypt one frame at a time, and only when the last one is out: what is encrypted cannot be taken back.
+        // Encrypt one frame at a time, and only when the last one is sent: encrypted bytes cannot be taken back.
         if !self.flush()? {
             return Err(io::ErrorKind::WouldBlock.into());
         }

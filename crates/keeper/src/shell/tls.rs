@@ -1,4 +1,4 @@
-//! Certificates: ours, and those that clients show.
+//! Certificates: ours, and those that clients present.
 
 use std::fs;
 use std::path::Path;
@@ -16,36 +16,35 @@ use x509_cert::der::Decode as _;
 
 use crate::config::TlsFiles;
 
-/// How often the files are looked at, at most: when a client connects.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// How often the files are checked at most, when clients connect.
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Why TLS cannot be offered.
 #[derive(Debug, Error)]
+#[allow(missing_docs, reason = "the fields of errors name themselves")]
 pub enum TlsError {
-    /// A file could not be read, or holds no certificate or key.
+    /// A file cannot be read, or holds no certificate or key.
     #[error("cannot read {what} from {path}")]
     Pem {
-        /// What was looked for.
+        /// What was checked for.
         what: &'static str,
-        /// Where.
         path: String,
-        /// Why not.
         source: rustls::pki_types::pem::Error,
     },
-    /// Certificate and key do not fit, or the like.
+    /// Certificate and key do not match, or the like.
     #[error("the certificates cannot be used")]
     Rustls(#[from] rustls::Error),
-    /// The authority's certificates cannot be used to check clients'.
+    /// The authority's certificates cannot be used to verify clients.
     #[error("the certificate authority cannot be used")]
     Verifier(#[from] rustls::server::VerifierBuilderError),
 }
 
-/// Makes TLS sessions, with certificates that are read again when their files change.
+/// Creates TLS sessions, with certificates that are reloaded when their files change.
 pub struct TlsListener {
     files: TlsFiles,
     config: Arc<ServerConfig>,
     stamps: Stamps,
-    looked: Instant,
+    checked: Instant,
 }
 
 type Stamps = Vec<Option<SystemTime>>;
@@ -54,26 +53,26 @@ impl TlsListener {
     /// Reads the files.
     pub fn new(files: TlsFiles) -> Result<Self, TlsError> {
         let stamps = stamps(&files);
-        Ok(Self { config: load(&files)?, files, stamps, looked: Instant::now() })
+        Ok(Self { config: load(&files)?, files, stamps, checked: Instant::now() })
     }
 
     /// A session for a client that has just connected.
     pub fn session(&mut self) -> Result<ServerConnection, rustls::Error> {
-        self.look();
+        self.reload_if_changed();
         ServerConnection::new(self.config.clone())
     }
 
-    /// What such sessions are made with now, for who makes them in another way.
+    /// The current TLS configuration, for callers that create sessions themselves.
     pub fn config(&mut self) -> Arc<ServerConfig> {
-        self.look();
+        self.reload_if_changed();
         self.config.clone()
     }
 
-    fn look(&mut self) {
-        if self.looked.elapsed() < LOOK_EVERY {
+    fn reload_if_changed(&mut self) {
+        if self.checked.elapsed() < CHECK_INTERVAL {
             return;
         }
-        self.looked = Instant::now();
+        self.checked = Instant::now();
         let stamps = stamps(&self.files);
         if stamps == self.stamps {
             return;
@@ -81,11 +80,11 @@ impl TlsListener {
         self.stamps = stamps;
         match load(&self.files) {
             Ok(config) => {
-                info!("certificates read again");
+                info!("certificates reloaded");
                 self.config = config;
             }
-            // Half-written files are the usual reason; the next change of their time brings us here again.
-            Err(error) => warn!(%error, "new certificates refused, the old ones stay in use"),
+            // Half-written files are the usual reason; the next change of their timestamp triggers another attempt.
+            Err(error) => warn!(%error, "cannot load the new certificates; the old ones stay in use"),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Four-letter words: the plain-text questions that monitoring tools ask.
+//! Four-letter words: the plain-text commands of monitoring tools.
 
 use std::fmt::Write as _;
 
@@ -24,8 +24,7 @@ impl std::fmt::Write for Answer {
     }
 }
 
-/// Answers a word. A word that is unknown or not allowed is answered with a sentence that says so; an answer that gets too
-/// long is cut off with one.
+/// Answers a word. If it is unknown or not allowed, the answer says so; a too long answer is truncated with a note.
 pub fn answer(server: &mut Server, word: [u8; 4]) -> String {
     let name = String::from_utf8_lossy(&word);
     if !Words::ALL.contains(&&*name) {
@@ -100,7 +99,7 @@ fn stat(server: &Server, out: &mut Answer) -> Written {
     summary(server, out)
 }
 
-/// As Java writes it, because tools take it apart: a slash, the address, and whether there is a session.
+/// As Java writes it, because tools parse it: a slash, the address, and whether there is a session.
 fn peer(conn: &Conn) -> String {
     format!("/{}[{}]", conn.peer, u8::from(conn.session.is_some()))
 }

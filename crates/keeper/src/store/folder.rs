@@ -12,12 +12,12 @@ use super::StoreError;
 pub const FORMAT: Format = Format { server: "keeper", version: 1 };
 const SNAPSHOT: &str = "snapshot-";
 
-/// A data folder that this process has to itself.
+/// A data folder that this process has locked.
 #[derive(Debug)]
 pub struct Folder(DataFolder);
 
 impl Folder {
-    /// Makes the folder if need be, locks it, and checks its format.
+    /// Creates the folder if it is missing, locks it, and checks its format.
     pub fn open(path: &Path) -> Result<Self, StoreError> {
         private::make_folder(path).map_err(StoreError::io("create the data folder", path))?;
         private::close_to_others(path).map_err(StoreError::io("close the data folder to others", path))?;
@@ -31,12 +31,12 @@ impl Folder {
         Ok(folder)
     }
 
-    /// Where it is.
+    /// The path of the folder.
     pub fn path(&self) -> &Path {
         self.0.path()
     }
 
-    /// Where the log is.
+    /// The folder of the log.
     pub fn log(&self) -> PathBuf {
         self.path().join("log")
     }
@@ -51,7 +51,7 @@ impl Folder {
         self.path().join("snapshot").with_extension(private::UNFINISHED)
     }
 
-    /// All snapshots with the sequence they cover, oldest first. Anything that we did not name so is left alone.
+    /// All snapshots with the sequence that they cover, oldest first. Ignores any other files.
     pub fn snapshots(&self) -> Result<Vec<(u64, PathBuf)>, StoreError> {
         Ok(self.0.numbered(SNAPSHOT)?)
     }
@@ -61,12 +61,12 @@ impl Folder {
         Ok(self.0.sync()?)
     }
 
-    /// The error for whoever needs a folder without data.
+    /// The error for a caller that needs an empty folder.
     pub fn not_empty(&self) -> StoreError {
         self.0.not_empty().into()
     }
 
-    /// Removes a snapshot that whoever had the folder before us did not finish: it may be as large as all the data.
+    /// Removes an unfinished snapshot of an earlier process: it may be as large as all the data.
     fn remove_leftovers(&self) -> Result<(), StoreError> {
         let path = self.snapshot_in_the_making();
         match fs::remove_file(&path) {

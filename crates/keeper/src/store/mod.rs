@@ -1,4 +1,4 @@
-//! What is on disk: the log, the newest snapshot, and the folder they live in.
+//! The data on disk: the log, the newest snapshot, and their folder.
 //!
 //! # Layout
 //! - [`folder`]: the data folder, and what files are in it.
@@ -23,20 +23,16 @@ pub use folder::Folder;
 pub use recover::{Recovered, recover};
 pub use restore::restore;
 
-/// Why the keeper's data could not be used. Each says what was found, where, and what to try.
+/// Why the keeper's data cannot be used.
 #[derive(Debug, Error)]
+#[allow(missing_docs, reason = "the fields of errors name themselves")]
 pub enum StoreError {
-    /// The folder or a file in it.
+    /// An error of the folder or a file in it.
     #[error(transparent)]
     Data(#[from] DataError),
-    /// The log refused.
+    /// An error of the log.
     #[error("cannot use the log in {}", path.display())]
-    Log {
-        /// The log's folder.
-        path: PathBuf,
-        /// Why.
-        source: menagerie_wal::Error,
-    },
+    Log { path: PathBuf, source: menagerie_wal::Error },
 }
 
 impl StoreError {
@@ -60,7 +56,7 @@ impl StoreError {
         }
     }
 
-    /// Whether as many files are open as may be: nothing is wrong with the data, and later it may work.
+    /// Whether the limit of open files is reached: the data is fine, and it may work later.
     pub(crate) fn is_out_of_files(&self) -> bool {
         match self {
             Self::Log { source, .. } => matches!(source, menagerie_wal::Error::OutOfFiles { .. }),

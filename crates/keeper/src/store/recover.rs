@@ -1,4 +1,4 @@
-//! From a data folder to a state: the newest snapshot, then the log behind it.
+//! Recovers the state of a data folder: the newest snapshot, then the log after it.
 
 use std::time::Instant;
 
@@ -10,11 +10,11 @@ use super::{StoreError, snapshot};
 use crate::core::sessions::Millis;
 use crate::core::{Options, State, Txn, invariants};
 
-/// What was found, ready to serve.
+/// The recovered state, ready to serve.
 pub struct Recovered {
     /// The state as it was when the last server stopped.
     pub state: State,
-    /// The log, open for more.
+    /// The log, open for appending.
     pub log: Wal,
     /// The last record in the log.
     pub sequence: u64,
@@ -33,7 +33,7 @@ impl From<menagerie_wal::Error> for Failure {
     }
 }
 
-/// Loads what the folder holds.
+/// Loads the folder.
 pub fn recover(folder: &Folder, options: Options, log_options: LogOptions) -> Result<Recovered, StoreError> {
     let started = Instant::now();
     let mut state = State::new(options);
@@ -41,7 +41,7 @@ pub fn recover(folder: &Folder, options: Options, log_options: LogOptions) -> Re
     let mut covered = 0;
     let mut snapshot_bytes = 0;
     if let Some((named, newest)) = snapshots.last() {
-        // The log was cut when this one was durable, so there is no falling back to an older one.
+        // The log was truncated once this one was durable, so no older one can be used instead.
         covered = snapshot::load(newest, &mut state)?.sequence;
         if covered != *named {
             let what = format!("it stands at sequence {covered}, which is not what its name says");

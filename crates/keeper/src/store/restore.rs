@@ -17,29 +17,29 @@ const EPOCH_MAX: i64 = i32::MAX as i64 - 1;
 /// Epochs count seconds from 2020 on: that leaves 31 bits until 2088.
 const EPOCHS_BEGIN: u64 = 1_577_836_800;
 
-/// What a restored folder holds.
+/// Summary of a restore.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Restored {
     /// Znodes.
     pub znodes: usize,
-    /// Those that hold something else than in the backup.
+    /// Paths whose data differs from the backup.
     pub revised: Vec<String>,
     /// The first transaction of the new epoch.
     pub zxid: i64,
 }
 
-/// What a znode is to hold instead, by its path and its data; `None` for what it holds.
+/// Returns new data for a znode, by its path and its data; `None`: keep it.
 pub type Revise<'a> = &'a dyn Fn(&str, &[u8]) -> Option<Vec<u8>>;
 
-/// Puts the content of the backup `file` into the folder `into`, which must hold no data yet.
+/// Restores the backup `file` into the folder `into`, which must hold no data yet.
 ///
 /// Two things differ from the original. The zxid moves to a new epoch, above everything that any client has seen, so
 /// clients that saw more than the backup holds can connect again, and fences taken before stay below those taken after.
-/// The epoch is the time of the restore: the same backup may be restored twice, and each must be above the other's.
-/// And all sessions are ended: a client whose session came back without the znodes it made since would be misled.
+/// The epoch is the time of the restore: the same backup may be restored twice, and each must be above the other's. And
+/// all sessions are ended: a client whose session came back without the znodes it created since would be misled.
 ///
-/// What the znodes mean is not the keeper's business. Whoever knows of numbers in them that must not go back says with
-/// `revise(path, data)` what a znode is to hold instead; that is done before anybody can read it.
+/// The keeper does not know what znodes mean. A caller that knows of numbers that must not go back replaces data with
+/// `revise(path, data)`, before anybody can read it.
 pub fn restore(
     file: &Path,
     into: &Path,
@@ -64,7 +64,7 @@ pub fn restore(
     if !folder.snapshots()?.is_empty() || !is_empty(&log).map_err(StoreError::io("list", &log))? {
         return Err(folder.not_empty());
     }
-    // First a log that begins behind the snapshot: until that is there, the folder refuses to open.
+    // First a log that begins after the snapshot: until the snapshot exists, the folder cannot be opened.
     let sequence = 1;
     let wal = Wal::create(&log, LogOptions::default(), sequence);
     wal.and_then(Wal::close).map_err(|source| StoreError::Log { path: log, source })?;
@@ -72,7 +72,7 @@ pub fn restore(
     Ok(Restored { znodes: state.tree.len(), revised, zxid })
 }
 
-/// What becomes of znodes that are to hold something else, each with its path.
+/// The changes of revised znodes, each with its path.
 fn revisions(state: &State, zxid: i64, mtime: i64, revise: Revise<'_>) -> Vec<(String, Change)> {
     let znodes = (0..state.tree.slot_count()).filter_map(|slot| state.tree.peek(slot));
     let revised = znodes.filter_map(|znode| {

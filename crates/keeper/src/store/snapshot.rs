@@ -1,7 +1,7 @@
 //! Snapshots and backups: one file format.
 //!
-//! A snapshot is taken while writes go on. It holds every znode as it was when the walk came by, and behind that every
-//! transaction applied during the walk; because transactions are final states, replaying those makes it the exact
+//! A snapshot is taken while writes go on. It holds every znode as it was when the walk visited it, and after that
+//! every transaction applied during the walk; because transactions are final states, replaying those makes it the exact
 //! state at its end. So a snapshot is consistent, covers the log up to its end, and is a backup as it stands.
 //!
 //! The file is a row of blocks: `length u32 | crc32c u32 | kind u8 | payload`, where the checksum covers the length,
@@ -20,11 +20,11 @@ use crate::core::txn::{decode_session, decode_znode, encode_session, encode_znod
 use crate::core::znode::Znode;
 use crate::core::{SessionId, State, Txn};
 
-/// What a file begins with, behind the first block's head.
+/// The first bytes of a file, after the first block's head.
 const MAGIC: &[u8] = b"menagerie keeper snapshot";
 /// The version of the format that we write.
 const VERSION: i32 = 1;
-/// No transaction is longer.
+/// Longest transaction.
 pub const RECORD_BYTES_MAX: u32 = i32::MAX as u32;
 /// A block of znodes is closed when it is this long.
 pub const BLOCK_BYTES: usize = 256 << 10;
@@ -39,10 +39,10 @@ enum Block {
     End = 5,
 }
 
-/// Where a snapshot stands.
+/// The position of a snapshot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Position {
-    /// The log is covered up to this record.
+    /// The last record of the log that it covers.
     pub sequence: u64,
     /// The last transaction.
     pub zxid: i64,
@@ -77,7 +77,7 @@ impl<W: Write> Writer<W> {
         self.block(Block::Znodes, encoded)
     }
 
-    /// Some transactions that were applied meanwhile, each behind its length.
+    /// Some transactions that were applied meanwhile, each after its length.
     pub fn records(&mut self, encoded: &[u8]) -> io::Result<()> {
         if encoded.is_empty() { Ok(()) } else { self.block(Block::Records, encoded) }
     }
@@ -116,7 +116,7 @@ pub fn encode_sessions(state: &State, out: &mut Vec<u8>) {
     }
 }
 
-/// Appends znodes from slot `at` on until the block is full; returns the slot to go on with, or `None` at the end.
+/// Appends znodes from slot `at` on until the block is full; returns the slot to continue with, or `None` at the end.
 pub fn encode_znodes(state: &State, mut at: usize, out: &mut Vec<u8>) -> Option<usize> {
     while at < state.tree.slot_count() {
         if let Some(znode) = state.tree.peek(at) {
@@ -145,7 +145,7 @@ pub fn load(path: &Path, state: &mut State) -> Result<Position, StoreError> {
             Block::Header => return Err(source.damaged("a second header")),
             Block::Sessions => source.load_sessions(state)?,
             Block::Znodes => source.load_znodes(state)?,
-            // Only once all znodes are there can a transaction find the parents that it names.
+            // A transaction can find its parents only once all znodes are loaded.
             Block::Records => later.push(std::mem::take(&mut source.payload)),
             Block::End => break,
         }
@@ -291,7 +291,7 @@ impl<'a> Source<'a> {
     }
 }
 
-/// Ends every session and removes what lived with it: for a state that is not the one its clients last saw.
+/// Ends every session and removes its ephemerals: for a state that is not the one its clients last saw.
 pub fn end_all_sessions(state: &mut State) {
     let mut ids: Vec<SessionId> = state.sessions.iter().map(|(id, _)| id).collect();
     ids.sort_unstable();

@@ -1,4 +1,4 @@
-//! What a folder may hold, and what becomes of it.
+//! Opening and restoring folders.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;

@@ -46,7 +46,7 @@ fn create_mortal(client: &mut RawClient, path: &str, ttl: Option<i64>) {
     accepted(&client.call(&Request::Create { op, create }));
 }
 
-/// Waits until at least one whole sweep has begun and ended, told by a znode that each sweep takes.
+/// Waits until at least one whole sweep has begun and ended, shown by a znode that each sweep removes.
 fn let_it_sweep(client: &mut RawClient) {
     for _ in 0..2 {
         create_mortal(client, "/canary", Some(1));

@@ -1,4 +1,4 @@
-//! What is too much, too little, or not known at all.
+//! Requests that are too long, too short, or unknown.
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
@@ -8,7 +8,7 @@ use menagerie_wire::{ErrorCode, FRAME_BYTES_MAX, OpCode, Request, Response, fram
 
 use crate::verbs::{Verbs, assert_closed};
 
-/// Sends first bytes and gives all that comes back before the server hangs up.
+/// Sends the first bytes of a connection, and returns all that comes back before the server closes it.
 fn answer_to(address: SocketAddr, bytes: &[u8]) -> Vec<u8> {
     let mut socket = TcpStream::connect(address).unwrap();
     socket.set_read_timeout(Some(DEADLINE)).unwrap();

@@ -14,7 +14,7 @@ const EPHEMERAL: CreateOptions<'static> = CreateMode::Ephemeral.with_acls(Acls::
 const SEQUENTIAL: CreateOptions<'static> = CreateMode::PersistentSequential.with_acls(Acls::anyone_all());
 const CONTAINER: CreateOptions<'static> = CreateMode::Container.with_acls(Acls::anyone_all());
 
-/// What does not happen in time never does.
+/// Time-out of each wait.
 async fn soon<T>(what: impl Future<Output = T>) -> T {
     tokio::time::timeout(DEADLINE, what).await.expect("it happens in time")
 }

@@ -1,4 +1,4 @@
-//! Many writers and many watchers at once: what each watcher gets is one story in the order of zxids.
+//! Many writers and many watchers at once: each watcher gets its events in the order of zxids.
 
 use std::thread;
 
@@ -10,17 +10,17 @@ use crate::verbs::{Verbs, creation};
 const WRITERS: usize = 4;
 const WATCHERS: usize = 3;
 const ROUNDS: usize = 100;
-/// Writes of one round that somebody hears of.
+/// Writes of one round that somebody watches.
 const WRITES: usize = 3;
 
-/// What came to a watcher, with its zxid.
+/// What a watcher received, with its zxid.
 #[derive(Debug)]
 enum Heard {
     Event(i64),
     Reply(i64),
 }
 
-/// Creates, sets and deletes, and gives the zxids, without waiting for one before the next.
+/// Creates, sets and deletes in a pipeline, and returns the zxids.
 fn write(mut client: RawClient, number: usize) -> Vec<i64> {
     let path = format!("/storm/{number}");
     let mut zxids = Vec::new();
@@ -44,7 +44,7 @@ fn write(mut client: RawClient, number: usize) -> Vec<i64> {
     zxids
 }
 
-/// Asks all the time, until everything that will ever happen was heard.
+/// Sends requests until all expected events have arrived.
 fn listen(mut client: RawClient) -> Vec<Heard> {
     let mut heard = Vec::new();
     let mut events = 0;

@@ -1,28 +1,28 @@
-//! What tests say to a server all the time, in words.
+//! Shorthands for the tests' most common requests.
 
 use menagerie_testkit::{Incoming, Notification, RawClient, Reply};
 use menagerie_wire::request::Create;
 use menagerie_wire::{Acl, ErrorCode, OpCode, Request, Response, Stat};
 
-/// A znode as a reader gets it.
+/// A znode as read.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Found {
+pub struct ReadZnode {
     pub data: Vec<u8>,
     pub stat: Stat,
 }
 
-/// Requests with the arguments that most tests want. The writes give their zxid.
+/// Requests with the usual arguments. Writes return their zxid.
 pub trait Verbs {
     fn create(&mut self, path: &str, data: &[u8]) -> i64;
     fn create_ephemeral(&mut self, path: &str) -> i64;
     fn set(&mut self, path: &str, data: &[u8]) -> i64;
     fn delete(&mut self, path: &str) -> i64;
-    fn find(&mut self, path: &str) -> Option<Found>;
+    fn find(&mut self, path: &str) -> Option<ReadZnode>;
     fn watch_data(&mut self, path: &str);
     fn watch_children(&mut self, path: &str);
     fn add_watch(&mut self, path: &str, mode: i32);
-    /// Everything that is told before the server answers a ping.
-    fn told(&mut self) -> Vec<Notification>;
+    /// All notifications that arrive before the answer to a ping.
+    fn notifications(&mut self) -> Vec<Notification>;
     fn close(self) -> i64;
 }
 
@@ -61,13 +61,13 @@ impl Verbs for RawClient {
     }
 
     #[track_caller]
-    fn find(&mut self, path: &str) -> Option<Found> {
+    fn find(&mut self, path: &str) -> Option<ReadZnode> {
         found(&self.call(&Request::GetData { path, watch: false }))
     }
 
     #[track_caller]
     fn watch_data(&mut self, path: &str) {
-        // The answer is left aside: a missing znode is watched like one that is there.
+        // The answer does not matter: a missing znode is watched like an existing one.
         self.call(&Request::Exists { path, watch: true });
     }
 
@@ -82,7 +82,7 @@ impl Verbs for RawClient {
     }
 
     #[track_caller]
-    fn told(&mut self) -> Vec<Notification> {
+    fn notifications(&mut self) -> Vec<Notification> {
         self.ping();
         self.take_events()
     }
@@ -97,13 +97,15 @@ impl Verbs for RawClient {
 
 /// What an answer to `getData` holds; `None` when there is no such znode.
 #[track_caller]
-pub fn found(reply: &Reply) -> Option<Found> {
+pub fn found(reply: &Reply) -> Option<ReadZnode> {
     if reply.header.err == ErrorCode::NoNode {
         return None;
     }
     assert_eq!(reply.header.err, ErrorCode::Ok);
     match reply.response(OpCode::GetData) {
-        Ok(Response::Data { data, stat }) => Some(Found { data: data.unwrap_or_default().to_vec(), stat }),
+        Ok(Response::Data { data, stat }) => {
+            Some(ReadZnode { data: data.unwrap_or_default().to_vec(), stat })
+        }
         other => panic!("not an answer to getData: {other:?}"),
     }
 }

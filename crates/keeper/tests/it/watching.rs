@@ -22,8 +22,8 @@ fn one_shot_watch_tells_once() {
     watcher.watch_data("/a");
     let created = writer.create("/a", b"");
     writer.set("/a", b"1");
-    assert_eq!(watcher.told(), [event(EventKind::Created, "/a", created)]);
-    assert_eq!(watcher.told(), []);
+    assert_eq!(watcher.notifications(), [event(EventKind::Created, "/a", created)]);
+    assert_eq!(watcher.notifications(), []);
 }
 
 #[test]
@@ -39,7 +39,7 @@ fn deletion_tells_each_watcher_once_however_many_watches_it_set() {
     let deleted = writer.delete("/a/b");
     let expected =
         [event(EventKind::Deleted, "/a/b", deleted), event(EventKind::ChildrenChanged, "/a", deleted)];
-    assert_eq!(watcher.told(), expected);
+    assert_eq!(watcher.notifications(), expected);
 }
 
 #[test]
@@ -53,7 +53,7 @@ fn reads_of_a_missing_znode_set_no_watch_but_exists_does() {
         assert_eq!(watcher.call(&request).header.err, ErrorCode::NoNode);
     }
     writer.create("/a", b"");
-    assert_eq!(watcher.told(), []);
+    assert_eq!(watcher.notifications(), []);
 }
 
 #[test]
@@ -67,7 +67,7 @@ fn persistent_watch_tells_of_the_znode_and_its_children_every_time() {
         event(EventKind::DataChanged, "/a", zxids[1]),
         event(EventKind::ChildrenChanged, "/a", zxids[2]),
     ];
-    assert_eq!(watcher.told(), expected);
+    assert_eq!(watcher.notifications(), expected);
 }
 
 #[test]
@@ -83,7 +83,7 @@ fn recursive_watch_tells_of_the_whole_subtree_and_not_of_sets_of_children() {
         event(EventKind::DataChanged, "/a/b", zxids[2]),
         event(EventKind::Deleted, "/a/b", deleted),
     ];
-    assert_eq!(watcher.told(), expected);
+    assert_eq!(watcher.notifications(), expected);
 }
 
 #[test]
@@ -101,7 +101,7 @@ fn events_of_one_multi_carry_its_zxid() {
         event(EventKind::Created, "/a/b", zxid),
         event(EventKind::DataChanged, "/a", zxid),
     ];
-    assert_eq!(watcher.told(), expected);
+    assert_eq!(watcher.notifications(), expected);
 }
 
 #[test]
@@ -119,9 +119,9 @@ fn who_may_not_read_a_znode_is_not_told_of_it() {
     let create = Create { path: "/secret", data: None, acl: own, flags: 0, ttl: None };
     let secret = accepted(&writer.call(&Request::Create { op: OpCode::Create, create }));
     let open = writer.create("/open", b"");
-    assert_eq!(stranger.told(), [event(EventKind::Created, "/open", open)]);
+    assert_eq!(stranger.notifications(), [event(EventKind::Created, "/open", open)]);
     let all = [event(EventKind::Created, "/secret", secret), event(EventKind::Created, "/open", open)];
-    assert_eq!(friend.told(), all);
+    assert_eq!(friend.notifications(), all);
 }
 
 #[test]
@@ -146,7 +146,7 @@ fn removed_watch_tells_nothing() {
     assert_eq!(watcher.call(&remove).header.err, ErrorCode::Ok);
     assert_eq!(watcher.call(&check).header.err, ErrorCode::NoWatcher);
     writer.set("/a", b"1");
-    assert_eq!(watcher.told(), []);
+    assert_eq!(watcher.notifications(), []);
 }
 
 #[test]
@@ -176,7 +176,7 @@ fn watches_set_again_tell_what_was_missed_before_they_are_answered() {
         }
     };
     assert_eq!((reply.header.xid, reply.header.err), (xid::SET_WATCHES, ErrorCode::Ok));
-    // What is told is a difference and no one transaction, so there is no zxid to tell.
+    // The event reports a difference and not one transaction, so it has no zxid.
     let expected = [
         event(EventKind::DataChanged, "/changed", -1),
         event(EventKind::Deleted, "/deleted", -1),
@@ -185,14 +185,14 @@ fn watches_set_again_tell_what_was_missed_before_they_are_answered() {
         event(EventKind::Deleted, "/deleted", -1),
     ];
     assert_eq!(events, expected);
-    // What had not changed is armed again.
+    // Unchanged watches are set again.
     let zxids = [writer.set("/same", b"1"), writer.create("/missing", b""), writer.create("/same/x", b"")];
     let expected = [
         event(EventKind::DataChanged, "/same", zxids[0]),
         event(EventKind::Created, "/missing", zxids[1]),
         event(EventKind::ChildrenChanged, "/same", zxids[2]),
     ];
-    assert_eq!(watcher.told(), expected);
+    assert_eq!(watcher.notifications(), expected);
 }
 
 #[test]
@@ -210,7 +210,7 @@ fn persistent_watches_set_again_work_on() {
         event(EventKind::Created, "/r", zxids[1]),
         event(EventKind::Created, "/r/x", zxids[2]),
     ];
-    assert_eq!(watcher.told(), expected);
+    assert_eq!(watcher.notifications(), expected);
 }
 
 #[test]
@@ -225,7 +225,7 @@ fn watches_and_identities_end_with_the_connection_but_the_session_does_not() {
     watcher.hang_up();
     let mut watcher = RawClient::connect(keeper.address(), &back).expect("the session lives");
     writer.create("/a", b"");
-    assert_eq!(watcher.told(), []);
+    assert_eq!(watcher.notifications(), []);
     assert!(watcher.find("/here").is_some());
     let whoami = watcher.call(&Request::WhoAmI);
     let Ok(Response::Identities(ids)) = whoami.response(OpCode::WhoAmI) else { panic!("not identities") };

@@ -1,8 +1,8 @@
 //! Quotas, in the znodes that other tools use for them: `/zookeeper/quota/PATH/zookeeper_limits` sets a limit,
 //! `…/zookeeper_stats` beside it shows the usage. The usage is derived from the tree, so it is neither logged nor
-//! versioned, and what clients write there is ignored; after a restart it is computed again.
+//! versioned, and clients' writes to it are ignored; after a restart it is computed again.
 //!
-//! Usage is kept twice: as decided, to judge writes by, and as durable, for readers ([`shown`]). A znode counts towards
+//! Usage is kept twice: as decided, to judge writes, and as durable, for readers ([`shown`]). A znode counts towards
 //! every quota at or above its path; znodes below `/zookeeper/quota` count towards none.
 
 mod shown;
@@ -26,7 +26,7 @@ pub struct Quotas {
     decided: HashMap<Box<str>, Quota>,
     /// The paths whose `zookeeper_stats` is in the tree.
     shown: HashSet<Box<str>>,
-    /// Earlier values, while a multi may still be taken back.
+    /// Earlier values, while a multi may still be rolled back.
     undo: Option<Vec<(Box<str>, Option<Quota>)>>,
 }
 
@@ -45,7 +45,7 @@ pub(in crate::core) struct Usage {
 }
 
 impl Usage {
-    /// The usage that creating a znode with so much data adds.
+    /// The usage that creating a znode with this much data adds.
     pub(in crate::core) fn of_one(bytes: i32) -> Self {
         Self { count: 1, bytes: i64::from(bytes) }
     }
@@ -70,8 +70,8 @@ impl Usage {
     }
 }
 
-/// What a quota znode says: `count=3,bytes=100`, in newer versions with `=;byteHardLimit=…;countHardLimit=…` behind it.
-/// -1 for no limit.
+/// The limits in a quota znode: `count=3,bytes=100`, in newer versions followed by
+/// `=;byteHardLimit=…;countHardLimit=…`. -1 for no limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Limits {
     soft: Usage,
@@ -97,18 +97,18 @@ impl Limits {
 
 /// The two znodes of a quota.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Role {
+enum QuotaZnode {
     Limits,
     Stats,
 }
 
-/// `/a/b` for `/zookeeper/quota/a/b/zookeeper_limits`, and which of the two znodes it is. A quota on the root has no
-/// effect, as in the reference.
-fn quota_znode(path: &str) -> Option<(&str, Role)> {
+/// Parses `/zookeeper/quota/a/b/zookeeper_limits` into `/a/b` and which of the two znodes it is. A quota on the root
+/// has no effect, as in the reference.
+fn quota_znode(path: &str) -> Option<(&str, QuotaZnode)> {
     let (target, name) = path.strip_prefix(path::QUOTA)?.rsplit_once('/')?;
     let role = match name {
-        LIMITS => Role::Limits,
-        STATS => Role::Stats,
+        LIMITS => QuotaZnode::Limits,
+        STATS => QuotaZnode::Stats,
         _ => return None,
     };
     target.starts_with('/').then_some((target, role))
@@ -129,7 +129,7 @@ fn covering_paths(path: &str) -> impl Iterator<Item = &str> {
 }
 
 impl Quotas {
-    /// From here on decisions can be taken back together.
+    /// From here on decisions can be rolled back together.
     pub fn begin(&mut self) {
         self.undo = Some(Vec::new());
     }
@@ -139,7 +139,7 @@ impl Quotas {
         self.undo = None;
     }
 
-    /// Takes back all decisions since [`Self::begin`].
+    /// Rolls back all decisions since [`Self::begin`].
     pub fn take_back(&mut self) {
         for (target, before) in self.undo.take().unwrap_or_default().into_iter().rev() {
             match before {
@@ -208,10 +208,10 @@ impl State {
     /// Accounts for a creation that was just decided; it must be pending already.
     pub(in crate::core) fn decide_created(&mut self, path: &str, data: Option<&[u8]>, length: i32) {
         match quota_znode(path) {
-            Some((target, Role::Limits)) => {
+            Some((target, QuotaZnode::Limits)) => {
                 self.quotas.change(target, |quota| quota.limits = Some(Limits::parse(data)));
             }
-            Some((target, Role::Stats)) => {
+            Some((target, QuotaZnode::Stats)) => {
                 let usage = self.decided_usage(target);
                 self.quotas.change(target, |quota| quota.usage = Some(usage));
             }
@@ -225,10 +225,10 @@ impl State {
             return;
         }
         match quota_znode(path) {
-            Some((target, Role::Limits)) => self.quotas.change(target, |quota| quota.limits = None),
-            Some((target, Role::Stats)) => self.quotas.change(target, |quota| quota.usage = None),
+            Some((target, QuotaZnode::Limits)) => self.quotas.change(target, |quota| quota.limits = None),
+            Some((target, QuotaZnode::Stats)) => self.quotas.change(target, |quota| quota.usage = None),
             None => {
-                let length = self.view(path).map_or(0, |znode| znode.data_length);
+                let length = self.decided(path).map_or(0, |znode| znode.data_length);
                 self.quotas.count(path, Usage::without_one(length));
             }
         }
@@ -240,10 +240,10 @@ impl State {
             return;
         }
         match quota_znode(path) {
-            Some((target, Role::Limits)) => {
+            Some((target, QuotaZnode::Limits)) => {
                 self.quotas.change(target, |quota| quota.limits = Some(Limits::parse(data)));
             }
-            Some((_, Role::Stats)) => {}
+            Some((_, QuotaZnode::Stats)) => {}
             None => self.quotas.count(path, Usage::of_growth(growth)),
         }
     }
@@ -253,7 +253,7 @@ impl State {
         if self.quotas.decided.is_empty() {
             return None;
         }
-        let (target, Role::Stats) = quota_znode(path)? else { return None };
+        let (target, QuotaZnode::Stats) = quota_znode(path)? else { return None };
         let usage = self.quotas.decided.get(target)?.usage?;
         Some(usage.encode().len() as i32)
     }
@@ -262,9 +262,9 @@ impl State {
     fn decided_usage(&self, target: &str) -> Usage {
         let mut usage = counted(&self.tree, target);
         let below = |path: &str| covering_paths(path).any(|above| above == target);
-        for (path, view) in self.pending.iter().filter(|(path, _)| below(path)) {
-            if let Some(view) = view {
-                usage.add(Usage::of_one(view.data_length));
+        for (path, znode) in self.pending.iter().filter(|(path, _)| below(path)) {
+            if let Some(znode) = znode {
+                usage.add(Usage::of_one(znode.data_length));
             }
             if let Some(znode) = self.tree.get(path) {
                 usage.add(Usage::without_one(data_length(znode.data.as_deref())));
@@ -306,8 +306,8 @@ mod tests {
 
     #[test]
     fn quota_znodes_name_their_target() {
-        assert_eq!(quota_znode("/zookeeper/quota/a/b/zookeeper_limits"), Some(("/a/b", Role::Limits)));
-        assert_eq!(quota_znode("/zookeeper/quota/a/zookeeper_stats"), Some(("/a", Role::Stats)));
+        assert_eq!(quota_znode("/zookeeper/quota/a/b/zookeeper_limits"), Some(("/a/b", QuotaZnode::Limits)));
+        assert_eq!(quota_znode("/zookeeper/quota/a/zookeeper_stats"), Some(("/a", QuotaZnode::Stats)));
         for other in [
             "/zookeeper/quota/a",
             "/a/zookeeper_limits",

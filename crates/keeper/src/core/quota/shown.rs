@@ -1,28 +1,30 @@
 //! The usage that readers see, in `zookeeper_stats`.
 
-use super::{LIMITS, Limits, Quota, Quotas, Role, Usage, counted, covering_paths, quota_znode, stats_path};
+use super::{
+    LIMITS, Limits, Quota, QuotaZnode, Quotas, Usage, counted, covering_paths, quota_znode, stats_path,
+};
 use crate::core::path;
 use crate::core::state::State;
 
 impl State {
     pub(in crate::core) fn show_created(&mut self, path: &str, length: i32) {
         match quota_znode(path) {
-            Some((target, Role::Stats)) => {
+            Some((target, QuotaZnode::Stats)) => {
                 let usage = counted(&self.tree, target);
                 self.quotas.shown.insert(target.into());
                 self.show(target, |_| usage);
             }
-            Some((_, Role::Limits)) => {}
+            Some((_, QuotaZnode::Limits)) => {}
             None => self.show_change(path, Usage::of_one(length)),
         }
     }
 
     pub(in crate::core) fn show_deleted(&mut self, path: &str, length: i32) {
         match quota_znode(path) {
-            Some((target, Role::Stats)) => {
+            Some((target, QuotaZnode::Stats)) => {
                 self.quotas.shown.remove(target);
             }
-            Some((_, Role::Limits)) => {}
+            Some((_, QuotaZnode::Limits)) => {}
             None => self.show_change(path, Usage::without_one(length)),
         }
     }
@@ -32,14 +34,14 @@ impl State {
             return;
         }
         match quota_znode(path) {
-            Some((_, Role::Limits | Role::Stats)) => {}
+            Some((_, QuotaZnode::Limits | QuotaZnode::Stats)) => {}
             None => self.show_change(path, Usage::of_growth(growth)),
         }
     }
 
-    /// The data that replaces what a client wrote to a `zookeeper_stats`: the usage that it shows already.
+    /// The data that replaces a client's write to a `zookeeper_stats`: the usage that it shows already.
     pub(in crate::core) fn shown_instead(&self, path: &str) -> Option<Box<[u8]>> {
-        if self.quotas.shown.is_empty() || !matches!(quota_znode(path)?, (_, Role::Stats)) {
+        if self.quotas.shown.is_empty() || !matches!(quota_znode(path)?, (_, QuotaZnode::Stats)) {
             return None;
         }
         self.tree.get(path)?.data.clone()
@@ -67,7 +69,7 @@ impl State {
 
     /// Finds all quotas and counts everything below them; for a state that was just loaded.
     pub fn count_quotas(&mut self) {
-        let found: Vec<(Box<str>, Role, Limits)> = self
+        let found: Vec<(Box<str>, QuotaZnode, Limits)> = self
             .tree
             .iter()
             .filter_map(|znode| Some((quota_znode(&znode.path)?, znode.data.as_deref())))
@@ -76,8 +78,8 @@ impl State {
         self.quotas = Quotas::default();
         for (target, role, limits) in found {
             match role {
-                Role::Limits => self.quotas.change(&target, |quota| quota.limits = Some(limits)),
-                Role::Stats => {
+                QuotaZnode::Limits => self.quotas.change(&target, |quota| quota.limits = Some(limits)),
+                QuotaZnode::Stats => {
                     let usage = counted(&self.tree, &target);
                     self.quotas.change(&target, |quota| quota.usage = Some(usage));
                     self.show(&target, |_| usage);

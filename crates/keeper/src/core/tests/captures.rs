@@ -12,7 +12,7 @@ use crate::core::sessions::Millis;
 use crate::core::{Options, State, Txn, invariants};
 use crate::store::snapshot::{self, BLOCK_BYTES, Position, Writer};
 
-/// Takes a snapshot znode by znode; between any two of them `between` may apply writes, and says which.
+/// Takes a snapshot znode by znode; between any two of them `between` may apply writes, and returns them.
 fn capture(
     path: &Path,
     world: &mut World,
@@ -42,7 +42,7 @@ fn capture(
     applied
 }
 
-/// Makes so many writes durable, and gives their stored form.
+/// Makes this many writes durable, and returns their stored form.
 fn make_durable(world: &mut World, count: usize) -> Vec<Vec<u8>> {
     let mut records = Vec::new();
     for _ in 0..count {
@@ -76,7 +76,7 @@ fn assert_same(state: &State, live: &State) {
     assert_eq!(state.last_session(), live.last_session());
 }
 
-/// A world after these steps, with whatever is then under way.
+/// A world after these steps, with its writes in flight.
 fn world_after(steps: &[Step]) -> World {
     let mut world = World::new();
     for step in steps {
@@ -99,7 +99,7 @@ proptest! {
         let mut world = world_after(&before);
         let mut left = during.iter();
         let applied = capture(&path, &mut world, |world| {
-            // What is durable is decided here, and noted.
+            // This test decides what is durable, and records it.
             let step = left.find(|step| !matches!(step, Step::Durable(_)));
             if let Some(step) = step {
                 world.step(step);
@@ -157,7 +157,7 @@ fn assert_captured(before: &[Step], during: &[Step]) {
     assert_captured_after(1, before, during);
 }
 
-/// The same, after so many znodes.
+/// The same, after this many znodes.
 fn assert_captured_after(znodes: usize, before: &[Step], during: &[Step]) {
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("snapshot");
@@ -194,7 +194,7 @@ fn child_that_the_walk_meets_without_its_parent_is_found_below_it() {
     assert_captured_after(planted + 1, &[create(0, 1)], &[delete(1), create(0, 0), create(0, 2)]);
 }
 
-/// A small state that has one of everything, as a file.
+/// A small state with everything in it, as a file.
 fn small_snapshot() -> Vec<u8> {
     let mut world = world_after(&[create(0, 0), create(1, 1), create(8, 2), create(10, 3)]);
     world.step(&Step::Durable(usize::MAX));

@@ -31,7 +31,7 @@ proptest! {
                 let request = Request::GetData { path, watch: false };
                 let caller = Caller { session, ids: &ids };
                 let answer = world.state.read(ConnId(1), caller, &request, &mut |_| {});
-                // Some are closed to this caller; what it is told is true.
+                // Some are closed to this caller; its answer must still be true.
                 if answer != Err(ErrorCode::NoAuth) {
                     let stat = world.visible.stat(path);
                     prop_assert_eq!(answer, Ok(Response::Data { data: node.data.as_deref(), stat }));

@@ -1,7 +1,7 @@
 //! Properties of the core: random scripts against simple models.
 //!
 //! # Layout
-//! - `script`: what a random script may say. `world`: runs one, with any number of writes on their way to disk.
+//! - `script`: random scripts. `world`: runs one, with any number of writes in flight.
 //! - `model`: the tree as a map, changed at once, copied for a rollback; too simple to be wrong in the same way.
 //! - `decisions`, `codec`, `captures`, `watching`: the properties.
 

@@ -36,7 +36,7 @@ impl Model {
     pub fn new() -> Self {
         let mut model = Self { nodes: BTreeMap::new(), written: 0 };
         let readable = vec![Acl { perms: Perms::READ, id: Id::new("world", "anyone") }];
-        // What is there from the start was never counted as created.
+        // Initial znodes were never counted as created.
         for (path, acl, cversion, aversion) in [
             ("/", vec![Acl::open()], -1, 0),
             ("/zookeeper", vec![Acl::open()], -2, 0),
@@ -67,7 +67,7 @@ impl Model {
             .collect()
     }
 
-    /// Answers a write, whose zxid is used up whatever comes out.
+    /// Answers a write, which uses its zxid whatever the outcome.
     pub fn write(&mut self, caller: Caller<'_>, request: &Request<'_>, zxid: i64, time: i64) -> Outcome {
         let at = At { zxid, time };
         // The zxid, and how many changes there are.
@@ -87,7 +87,7 @@ impl Model {
         answer.unwrap_or_else(Outcome::Refused)
     }
 
-    /// Notes so many bytes more, if that is not too much.
+    /// Adds this many bytes, if they are within the limit.
     fn store(&mut self, bytes: usize) -> Result<(), ErrorCode> {
         if self.written + bytes > TRANSACTION_BYTES_MAX {
             return Err(ErrorCode::BadArguments);
@@ -233,7 +233,7 @@ impl Model {
         matches_version(node.stat.version, version)
     }
 
-    /// Removes what lived with the session.
+    /// Removes the session's ephemerals.
     pub fn close(&mut self, session: SessionId, zxid: i64) {
         let is_its = |node: &Node| node.kind == Kind::Ephemeral(session);
         let its: Vec<String> =
@@ -254,7 +254,7 @@ impl Model {
         outlived && self.children(path).is_empty()
     }
 
-    /// Whether so much more is within all hard limits above.
+    /// Whether this much more is within all hard limits above.
     fn fits(&self, path: &str, count: i64, bytes: i64) -> Result<(), ErrorCode> {
         let mut above = path;
         while above != "/" && !path.starts_with(QUOTAS) {
@@ -287,7 +287,7 @@ impl Model {
         lengths.fold((0, 0), |(count, bytes), data| (count + 1, bytes + data.map_or(0, Vec::len) as i64))
     }
 
-    /// What shows a usage always shows it.
+    /// Updates all znodes that show a usage.
     fn show_usage(&mut self) {
         let shows = |path: &&String| path.starts_with(QUOTAS) && path.ends_with("/zookeeper_stats");
         let paths: Vec<String> = self.nodes.keys().filter(shows).cloned().collect();
@@ -305,7 +305,7 @@ impl Model {
     }
 }
 
-/// What all quota znodes begin with.
+/// The prefix of all quota znodes.
 const QUOTAS: &str = "/zookeeper/quota/";
 
 /// The limit of that name, if there is one.
@@ -322,8 +322,7 @@ struct At {
     time: i64,
 }
 
-/// Everything before the last slash (the root for what lies right below it, and for itself); nothing for what has no
-/// slash or has a NUL.
+/// Everything before the last slash (the root for its children and itself); `None` without a slash or with a NUL.
 pub fn parent(path: &str) -> Option<&str> {
     let (above, _) = path.rsplit_once('/').filter(|_| !path.contains('\0'))?;
     Some(if above.is_empty() { "/" } else { above })

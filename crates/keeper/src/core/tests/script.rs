@@ -1,5 +1,5 @@
-//! What a random script may say. Paths and versions are named by what they are when their turn comes, so that most
-//! writes mean something and scripts stay sensible while they shrink.
+//! Random scripts. Paths and versions are resolved when their step runs, so that most writes are meaningful and scripts
+//! stay sensible while they shrink.
 
 use menagerie_wire::request::Create;
 use menagerie_wire::{Acl, Id, MultiOp, OpCode, Perms, Request};
@@ -19,11 +19,11 @@ pub enum Step {
     Expire(usize),
     /// Time passes, and idle znodes are swept.
     Sweep(i64),
-    /// A quota is set, and made anew as far as it is gone.
+    /// A quota is set, and its missing znodes are created again.
     Quota(Who, Quota),
     /// One znode is swept if it is idle.
     SweepOne(Pick),
-    /// So many of the writes under way are on disk.
+    /// This many of the writes in flight become durable.
     Durable(usize),
 }
 
@@ -128,7 +128,7 @@ const MODES: [(OpCode, i32, Option<i64>); 18] = [
     (OpCode::Create, 7, None),
 ];
 
-/// What a user may have proved.
+/// The identities that a user has proved.
 pub fn identities(user: usize) -> Vec<Id> {
     let address = Id::new("ip", "127.0.0.1");
     match user % 3 {

@@ -1,4 +1,4 @@
-//! Who is told of what, against a list of watches that is searched from end to end.
+//! Notifications, against a naive list of watches that is searched linearly.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,7 +8,7 @@ use proptest::prelude::*;
 
 use super::model::{Model, parent};
 use super::script::{Pick, Step, Version, Who, Write, identities, step};
-use super::world::{Told, WATCH_BYTES_MAX, WATCH_BYTES_PER_CONNECTION, World};
+use super::world::{Notification, WATCH_BYTES_MAX, WATCH_BYTES_PER_CONNECTION, World};
 use crate::core::watches::WATCH_BYTES;
 use crate::core::{Caller, Change, ConnId, invariants};
 
@@ -35,8 +35,8 @@ impl Naive {
         Self { watches: BTreeSet::new(), acls }
     }
 
-    /// Who is told of an event; one-shot watches that fired are gone.
-    fn fire(&mut self, kind: EventKind, at: &str, zxid: i64, told: &mut Vec<Told>) {
+    /// Fires an event; one-shot watches that fired are gone.
+    fn fire(&mut self, kind: EventKind, at: &str, zxid: i64, notified: &mut Vec<Notification>) {
         let exact: &[Kind] = match kind {
             EventKind::Created | EventKind::DataChanged => &[Data, Persistent, Recursive],
             EventKind::Deleted => &[Data, Child, Persistent, Recursive],
@@ -50,7 +50,7 @@ impl Naive {
         let conns: BTreeSet<ConnId> = self.watches.iter().filter(hears).map(|(conn, _, _)| *conn).collect();
         let readers = Some(self.acls[at].clone());
         let path = at.to_owned();
-        told.extend(conns.into_iter().map(|conn| Told {
+        notified.extend(conns.into_iter().map(|conn| Notification {
             conn,
             kind,
             path: path.clone(),
@@ -65,9 +65,9 @@ impl Naive {
         self.watches.retain(|(_, path, watch)| path != at || !used_up.contains(watch));
     }
 
-    /// What one durable transaction must tell.
-    fn fire_all(&mut self, zxid: i64, changes: &[Change]) -> Vec<Told> {
-        let mut told = Vec::new();
+    /// The notifications of one durable transaction.
+    fn fire_all(&mut self, zxid: i64, changes: &[Change]) -> Vec<Notification> {
+        let mut notified = Vec::new();
         for change in changes {
             let (kind, path) = match change {
                 Change::Create { path, acl, .. } => {
@@ -82,16 +82,16 @@ impl Naive {
                 }
                 Change::OpenSession { .. } | Change::CloseSession { .. } => continue,
             };
-            self.fire(kind, path, zxid, &mut told);
+            self.fire(kind, path, zxid, &mut notified);
             if kind != EventKind::DataChanged {
                 let above = parent(path).expect("only what has a parent comes and goes");
-                self.fire(EventKind::ChildrenChanged, above, zxid, &mut told);
+                self.fire(EventKind::ChildrenChanged, above, zxid, &mut notified);
             }
         }
-        told
+        notified
     }
 
-    /// Whether another watch would be within the limits, or is none that takes anything.
+    /// Whether another watch would be within the limits, or costs nothing.
     fn has_room(&self, conn: ConnId, path: &str) -> bool {
         let pairs: BTreeSet<(ConnId, &str)> =
             self.watches.iter().map(|(conn, path, _)| (*conn, path.as_str())).collect();
@@ -165,7 +165,7 @@ fn act() -> impl Strategy<Value = Act> {
     ]
 }
 
-/// Does it to both.
+/// Performs it on both.
 fn perform(world: &mut World, naive: &mut Naive, conn: ConnId, act: &Act) {
     match act {
         Act::Ask(asked, pick) => {
@@ -180,7 +180,7 @@ fn perform(world: &mut World, naive: &mut Naive, conn: ConnId, act: &Act) {
     }
 }
 
-/// Asks, checks the answer, and notes what is watched from now on.
+/// Sends the request, checks the answer, and records what is watched from now on.
 fn ask(world: &mut World, naive: &mut Naive, conn: ConnId, ask: Ask, path: &str) {
     let request = match ask {
         Ask::Exists => Request::Exists { path, watch: true },
@@ -198,7 +198,7 @@ fn ask(world: &mut World, naive: &mut Naive, conn: ConnId, ask: Ask, path: &str)
         node.acl.iter().any(|entry| entry.id.scheme == "world" && entry.perms.intersects(Perms::READ))
     });
     let (expected, watched) = match ask {
-        // Also what is missing can be waited for.
+        // A missing znode can be watched, too.
         Ask::Exists => (node.is_some(), Some(Data)),
         Ask::GetData => (readable, readable.then_some(Data)),
         Ask::GetChildren => (readable, readable.then_some(Child)),
@@ -222,16 +222,16 @@ proptest! {
         let (mut world, mut naive) = (World::new(), Naive::new());
         for (conn, act) in &acts {
             perform(&mut world, &mut naive, ConnId(*conn), act);
-            // One by one, to know which transaction told what.
+            // One by one, to know which transaction caused what.
             while let Some(txn) = world.next_durable() {
-                world.told.clear();
+                world.notified.clear();
                 let mut expected = naive.fire_all(txn.zxid, &txn.changes);
                 world.apply(txn);
-                // Which connection hears first is nobody's business; what each hears has an order.
-                let mut told = std::mem::take(&mut world.told);
-                told.sort_by_key(|told| told.conn);
-                expected.sort_by_key(|told| told.conn);
-                prop_assert_eq!(told, expected);
+                // The order between connections does not matter; the order within each does.
+                let mut notified = std::mem::take(&mut world.notified);
+                notified.sort_by_key(|notified| notified.conn);
+                expected.sort_by_key(|notified| notified.conn);
+                prop_assert_eq!(notified, expected);
             }
             prop_assert_eq!(invariants::violated(&world.state), None);
         }
@@ -263,7 +263,7 @@ fn multi_tells_a_one_shot_watch_once_and_a_recursive_one_of_each_step() {
     ));
     world.step(&Step::Durable(1));
     let told_to = |conn| -> Vec<EventKind> {
-        world.told.iter().filter(|told| told.conn == conn).map(|told| told.kind).collect()
+        world.notified.iter().filter(|notified| notified.conn == conn).map(|notified| notified.kind).collect()
     };
     assert_eq!(told_to(once), [EventKind::Created]);
     assert_eq!(told_to(always), [EventKind::Created, EventKind::DataChanged, EventKind::Deleted]);

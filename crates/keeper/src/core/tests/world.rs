@@ -11,7 +11,7 @@ use crate::core::sessions::Millis;
 use crate::core::watches::WATCH_BYTES;
 use crate::core::{Caller, ConnId, Limits, Notice, Options, Outcome, SessionId, State, Txn, invariants};
 
-/// So low that scripts meet them.
+/// So low that scripts reach them.
 const LIMITS: Limits = Limits {
     transaction_bytes: TRANSACTION_BYTES_MAX,
     ephemeral_bytes: u64::MAX,
@@ -28,12 +28,12 @@ pub const WATCH_BYTES_MAX: usize = 5 * WATCH_BYTES + 32;
 
 /// A notification, as a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Told {
+pub struct Notification {
     pub conn: ConnId,
     pub kind: EventKind,
     pub path: String,
     pub zxid: i64,
-    /// By which list it is decided whether the connection may hear of it.
+    /// The list that decides whether the connection may be notified.
     pub readers: Option<Vec<Acl>>,
 }
 
@@ -44,11 +44,11 @@ pub struct World {
     pub decided: Model,
     /// Everything that is durable: what readers must see.
     pub visible: Model,
-    /// On its way to disk, each with the model as it is once that is durable.
+    /// Writes in flight, each with the model once it is durable.
     pub under_way: VecDeque<(Txn, Model)>,
     /// All sessions ever opened; `true` once their end is decided.
     pub sessions: Vec<(SessionId, bool)>,
-    pub told: Vec<Told>,
+    pub notified: Vec<Notification>,
     pub time_ms: i64,
 }
 
@@ -60,7 +60,7 @@ impl World {
             visible: Model::new(),
             under_way: VecDeque::new(),
             sessions: Vec::new(),
-            told: Vec::new(),
+            notified: Vec::new(),
             time_ms: 1000,
         };
         for _ in 0..3 {
@@ -70,7 +70,7 @@ impl World {
         world
     }
 
-    /// Does one step, and compares what was answered and what readers see.
+    /// Performs one step, and compares the answer and what readers see.
     pub fn step(&mut self, step: &Step) {
         self.time_ms += 1;
         match step {
@@ -195,20 +195,20 @@ impl World {
         self.under_way.push_back((txn, self.decided.clone()));
     }
 
-    /// The next write is durable: gives what is applied, so that callers can store it first.
+    /// Makes the next write durable; returns it before it is applied, so that callers can store it first.
     pub fn next_durable(&mut self) -> Option<Txn> {
         let (txn, visible) = self.under_way.pop_front()?;
         self.visible = visible;
         Some(txn)
     }
 
-    /// Puts a durable write into the tree.
+    /// Applies a durable write to the tree.
     pub fn apply(&mut self, txn: Txn) {
-        let told = &mut self.told;
+        let notified = &mut self.notified;
         self.state.apply(txn.zxid, txn.changes, Millis(0), &mut |notice| {
             let Notice { conn, kind, path, zxid, readers } = notice;
             let readers = readers.map(|acl| acl.to_vec());
-            told.push(Told { conn, kind, path: path.to_owned(), zxid, readers });
+            notified.push(Notification { conn, kind, path: path.to_owned(), zxid, readers });
         });
     }
 
@@ -226,7 +226,7 @@ impl World {
     }
 
     fn pending(&self) -> BTreeMap<String, String> {
-        self.state.pending.iter().map(|(path, view)| (path.to_owned(), format!("{view:?}"))).collect()
+        self.state.pending.iter().map(|(path, znode)| (path.to_owned(), format!("{znode:?}"))).collect()
     }
 }
 
@@ -238,10 +238,10 @@ fn is_refusal(outcome: &Outcome) -> bool {
     }
 }
 
-/// A znode as far as anybody can see it, with the names of its children.
+/// A znode as readers see it, with the names of its children.
 type Seen = (Node, Vec<String>);
 
-/// The tree in the model's words.
+/// The tree in the model's terms.
 pub fn tree(state: &State) -> BTreeMap<String, Seen> {
     let seen = |slot| {
         let znode = state.tree.at(slot);

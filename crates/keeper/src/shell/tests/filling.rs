@@ -22,7 +22,7 @@ fn sessions_that_run_out_together_end_a_group_at_a_time() {
         rig.make_durable();
         rig.reply(&mut client);
     }
-    // As if they had been silent for a minute, and we awake.
+    // As if they had been silent for a minute while we ran.
     rig.server.started -= Duration::from_secs(60);
     let mut pulse = Pulse::new(rig.server.now());
     let mut groups = Vec::new();

@@ -1,4 +1,4 @@
-//! What connections hold together is bounded, and those that hold least suffer last.
+//! The memory of all connections is bounded, and those that hold most are cut off first.
 
 use std::net::Ipv4Addr;
 
@@ -60,7 +60,7 @@ fn notifications_of_one_transaction_can_be_too_much_for_who_gets_them_all() {
 fn so_many_sessions_and_no_more() {
     let mut rig = Rig::with(|config| config.limits.sessions = 2);
     let mut first = rig.open();
-    // The second one is on its way to disk when the third one comes.
+    // The second one is not durable yet when the third one comes.
     let mut second = rig.connect((Ipv4Addr::LOCALHOST, 1).into());
     let new = (0, vec![0; 16]);
     assert!(rig.greet(&second, &new, TIMEOUT_MS));

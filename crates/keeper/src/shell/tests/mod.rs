@@ -1,4 +1,4 @@
-//! The server without its loops: tests decide when a group is durable, which over a socket nobody can.
+//! The server without its loops: tests decide when a group becomes durable, which is impossible over a socket.
 
 mod filling;
 mod holding;

@@ -10,7 +10,7 @@ fn creation(path: &str) -> Request<'_> {
     Request::Create { op: OpCode::Create, create }
 }
 
-const LOOK: Request<'static> = Request::GetData { path: "/a", watch: false };
+const GET_A: Request<'static> = Request::GetData { path: "/a", watch: false };
 const SYNC: Request<'static> = Request::Sync { path: "/a" };
 
 #[test]
@@ -20,12 +20,12 @@ fn nothing_is_answered_or_visible_before_it_is_durable() {
     let before = rig.server.state.applied_zxid();
     let write = rig.send(&mut writer, &creation("/a"));
     let group = rig.take_group();
-    let read = rig.send(&mut reader, &LOOK);
+    let read = rig.send(&mut reader, &GET_A);
     assert_eq!(rig.reply(&mut reader), (read, before, ErrorCode::NoNode));
     assert!(rig.is_silent(&writer));
     rig.finish_group(group);
     assert_eq!(rig.reply(&mut writer), (write, before + 1, ErrorCode::Ok));
-    let read = rig.send(&mut reader, &LOOK);
+    let read = rig.send(&mut reader, &GET_A);
     assert_eq!(rig.reply(&mut reader), (read, before + 1, ErrorCode::Ok));
 }
 
@@ -35,7 +35,7 @@ fn read_behind_a_write_of_the_same_client_waits_for_it() {
     let mut client = rig.open();
     let zxid = rig.server.state.applied_zxid() + 1;
     let write = rig.send(&mut client, &creation("/a"));
-    let read = rig.send(&mut client, &LOOK);
+    let read = rig.send(&mut client, &GET_A);
     assert!(rig.is_silent(&client));
     rig.make_durable();
     assert_eq!(rig.reply(&mut client), (write, zxid, ErrorCode::Ok));
@@ -49,9 +49,9 @@ fn read_between_two_writes_of_a_client_sees_the_first_alone() {
     let zxid = rig.server.state.applied_zxid() + 1;
     let create = rig.send(&mut client, &creation("/a"));
     let first = rig.take_group();
-    let found = rig.send(&mut client, &LOOK);
+    let found = rig.send(&mut client, &GET_A);
     let delete = rig.send(&mut client, &Request::Delete { path: "/a", version: 0 });
-    let missing = rig.send(&mut client, &LOOK);
+    let missing = rig.send(&mut client, &GET_A);
     rig.finish_group(first);
     assert_eq!(rig.reply(&mut client), (create, zxid, ErrorCode::Ok));
     assert_eq!(rig.reply(&mut client), (found, zxid, ErrorCode::Ok));
@@ -70,7 +70,7 @@ fn sync_waits_for_the_writes_of_others_wherever_they_are() {
         rig.send(&mut writer, &creation("/a"));
         let group = taken.then(|| rig.take_group());
         let sync = rig.send(&mut reader, &SYNC);
-        let read = rig.send(&mut reader, &LOOK);
+        let read = rig.send(&mut reader, &GET_A);
         assert!(rig.is_silent(&reader), "the write is not durable");
         if let Some(group) = group {
             rig.finish_group(group);

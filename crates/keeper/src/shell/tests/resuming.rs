@@ -1,11 +1,11 @@
-//! A session that comes back on another connection finds everything done that was decided for it before.
+//! A session that resumes on another connection sees all its earlier writes.
 
 use menagerie_wire::request::{Create, SetWatches};
 use menagerie_wire::{Acl, ErrorCode, MultiOp, OpCode, Request};
 
 use super::rig::{Rig, TIMEOUT_MS};
 
-const LOOK: Request<'static> = Request::GetData { path: "/a", watch: false };
+const GET_A: Request<'static> = Request::GetData { path: "/a", watch: false };
 /// The number under which notifications come.
 const EVENT: i32 = -1;
 
@@ -31,7 +31,7 @@ fn read_on_the_new_connection_waits_for_writes_of_the_old_one_wherever_they_are(
                 rig.server.close(old.id);
             }
             let mut new = rig.resume(&old);
-            let read = rig.send(&mut new, &LOOK);
+            let read = rig.send(&mut new, &GET_A);
             assert!(rig.is_silent(&new), "the session's write is not durable");
             if let Some(group) = group {
                 rig.finish_group(group);
@@ -47,7 +47,7 @@ fn session_with_nothing_under_way_is_answered_at_once() {
     let mut rig = Rig::new();
     let old = rig.open();
     let mut new = rig.resume(&old);
-    let read = rig.send(&mut new, &LOOK);
+    let read = rig.send(&mut new, &GET_A);
     assert_eq!(rig.reply(&mut new), (read, rig.server.state.applied_zxid(), ErrorCode::NoNode));
 }
 
@@ -78,9 +78,9 @@ fn writes_and_reads_on_the_new_connection_keep_their_order() {
     rig.send(&mut old, &creation("/a"));
     let group = rig.take_group();
     let mut new = rig.resume(&old);
-    let found = rig.send(&mut new, &LOOK);
+    let found = rig.send(&mut new, &GET_A);
     let delete = rig.send(&mut new, &Request::Delete { path: "/a", version: -1 });
-    let missing = rig.send(&mut new, &LOOK);
+    let missing = rig.send(&mut new, &GET_A);
     rig.finish_group(group);
     rig.make_durable();
     assert_eq!(rig.reply(&mut new), (found, zxid, ErrorCode::Ok));
@@ -96,9 +96,9 @@ fn session_may_move_again_before_its_write_is_durable() {
     rig.send(&mut first, &creation("/a"));
     let group = rig.take_group();
     let mut second = rig.resume(&first);
-    rig.send(&mut second, &LOOK);
+    rig.send(&mut second, &GET_A);
     let mut third = rig.resume(&second);
-    let read = rig.send(&mut third, &LOOK);
+    let read = rig.send(&mut third, &GET_A);
     assert!(rig.is_silent(&third));
     rig.finish_group(group);
     rig.make_durable();
@@ -113,7 +113,7 @@ fn new_time_out_is_granted_behind_what_was_under_way() {
     rig.send(&mut old, &creation("/a"));
     let group = rig.take_group();
     let mut new = rig.ask_to_resume(&old, TIMEOUT_MS + 1);
-    let read = rig.send(&mut new, &LOOK);
+    let read = rig.send(&mut new, &GET_A);
     rig.finish_group(group);
     assert!(rig.is_silent(&new), "its time-out is not durable");
     rig.make_durable();

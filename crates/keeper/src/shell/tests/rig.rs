@@ -17,10 +17,10 @@ use crate::shell::request::Next;
 use crate::shell::server::{Group, Server};
 use crate::shell::stream::Stream;
 
-/// What is due arrives at once; this only keeps a failing test from hanging.
+/// Replies arrive at once; this only keeps a failing test from hanging.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// What sessions ask for.
+/// The time-out that sessions request.
 pub const TIMEOUT_MS: i32 = 10_000;
 
 /// The connections that [`Rig`]'s server takes from one address.
@@ -45,7 +45,7 @@ impl Rig {
         Self::with(|_| {})
     }
 
-    /// One that is configured otherwise.
+    /// A rig with another configuration.
     pub fn with(change: impl FnOnce(&mut Config)) -> Self {
         let mut config = Config {
             connections_per_address_max: CONNECTIONS_MAX,
@@ -135,13 +135,13 @@ impl Rig {
         client.last_xid
     }
 
-    /// The log loop takes what was gathered.
+    /// Takes the group, as the log loop does.
     pub fn take_group(&mut self) -> Group {
         self.server.log_busy = true;
         std::mem::take(&mut self.server.group)
     }
 
-    /// The log loop has it on disk.
+    /// Finishes a durable group, as the log loop does.
     pub fn finish_group(&mut self, group: Group) {
         self.sequence += group.items.len() as u64;
         self.server.apply(group, self.sequence);
@@ -161,7 +161,7 @@ impl Rig {
         self.server.conn(client.id).is_none()
     }
 
-    /// Whether the server has nothing to say to the client now.
+    /// Whether the server has nothing to send to the client now.
     pub fn is_silent(&mut self, client: &Client) -> bool {
         self.server.conn(client.id).expect("it is connected").unsent() == 0
     }

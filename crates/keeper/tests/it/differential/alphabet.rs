@@ -121,7 +121,7 @@ impl Alphabet {
     }
 }
 
-/// Credentials of the digest scheme; the last two are odd, but taken.
+/// Credentials of the digest scheme; the last two are odd, but accepted.
 pub const CREDENTIALS: [&str; 5] = ["u:p", "v:q", "u:other", "", "zz"];
 
 /// `u` with the password `p`, and `v` with `q`, as access lists name them.
@@ -137,7 +137,7 @@ const GOOD: [(&str, &str); 6] = [
     ("ip", "10.0.0.0/8"),
 ];
 
-/// Entries that spoil a list, always or (`auth`) for who has shown no credentials.
+/// Entries that spoil a list, always or (`auth`) for sessions without credentials.
 const DOUBTFUL: [(&str, &str); 14] = [
     ("auth", ""),
     ("auth", "ignored"),

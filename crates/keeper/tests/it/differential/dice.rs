@@ -1,4 +1,4 @@
-//! Chance that can be repeated.
+//! Reproducible randomness.
 
 /// SplitMix64: a few lines whose sequence no dependency can change under our recorded seeds.
 #[derive(Debug)]
@@ -21,7 +21,7 @@ impl Dice {
         usize::try_from(self.next() % u64::try_from(n).expect("64 bits")).expect("it is below a usize")
     }
 
-    /// Whether something happens that does in so many of a hundred cases.
+    /// Whether something happens that has this chance in percent.
     pub fn chance(&mut self, percent: usize) -> bool {
         self.below(100) < percent
     }

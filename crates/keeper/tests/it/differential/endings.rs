@@ -5,7 +5,7 @@ use menagerie_wire::{OpCode, Reader, Request};
 use super::generate::{Generator, Kind};
 use super::script::{Action, Cut, Message, Resume};
 
-/// What may be under way when a connection is cut: whatever changes something.
+/// Requests that may be in flight when a connection is cut: anything that writes.
 const WRITES: [(usize, Kind); 5] = [
     (8, Generator::create),
     (3, Generator::delete),
@@ -14,7 +14,7 @@ const WRITES: [(usize, Kind); 5] = [
     (4, Generator::multi),
 ];
 
-/// What a session asks first when it is back: whatever shows something, and watches that are set again.
+/// The first requests of a resumed session: anything that reads, and watches that are set again.
 const LOOKS: [(usize, Kind); 7] = [
     (3, Generator::get_children),
     (3, Generator::get_children2),
@@ -53,7 +53,7 @@ impl Generator {
         })
     }
 
-    /// Most often a look at what the last of these writes is about, else at anything.
+    /// Mostly a read of what the last of these writes is about, else of anything.
     fn look_after(&mut self, slot: usize, under_way: &[Message]) -> Message {
         let last = under_way.last().and_then(|message| Some((OpCode::from_code(message.op)?, &message.body)));
         let written = last.and_then(|(op, body)| match Request::decode(op, &mut Reader::new(body)).ok()? {

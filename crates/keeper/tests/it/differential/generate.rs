@@ -36,7 +36,7 @@ pub(super) struct Generator {
 /// One kind of step.
 pub(super) type Kind = fn(&mut Generator, usize) -> Action;
 
-/// How often what is done. Creations outweigh deletions, or there would be nothing to look at.
+/// Weights of the steps. Creations outweigh deletions, or there would be nothing to read.
 const KINDS: [(usize, Kind); 27] = [
     (22, Generator::create),
     (8, Generator::delete),
@@ -309,7 +309,7 @@ impl Generator {
         send(&Request::Auth { scheme, credentials: self.dice.one_of(&CREDENTIALS).as_bytes() })
     }
 
-    /// What is refused, or changes nothing.
+    /// Requests that are refused, or change nothing.
     fn small_fry(&mut self, _slot: usize) -> Action {
         match self.dice.below(4) {
             0 => send(&Request::Reconfig),

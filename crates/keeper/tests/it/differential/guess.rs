@@ -1,5 +1,5 @@
-//! What a script has probably led to so far. Only a guess, to aim with: without it, most requests would go to znodes
-//! that are not there and watches that nobody has.
+//! The probable outcome of a script so far. Only a guess, to aim with: without it, most requests would go to missing
+//! znodes and watches.
 
 use std::collections::BTreeMap;
 
@@ -64,7 +64,7 @@ impl Guess {
         }
     }
 
-    /// Notes what a step will do if nothing speaks against it. What cannot be decoded does nothing.
+    /// Records the probable effect of a step. A request that cannot be decoded has none.
     pub fn acted(&mut self, slot: usize, action: &Action) {
         match action {
             Action::Close => {

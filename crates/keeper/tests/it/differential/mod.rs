@@ -1,4 +1,4 @@
-//! One script, two servers: whatever Apache ZooKeeper says, the keeper says too, but for what `known` lists.
+//! One script, two servers: the keeper answers like Apache ZooKeeper, except for what `known` lists.
 //!
 //! # Layout
 //! - `dice`, `alphabet`, `creation`, `endings`, `guess`, `generate`: from a seed to a `script`.
@@ -54,7 +54,7 @@ fn keeper_and_apache_tell_the_same_story() {
     Theatre::new((Make::Keeper, keeper), (Make::Apache38, apache)).play(SEEDS);
 }
 
-/// Writes take so long here that sessions come back while theirs are under way.
+/// Writes take so long here that sessions resume while theirs are in flight.
 #[test]
 fn keeper_on_a_slow_disk_and_apache_tell_the_same_story() {
     const SYNC: Duration = Duration::from_millis(40);

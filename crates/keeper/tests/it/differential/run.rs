@@ -24,7 +24,7 @@ pub struct Stage {
     pub address: SocketAddr,
 }
 
-/// Runs the script and writes down what happened, its sessions' end included.
+/// Runs the script and records what happened, including its sessions' end.
 pub fn run(stage: Stage, script: &[Step]) -> Transcript {
     let mut run = Run::new(stage);
     let mut transcript: Transcript = script.iter().map(|step| run.step(step)).collect();
@@ -41,7 +41,7 @@ struct Run {
     slots: Vec<RawClient>,
     masks: Masks,
     last_xid: i32,
-    /// The transaction that this step's events belong to, once its reply has told.
+    /// The transaction that this step's events belong to, once its reply is known.
     cause: Option<i64>,
     /// The events that the acting session saw before its reply.
     before_reply: Vec<Notification>,
@@ -128,7 +128,7 @@ impl Run {
         let bytes: Vec<u8> = cut.under_way.iter().flat_map(|message| self.frame(message)).collect();
         let old = &mut self.slots[slot];
         old.send_bytes(&bytes);
-        // What the server has not read when it learns of the new connection, it may drop: not a question of order.
+        // The server may drop what it has not read when it learns of the new connection: not a question of order.
         old.wait_until_taken();
         // Apache takes a request off the socket in one thread and decides it in the next; all sessions share that one.
         // The keeper decides at once, and answers this ping although the writes are still under way.

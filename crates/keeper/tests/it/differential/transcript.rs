@@ -1,5 +1,5 @@
-//! What a server said, written down so that two servers can be compared: no session ids, no times, transactions counted
-//! from the script's start.
+//! What a server answered, normalised so that two servers can be compared: no session ids, no times, transactions
+//! counted from the script's start.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -27,7 +27,7 @@ pub fn first_difference(a: &Transcript, b: &Transcript) -> Option<usize> {
 pub struct Masks {
     /// The last transaction before the script.
     pub base_zxid: i64,
-    /// How sessions are called.
+    /// Names of sessions.
     names: HashMap<i64, String>,
 }
 

@@ -1,12 +1,12 @@
-//! Whether a history could have come from a server that does one thing at a time (after Wing and Gong, with Lowe's
-//! memory of what was tried).
+//! Checks linearizability: whether a history could have come from a sequential server (Wing and Gong's search, with
+//! Lowe's memory of visited states).
 
 use std::collections::HashSet;
 
-use super::history::{Op, Told, Znode, serve};
+use super::history::{Answer, Op, Znode, serve};
 
-/// Where the search stands: which operations have happened, and the znode after them.
-type Place = (Vec<u64>, Znode);
+/// A state of the search: which operations have happened, and the znode after them.
+type SearchState = (Vec<u64>, Znode);
 
 /// Whether there is an order of the operations that respects time and explains every answer. The znode is missing at
 /// first.
@@ -14,24 +14,24 @@ pub fn is_linearizable(history: &[Op]) -> bool {
     let mut ops: Vec<&Op> = history.iter().filter(|op| !is_idle_talk(op)).collect();
     ops.sort_by_key(|op| op.from);
     let mut seen = HashSet::new();
-    let mut open: Vec<Place> = vec![(vec![0; ops.len().div_ceil(64)], None)];
+    let mut open: Vec<SearchState> = vec![(vec![0; ops.len().div_ceil(64)], None)];
     while let Some((done, znode)) = open.pop() {
         let left = (0..ops.len()).filter(|at| !has(&done, *at));
-        // Whoever was answered before another began must come before it.
+        // An operation that was answered before another began must come before it.
         let horizon = left.clone().map(|at| deadline(ops[at])).min().unwrap_or(u64::MAX);
-        if left.clone().all(|at| ops[at].told == Told::Nothing) {
+        if left.clone().all(|at| ops[at].answer == Answer::Nothing) {
             return true;
         }
         for at in left.take_while(|at| ops[*at].from <= horizon) {
-            let (answer, after) = serve(znode, &ops[at].ask);
-            // What nobody was told about matters only if it changed something.
-            let unseen = ops[at].told == Told::Nothing && after != znode;
-            if ops[at].told == answer || unseen {
+            let (expected, after) = serve(znode, &ops[at].ask);
+            // An operation without an answer matters only if it changed something.
+            let unseen = ops[at].answer == Answer::Nothing && after != znode;
+            if ops[at].answer == expected || unseen {
                 let mut done = done.clone();
                 done[at / 64] |= 1 << (at % 64);
-                let place = (done, after);
-                if seen.insert(place.clone()) {
-                    open.push(place);
+                let state = (done, after);
+                if seen.insert(state.clone()) {
+                    open.push(state);
                 }
             }
         }
@@ -43,25 +43,25 @@ fn has(done: &[u64], at: usize) -> bool {
     done[at / 64] & 1 << (at % 64) != 0
 }
 
-/// An operation without an answer may happen as late as it likes.
+/// An operation without an answer may happen at any later time.
 fn deadline(op: &Op) -> u64 {
-    if op.told == Told::Nothing { u64::MAX } else { op.until }
+    if op.answer == Answer::Nothing { u64::MAX } else { op.until }
 }
 
 /// A read without an answer says nothing.
 fn is_idle_talk(op: &Op) -> bool {
-    op.told == Told::Nothing && op.ask == super::history::Ask::Read
+    op.answer == Answer::Nothing && op.ask == super::history::Ask::Read
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::history::Answer::{Done, Exists, Found, Missing, Nothing, OtherVersion, Version};
     use super::super::history::Ask::{Create, Delete, Read, Set};
-    use super::super::history::Told::{Done, Exists, Found, Missing, Nothing, OtherVersion, Version};
-    use super::super::history::{Ask, Told};
+    use super::super::history::{Answer, Ask};
     use super::*;
 
-    fn op(from: u64, until: u64, ask: Ask, told: Told) -> Op {
-        Op { ask, told, from, until }
+    fn op(from: u64, until: u64, ask: Ask, answer: Answer) -> Op {
+        Op { ask, answer, from, until }
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! What clients did to one znode, and what they were told.
+//! The operations of clients on one znode, and their answers.
 
 /// What a client asks for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -10,9 +10,9 @@ pub enum Ask {
     Delete(Option<i32>),
 }
 
-/// What it is told.
+/// The answer to an operation.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Told {
+pub enum Answer {
     Done,
     /// The value found, and its version.
     Found(u64, i32),
@@ -29,7 +29,7 @@ pub enum Told {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Op {
     pub ask: Ask,
-    pub told: Told,
+    pub answer: Answer,
     /// When it was sent, and when the answer was there; on any clock that all clients share.
     pub from: u64,
     pub until: u64,
@@ -38,18 +38,18 @@ pub struct Op {
 /// A znode: its value and version, if it is there.
 pub type Znode = Option<(u64, i32)>;
 
-/// What a server that does one thing at a time answers, and the znode after it.
-pub fn serve(znode: Znode, ask: &Ask) -> (Told, Znode) {
+/// The answer of a sequential server, and the znode after it.
+pub fn serve(znode: Znode, ask: &Ask) -> (Answer, Znode) {
     let matches = |expected: Option<i32>, version| expected.is_none_or(|expected| expected == version);
     match (ask, znode) {
-        (Ask::Create(value), None) => (Told::Done, Some((*value, 0))),
-        (Ask::Create(_), Some(_)) => (Told::Exists, znode),
-        (Ask::Read | Ask::Set(..) | Ask::Delete(_), None) => (Told::Missing, None),
-        (Ask::Read, Some((value, version))) => (Told::Found(value, version), znode),
+        (Ask::Create(value), None) => (Answer::Done, Some((*value, 0))),
+        (Ask::Create(_), Some(_)) => (Answer::Exists, znode),
+        (Ask::Read | Ask::Set(..) | Ask::Delete(_), None) => (Answer::Missing, None),
+        (Ask::Read, Some((value, version))) => (Answer::Found(value, version), znode),
         (Ask::Set(value, expected), Some((_, version))) if matches(*expected, version) => {
-            (Told::Version(version + 1), Some((*value, version + 1)))
+            (Answer::Version(version + 1), Some((*value, version + 1)))
         }
-        (Ask::Delete(expected), Some((_, version))) if matches(*expected, version) => (Told::Done, None),
-        (Ask::Set(..) | Ask::Delete(_), Some(_)) => (Told::OtherVersion, znode),
+        (Ask::Delete(expected), Some((_, version))) if matches(*expected, version) => (Answer::Done, None),
+        (Ask::Set(..) | Ask::Delete(_), Some(_)) => (Answer::OtherVersion, znode),
     }
 }

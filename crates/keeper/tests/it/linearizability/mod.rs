@@ -21,7 +21,7 @@ use proptest::prelude::Rng as _;
 use proptest::test_runner::{RngAlgorithm, TestRng};
 
 use self::checker::is_linearizable;
-use self::history::{Ask, Op, Told};
+use self::history::{Answer, Ask, Op};
 use self::line::Line;
 use crate::verbs::creation;
 
@@ -72,7 +72,7 @@ fn histories_are_linearizable_across_crashes() {
     }
     let histories = std::mem::take(&mut *stage.histories.lock().unwrap());
     for (znode, history) in histories {
-        let unanswered = history.iter().filter(|op| op.told == Told::Nothing).count();
+        let unanswered = history.iter().filter(|op| op.answer == Answer::Nothing).count();
         assert!(history.len() > 100, "{} operations on znode {znode} prove little", history.len());
         assert!(is_linearizable(&history), "znode {znode}, {unanswered} unanswered: {history:#?}");
     }
@@ -113,16 +113,16 @@ impl Stage {
             _ => Ask::Read,
         };
         let from = self.now();
-        let told = match line.call(&request(&ask, &path(znode), &value.to_be_bytes())) {
-            Ok(reply) => told(&ask, &reply),
-            Err(_) => Told::Nothing,
+        let answer = match line.call(&request(&ask, &path(znode), &value.to_be_bytes())) {
+            Ok(reply) => answer(&ask, &reply),
+            Err(_) => Answer::Nothing,
         };
         let until = self.now();
-        let answered = told != Told::Nothing;
+        let answered = answer != Answer::Nothing;
         if answered {
             self.answers.fetch_add(1, Ordering::SeqCst);
         }
-        let op = Op { ask, told, from, until };
+        let op = Op { ask, answer, from, until };
         self.histories.lock().unwrap().entry(znode).or_default().push(op);
         answered
     }
@@ -141,19 +141,19 @@ fn request<'a>(ask: &Ask, path: &'a str, data: &'a [u8]) -> Request<'a> {
     }
 }
 
-fn told(ask: &Ask, reply: &Reply) -> Told {
+fn answer(ask: &Ask, reply: &Reply) -> Answer {
     match (reply.header.err, ask) {
-        (ErrorCode::NoNode, _) => Told::Missing,
-        (ErrorCode::NodeExists, _) => Told::Exists,
-        (ErrorCode::BadVersion, _) => Told::OtherVersion,
-        (ErrorCode::Ok, Ask::Create(_) | Ask::Delete(_)) => Told::Done,
+        (ErrorCode::NoNode, _) => Answer::Missing,
+        (ErrorCode::NodeExists, _) => Answer::Exists,
+        (ErrorCode::BadVersion, _) => Answer::OtherVersion,
+        (ErrorCode::Ok, Ask::Create(_) | Ask::Delete(_)) => Answer::Done,
         (ErrorCode::Ok, Ask::Set(..)) => match reply.response(OpCode::SetData) {
-            Ok(Response::Stat(stat)) => Told::Version(stat.version),
+            Ok(Response::Stat(stat)) => Answer::Version(stat.version),
             other => panic!("not an answer to setData: {other:?}"),
         },
         (ErrorCode::Ok, Ask::Read) => match reply.response(OpCode::GetData) {
             Ok(Response::Data { data: Some(data), stat }) => {
-                Told::Found(u64::from_be_bytes(data.try_into().expect("eight bytes")), stat.version)
+                Answer::Found(u64::from_be_bytes(data.try_into().expect("eight bytes")), stat.version)
             }
             other => panic!("not an answer to getData: {other:?}"),
         },
