@@ -10,10 +10,10 @@ use menagerie_journal::NewMessage;
 use menagerie_kernel::recipes::settle::Rule;
 use menagerie_kernel::{Config, Session};
 use menagerie_queues::Journals;
-use menagerie_queues::admin::{self, Place, Putter, show};
+use menagerie_queues::admin::{self, Destination, Putter, show};
 use menagerie_queues::metrics::Metrics;
 use menagerie_queues::task::{Outcome, Work};
-use menagerie_queues::worker::{self, Means, Options, Order};
+use menagerie_queues::worker::{self, Deps, Options, Order};
 use menagerie_znodes::Name;
 use menagerie_znodes::queues::{PartitionName, QueueName};
 use prometheus_client::registry::Registry;
@@ -116,10 +116,10 @@ fn start(
     let settle = Rule { quiet: SETTLE, cap: SETTLE * 10 };
     let options = Options { settle, ..Options::new(Name::new(format!("w{number}"))?, vec![queue.clone()]) };
     let metrics = Metrics::new(&mut Registry::default());
-    let means = Means { session, journals: journals.clone(), task: Arc::new(task), metrics };
+    let deps = Deps { session, journals: journals.clone(), task: Arc::new(task), metrics };
     let (orders, received) = mpsc::channel(1);
     let run = tokio::spawn(async move {
-        if let Err(error) = worker::run(means, options, received).await {
+        if let Err(error) = worker::run(deps, options, received).await {
             eprintln!("a worker has ended: {error}");
         }
     });
@@ -131,7 +131,7 @@ async fn feed(mut putter: Putter) {
     loop {
         ticks.tick().await;
         let messages =
-            (1..=PARTITIONS).map(|number| (Place::Partition(number), NewMessage::new("x"))).collect();
+            (1..=PARTITIONS).map(|number| (Destination::Partition(number), NewMessage::new("x"))).collect();
         if putter.put(messages).await.is_err() {
             return;
         }

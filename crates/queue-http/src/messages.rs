@@ -77,7 +77,7 @@ impl QueueStore {
 
 impl Service {
     pub(crate) fn open_store(&self, queue: QueueName, settings: &Settings) -> Result<QueueStore, Reply> {
-        let journal = admin::home(&self.journals, &queue, settings).map_err(unavailable)?;
+        let journal = admin::journal_of(&self.journals, &queue, settings).map_err(unavailable)?;
         Ok(QueueStore { queue, journal })
     }
 

@@ -56,7 +56,7 @@ impl Service {
                 Changed::Missing => {}
             }
             let settings = self.settings_of(&form).await?;
-            match admin::create_as(&self.session, &self.journals, &queue, &settings).await {
+            match admin::create_with(&self.session, &self.journals, &queue, &settings).await {
                 Ok(admin::Created::Fresh) => {
                     return Ok(Reply::created(&queue, &settings, form.principles.as_deref()));
                 }
@@ -82,7 +82,7 @@ impl Service {
                 }
             },
         };
-        let mut settings = admin::plain(form.partitions.unwrap_or(1), &journal);
+        let mut settings = admin::default_settings(form.partitions.unwrap_or(1), &journal);
         let change = change_of(form);
         settings.visibility = change.visibility.unwrap_or_default();
         settings.consistency = change.consistency.unwrap_or_default();
@@ -128,7 +128,7 @@ impl Service {
         let mut counts = HashMap::new();
         for queues in by_home.into_values() {
             let Some((first, settings)) = queues.first() else { continue };
-            let store = admin::home(&self.journals, first, settings).map_err(unavailable)?;
+            let store = admin::journal_of(&self.journals, first, settings).map_err(unavailable)?;
             let topics = store.topics().await.map_err(journal_refusal)?;
             let messages: HashMap<&str, u64> =
                 topics.iter().map(|view| (view.topic.as_str(), view.messages)).collect();

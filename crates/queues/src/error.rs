@@ -1,4 +1,4 @@
-//! Why queues did not do what was asked.
+//! Errors of queues.
 
 use std::time::Duration;
 
@@ -12,109 +12,72 @@ use menagerie_znodes::Name;
 use menagerie_znodes::queues::{PartitionName, QueueName};
 use thiserror::Error;
 
-/// Why something did not work.
+/// Why an operation on queues failed.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[expect(missing_docs, reason = "fields of errors name themselves")]
 pub enum QueueError {
-    /// There is no such queue.
     #[error("there is no queue {queue}")]
-    NoQueue {
-        /// Which one.
-        queue: QueueName,
-    },
-    /// There is one already, and it is different.
+    NoQueue { queue: QueueName },
+    /// A queue of this name exists, with other settings.
     #[error("queue {queue} exists already, with {partitions} partitions")]
-    Exists {
-        /// Which one.
-        queue: QueueName,
-        /// How many it has.
-        partitions: u16,
-    },
-    /// The journal has more partitions of it than it is to have: what waits in the others would never be handled.
+    Exists { queue: QueueName, partitions: u16 },
+    /// The journal has messages in more partitions than the new queue would: nobody would handle those in the rest.
     #[error(
         "journal {journal:?} has messages of queue {queue} in {wide} partitions, and {partitions} would hide some"
     )]
     Narrow {
-        /// Which one.
         queue: QueueName,
-        /// Where they are.
         journal: String,
-        /// How many were asked for.
+        /// Partitions asked for.
         partitions: u16,
-        /// How many the journal has.
+        /// Partitions in the journal.
         wide: u32,
     },
-    /// A cursor that was there lies in the future: nothing would be handled before then.
+    /// An existing cursor lies in the future: workers would handle nothing before then.
     #[error("the cursor of {partition} is there already, and lies {} s in the future", ahead.as_secs())]
-    Ahead {
-        /// Whose.
-        partition: PartitionName,
-        /// By how much.
-        ahead: Duration,
-    },
-    /// The name is that of a queue's failed messages.
+    Ahead { partition: PartitionName, ahead: Duration },
+    /// The name is reserved for the failed messages of another queue.
     #[error("{queue} cannot be the name of a queue: the messages of {} that failed are there", of(queue))]
-    Reserved {
-        /// Which one.
-        queue: QueueName,
-    },
-    /// There is no such worker.
+    Reserved { queue: QueueName },
     #[error("there is no worker {worker}")]
-    NoWorker {
-        /// Which one.
-        worker: Name,
-    },
-    /// The queue has no such partition.
+    NoWorker { worker: Name },
     #[error("{partition} does not exist: queue {} has partitions 1 to {partitions}", partition.queue())]
     NoPartition {
-        /// Which one.
         partition: PartitionName,
-        /// How many there are.
+        /// Partitions of the queue.
         partitions: u16,
     },
-    /// A number of partitions that cannot be.
+    /// Not a valid number of partitions.
     #[error("a queue has 1 to {max} partitions, not {partitions}", max = menagerie_znodes::queues::PARTITIONS_MAX)]
-    Partitions {
-        /// What was asked for.
-        partitions: u16,
-    },
-    /// The messages are in a journal that this process does not know.
+    Partitions { partitions: u16 },
+    /// The queue's journal is unknown to this process.
     #[error("the messages of queue {queue} are in journal {journal:?}, which is not known here")]
-    NoJournal {
-        /// Which queue.
-        queue: QueueName,
-        /// What its settings say.
-        journal: String,
-    },
-    /// The journal takes no such name.
+    NoJournal { queue: QueueName, journal: String },
+    /// The journal does not allow this name for a topic.
     #[error("{name:?} cannot be the name of a topic")]
-    Topic {
-        /// Which one.
-        name: String,
-        /// Why.
-        source: NameError,
-    },
-    /// What is no key.
+    Topic { name: String, source: NameError },
+    /// Not a key.
     #[error("{0}")]
     Key(String),
-    /// The journal said no.
+    /// The journal refused.
     #[error("the journal did not do it")]
     Journal(#[from] JournalError),
-    /// ZooKeeper said no.
+    /// ZooKeeper refused.
     #[error("ZooKeeper did not do it")]
     Call(#[from] CallError),
     /// A transaction was refused.
     #[error("a transaction was refused")]
     Transaction(#[from] TransactionError),
-    /// Locks and elections.
+    /// A lock or an election failed.
     #[error(transparent)]
     Lock(#[from] LockError),
-    /// Being listed.
+    /// Listing this worker failed.
     #[error(transparent)]
     Presence(#[from] PresenceError),
-    /// Following who comes and goes.
+    /// Watching workers or queues failed.
     #[error(transparent)]
     Settle(#[from] SettleError),
-    /// Following the assignment.
+    /// Watching assignments, pauses or settings failed.
     #[error(transparent)]
     Cache(#[from] TreeCacheError),
 }
@@ -124,7 +87,7 @@ fn of(failed: &QueueName) -> String {
 }
 
 impl QueueError {
-    /// What the caller may do.
+    /// What the caller can do about it.
     pub fn remedy(&self) -> Remedy {
         match self {
             Self::NoQueue { .. }
@@ -151,7 +114,7 @@ impl QueueError {
         }
     }
 
-    /// Whether the ZooKeeper session is over, and with it what was held.
+    /// Whether the ZooKeeper session is over, and with it all its locks.
     pub(crate) fn ends_term(&self) -> bool {
         match self {
             Self::Call(error) => error.ends_term(),

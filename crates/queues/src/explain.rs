@@ -1,4 +1,4 @@
-//! What users may do about errors of queues.
+//! What users can do about errors of queues.
 
 use std::borrow::Cow;
 

@@ -1,16 +1,17 @@
-//! Queues: each message handled in order, by exactly one worker per partition; rebalanced as workers come and go.
-//! Not here, but crates of their own: the HTTP interface, running programs, finding journals.
+//! Queues: one worker per partition handles its messages in order; partitions are rebalanced as workers join and leave.
+//! Not here, but in crates of their own: the HTTP interface, running programs, finding journals.
 //!
 //! # Layout
-//! - [`core`]: what is decided without a clock or a socket. [`core::assignment`]: which worker handles what;
-//!   [`core::rebalance`]: what that changes. [`core::turn`]: which message comes next. [`core::ledger`]: what is begun, done
-//!   and recorded. [`core::failure`]: what becomes of a message that failed. [`core::partitioning`]: where a message goes.
-//! - [`coordination`]: who handles what, in ZooKeeper.
-//! - [`worker`]: the loop that takes partitions and handles their messages; [`task`]: what is done with a message;
-//!   [`runner`]: programs that handle messages; [`failed`]: messages that were given up.
-//! - [`journals`]: where messages are.
-//! - [`metrics`]: what a worker counts.
-//! - [`admin`]: creating queues, putting messages, and what else operators do.
+//! - [`core`]: decisions, without clocks or sockets. [`core::assignment`]: which worker handles which partition;
+//!   [`core::rebalance`]: what a new assignment changes. [`core::turn`]: which message comes next. [`core::ledger`]:
+//!   what is begun, done and recorded. [`core::failure`]: retries and giving up. [`core::retention`]: when handled
+//!   messages are dropped. [`core::partitioning`]: which partition a message goes to.
+//! - [`coordination`]: assignments, locks and cursors in ZooKeeper.
+//! - [`worker`]: the loop that takes partitions and handles their messages. [`task`]: what handles a message.
+//!   [`runner`]: programs as tasks. [`failed`]: messages that were given up.
+//! - [`journals`]: which journal stores a queue's messages.
+//! - [`metrics`]: a worker's metrics.
+//! - [`admin`]: creating queues, putting messages, and everything else operators do.
 
 pub mod admin;
 pub mod coordination;

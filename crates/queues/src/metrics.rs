@@ -1,4 +1,4 @@
-//! What a worker counts.
+//! A worker's metrics.
 
 use std::time::Duration;
 
@@ -13,23 +13,23 @@ use prometheus_client::registry::{Registry, Unit};
 
 use crate::core::rebalance::Rebalance;
 
-/// What came of a message.
+/// The outcome of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) enum Came {
-    /// It is done.
+pub(crate) enum MessageOutcome {
+    /// Handled.
     Done,
-    /// It failed, and is tried again.
+    /// Failed, to be tried again.
     Retried,
-    /// It was given up.
+    /// Given up.
     GivenUp,
-    /// It was stopped.
+    /// Stopped before its end.
     Stopped,
-    /// Its time to live was over before its turn came.
+    /// Its time to live ended before its turn came.
     Expired,
 }
 
-impl Came {
-    fn word(self) -> &'static str {
+impl MessageOutcome {
+    fn label(self) -> &'static str {
         match self {
             Self::Done => "done",
             Self::Retried => "retried",
@@ -40,19 +40,19 @@ impl Came {
     }
 }
 
-/// Why partitions were assigned anew.
+/// Why partitions were reassigned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Reason {
-    /// Workers came, and perhaps others went.
+    /// Workers joined; others may have left.
     Joined,
-    /// Workers went.
+    /// Workers left.
     Left,
-    /// Queues or partitions came or went.
+    /// Queues or partitions were added or removed.
     Queues,
 }
 
 impl Reason {
-    fn word(self) -> &'static str {
+    fn label(self) -> &'static str {
         match self {
             Self::Joined => "joined",
             Self::Left => "left",
@@ -69,17 +69,15 @@ impl Reason {
     }
 }
 
-/// What a journal was asked.
+/// A call to the journal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Call {
-    /// For messages.
     Read,
-    /// To store something.
     Commit,
 }
 
 impl Call {
-    fn word(self) -> &'static str {
+    fn label(self) -> &'static str {
         match self {
             Self::Read => "read",
             Self::Commit => "commit",
@@ -122,7 +120,7 @@ pub struct Metrics {
 }
 
 impl Metrics {
-    /// Registers all of them.
+    /// Registers the metrics.
     pub fn new(registry: &mut Registry) -> Self {
         let metrics = Self {
             messages: Family::default(),
@@ -149,8 +147,8 @@ impl Metrics {
         metrics
     }
 
-    pub(crate) fn count(&self, queue: &QueueName, outcome: Came, messages: u64) {
-        let labels = OutcomeLabels { queue: queue.to_string(), outcome: outcome.word() };
+    pub(crate) fn count(&self, queue: &QueueName, outcome: MessageOutcome, messages: u64) {
+        let labels = OutcomeLabels { queue: queue.to_string(), outcome: outcome.label() };
         self.messages.get_or_create(&labels).inc_by(messages);
     }
 
@@ -162,23 +160,23 @@ impl Metrics {
         self.record_seconds.observe(time.as_secs_f64());
     }
 
-    /// A journal has stored something, or refused it.
+    /// Times a commit, successful or not.
     pub(crate) fn commit(&self, time: Duration) {
         self.journal(Call::Commit, time);
     }
 
-    /// A journal has given messages.
+    /// Times a read that returned messages.
     pub(crate) fn read(&self, time: Duration, first: MessageId, now: Ticks) {
         self.journal(Call::Read, without_waiting(time, first, now));
     }
 
     fn journal(&self, call: Call, time: Duration) {
-        let labels = CallLabels { call: call.word() };
+        let labels = CallLabels { call: call.label() };
         self.journal_seconds.get_or_create(&labels).observe(time.as_secs_f64());
     }
 
     pub(crate) fn rebalance(&self, rebalance: &Rebalance) {
-        self.rebalances.get_or_create(&ReasonLabels { reason: Reason::of(rebalance).word() }).inc();
+        self.rebalances.get_or_create(&ReasonLabels { reason: Reason::of(rebalance).label() }).inc();
     }
 
     pub(crate) fn partitions(&self, count: usize) {
@@ -189,7 +187,7 @@ impl Metrics {
         self.lag.get_or_create(&labels(partition)).set(i64::try_from(lag).unwrap_or(i64::MAX));
     }
 
-    /// What is not ours any more is another's to tell.
+    /// Drops the lag of a partition we no longer own: its new owner reports it.
     pub(crate) fn forget(&self, partition: &PartitionName) {
         self.lag.remove(&labels(partition));
     }
@@ -199,8 +197,8 @@ fn histogram() -> Histogram {
     Histogram::new(exponential_buckets(0.000_1, 2.0, 20))
 }
 
-/// A read may wait for the first message for minutes. Its id says when that came: what was before is not the journal's time.
-/// Where the journal's clock is another's, this is off by as much, but never longer than the read took.
+/// Time of a read without its long poll. The first message's id says when it was put; what came before was waiting. If
+/// the journal's clock differs from ours, the result is off by as much, but never longer than the read took.
 fn without_waiting(time: Duration, first: MessageId, now: Ticks) -> Duration {
     now.since(first.0).min(time)
 }
@@ -214,7 +212,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn time_for_which_a_read_waited_is_not_counted() {
+    fn the_wait_of_a_long_poll_is_not_counted() {
         let now = Ticks::now();
         let (second, minute) = (Duration::from_secs(1), Duration::from_secs(60));
         let came = |ago| MessageId(now.minus(ago));

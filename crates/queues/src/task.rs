@@ -1,4 +1,4 @@
-//! What is done with a message. A program, or a Rust type: the worker does not care.
+//! What handles a message: a program or a Rust type, the worker does not care.
 
 use std::fmt;
 use std::pin::Pin;
@@ -9,57 +9,57 @@ use menagerie_znodes::queues::PartitionName;
 
 pub use menagerie_programs::Lease;
 
-/// Messages that are to be handled together: one, unless the worker works in batches.
+/// Messages to handle together: one, unless the worker works in batches.
 #[derive(Debug, Clone)]
 pub struct Work {
-    /// Where they are from.
+    /// The partition they come from.
     pub partition: PartitionName,
-    /// In order.
+    /// Oldest first.
     pub messages: Vec<Message>,
-    /// Which attempt it is for the first of them, counted from 1; for the others see [`attempt_of`](Self::attempt_of).
+    /// Attempt of the first message, counted from 1; for the others see [`attempt_of`](Self::attempt_of).
     pub attempt: u32,
-    /// So many of them, from the first on, may have been run before.
+    /// How many messages, from the first on, may have run before.
     pub repeats: usize,
-    /// Give it along to whatever the task changes: the far side can then refuse who is late.
+    /// Pass it to whatever the task changes, so that the far side can refuse a stale owner.
     pub fence: Fence,
-    /// How long it may go on.
+    /// Until when the task may run.
     pub lease: Lease,
 }
 
 impl Work {
-    /// Which attempt it is for the message at this place: 2 or more if it may have been run before.
-    pub fn attempt_of(&self, place: usize) -> u32 {
-        match place {
+    /// Attempt of the message at this index: 2 or more if it may have run before.
+    pub fn attempt_of(&self, index: usize) -> u32 {
+        match index {
             0 => self.attempt,
-            place if place < self.repeats => 2,
+            index if index < self.repeats => 2,
             _ => 1,
         }
     }
 }
 
-/// What came of one message.
+/// The outcome of one message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
-    /// It is done.
+    /// Handled.
     Done,
-    /// It is not.
+    /// Not handled.
     Failed(Failed),
-    /// The task was stopped; nothing is known about the message.
+    /// The task was stopped; the message may or may not be handled.
     Stopped,
 }
 
-/// Why a message is not done.
+/// Why a task failed.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Failed {
-    /// What the task says.
+    /// The task's error text.
     pub error: String,
-    /// The end of what it has printed.
+    /// The end of its output.
     pub output: Vec<u8>,
     /// Whether another attempt may succeed.
     pub retry: bool,
 }
 
-/// In logs output is text.
+/// Shows the output as text.
 impl fmt::Debug for Failed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Failed")
@@ -71,27 +71,28 @@ impl fmt::Debug for Failed {
 }
 
 impl Outcome {
-    /// It failed, and may succeed another time.
+    /// A failure that another attempt may cure.
     pub fn retry(error: impl fmt::Display) -> Self {
         Self::Failed(Failed { error: error.to_string(), output: Vec::new(), retry: true })
     }
 
-    /// It failed for good.
+    /// A permanent failure.
     pub fn failed(error: impl fmt::Display) -> Self {
         Self::Failed(Failed { error: error.to_string(), output: Vec::new(), retry: false })
     }
 }
 
-/// What a task gives, later: an outcome for each message, in order. Those that are missing are taken for stopped.
+/// The future of a task: an outcome per message, in order. Missing ones count as [`Outcome::Stopped`].
 pub type Outcomes<'a> = Pin<Box<dyn Future<Output = Vec<Outcome>> + Send + 'a>>;
 
-/// Something that handles messages.
+/// Handles messages.
 pub trait Task: Send + Sync + 'static {
-    /// Handles them. When the future is dropped, nothing of it may go on.
+    /// Handles the messages. Once the future is dropped, nothing of the task may continue.
     fn run(&self, work: Work) -> Outcomes<'_>;
 
-    /// Whether it ends by itself when it is told to stop, however long that takes, and must not be dropped before: what it
-    /// has started would go on for a moment, beside the next owner's. Only the end of the lease ends it earlier.
+    /// Whether the task ends by itself once its lease says stop, however long that takes. The worker then does not drop
+    /// it: what it started would run on for a moment, beside the next owner's task. Only the end of the lease ends it
+    /// earlier.
     fn ends_itself(&self) -> bool {
         false
     }

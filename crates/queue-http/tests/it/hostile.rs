@@ -1,7 +1,7 @@
 //! Hostile and broken clients.
 
 use menagerie_journal::NewMessage;
-use menagerie_queues::admin::{Place, Putter};
+use menagerie_queues::admin::{Destination, Putter};
 use menagerie_queues::journals::Home;
 use prometheus_client::encoding::text::encode;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -176,7 +176,7 @@ async fn empty_messages_count_towards_the_limit_of_a_reply() {
     let queue = "notes:mail".parse().unwrap();
     let mut putter = Putter::open(&site.session, &world.journals(), &queue, 0).await.unwrap();
     for _ in 0..27 {
-        putter.put(vec![(Place::Partition(1), NewMessage::new("")); 5_000]).await.unwrap();
+        putter.put(vec![(Destination::Partition(1), NewMessage::new("")); 5_000]).await.unwrap();
     }
     let first = site.own("GET", "/v1/notes/mail", "").await;
     assert!(first.head.contains("x-truncated: true"), "{}", first.head);

@@ -6,7 +6,7 @@ use menagerie_journal::client::Address;
 use menagerie_journal::token::Token;
 use menagerie_journal::{Client, NewMessage};
 use menagerie_queues::Journals;
-use menagerie_queues::admin::{Place, Putter};
+use menagerie_queues::admin::{Destination, Putter};
 use menagerie_testkit::eventually_async;
 use serde_json::{Value, json};
 
@@ -290,7 +290,7 @@ async fn the_command_line_and_http_see_the_same() {
     let (world, site) = site("http-parity", 2).await;
     let queue = "notes:mail".parse().unwrap();
     let mut putter = Putter::open(&site.session, &world.journals(), &queue, 0).await.unwrap();
-    putter.put(vec![(Place::Partition(2), NewMessage::new("by hand"))]).await.unwrap();
+    putter.put(vec![(Destination::Partition(2), NewMessage::new("by hand"))]).await.unwrap();
     assert_eq!(site.own("GET", &format!("{QUEUE}?partitions=2"), "").await.bodies(), ["by hand"]);
     site.post(QUEUE, 2, "by http").await;
     let bodies: Vec<_> =

@@ -1,4 +1,4 @@
-//! Looking at messages without taking them.
+//! Browsing messages without handling them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,22 +7,22 @@ use menagerie_journal::{Journal, Message, MessageId, Order, Read};
 use menagerie_kernel::Session;
 use menagerie_znodes::queues::{PartitionName, QueueName};
 
-use super::{home, readable};
+use super::{journal_of, readable_settings};
 use crate::coordination::claim::partition_id;
 use crate::coordination::cursor::CursorAt;
 use crate::error::QueueError;
 use crate::journals::Journals;
 
-/// A message, and where it lies.
+/// A message in a queue.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Found {
-    /// Where.
+pub struct QueuedMessage {
+    /// The partition it is in.
     pub partition: PartitionName,
-    /// The message.
+    /// The message itself.
     pub message: Message,
 }
 
-/// The messages of one queue.
+/// Reads the messages of one queue.
 pub struct Browser {
     queue: QueueName,
     partitions: u16,
@@ -30,14 +30,14 @@ pub struct Browser {
 }
 
 impl Browser {
-    /// For a queue that is there, or its failed messages.
+    /// Opens an existing queue, or its failed messages.
     pub async fn open(session: &Session, journals: &Journals, queue: &QueueName) -> Result<Self, QueueError> {
-        let settings = readable(&session.term(), queue).await?;
-        let store = home(journals, queue, &settings)?;
+        let settings = readable_settings(&session.term(), queue).await?;
+        let store = journal_of(journals, queue, &settings)?;
         Ok(Self { queue: queue.clone(), partitions: settings.partitions, store })
     }
 
-    /// Its partitions, or the one that is meant.
+    /// All partitions, or only this one.
     pub fn partitions(&self, only: Option<u16>) -> Result<Vec<PartitionName>, QueueError> {
         match only {
             Some(number) if !(1..=self.partitions).contains(&number) => Err(QueueError::NoPartition {
@@ -49,13 +49,13 @@ impl Browser {
         }
     }
 
-    /// The next ones that wait in each of these partitions, oldest first of all.
+    /// The next messages waiting in these partitions, oldest first.
     pub async fn waiting(
         &self,
         session: &Session,
         partitions: &[PartitionName],
         limit: u32,
-    ) -> Result<Vec<Found>, QueueError> {
+    ) -> Result<Vec<QueuedMessage>, QueueError> {
         let mut all = Vec::new();
         for partition in partitions {
             let cursor = CursorAt::read(&session.term(), partition).await?;
@@ -68,8 +68,12 @@ impl Browser {
         Ok(all)
     }
 
-    /// The newest of all these partitions, oldest first.
-    pub async fn newest(&self, partitions: &[PartitionName], limit: u32) -> Result<Vec<Found>, QueueError> {
+    /// The newest messages in these partitions, oldest first.
+    pub async fn newest(
+        &self,
+        partitions: &[PartitionName],
+        limit: u32,
+    ) -> Result<Vec<QueuedMessage>, QueueError> {
         let mut all = Vec::new();
         for partition in partitions {
             let read = Read::after(partition_id(partition)?, MessageId::ZERO).limit(limit).descending();
@@ -79,30 +83,30 @@ impl Browser {
         Ok(all.split_off(all.len().saturating_sub(limit as usize)))
     }
 
-    /// Everything up to which a partition was given messages by now.
-    pub async fn last(&self, partition: &PartitionName) -> Result<MessageId, QueueError> {
+    /// Id of the newest message put to a partition, even if it is gone.
+    pub async fn last_id(&self, partition: &PartitionName) -> Result<MessageId, QueueError> {
         let read = Read::after(partition_id(partition)?, MessageId::ZERO).limit(1).descending();
         Ok(self.store.read(read).await?.last)
     }
 
-    /// What follows in a partition; waits so long for the first one.
-    pub async fn following(
+    /// Messages of a partition after this id; waits up to `wait` for the first.
+    pub async fn read_after(
         &self,
         partition: &PartitionName,
         after: MessageId,
         limit: u32,
         wait: Duration,
-    ) -> Result<Vec<Found>, QueueError> {
+    ) -> Result<Vec<QueuedMessage>, QueueError> {
         let read = Read::after(partition_id(partition)?, after).limit(limit).wait(wait);
         self.read(partition, read).await
     }
 
-    /// The messages with this id: ids differ within a partition, and hardly ever meet between them.
+    /// The messages with this id. Ids are unique within a partition, and rarely collide across partitions.
     pub async fn with_id(
         &self,
         partitions: &[PartitionName],
         id: MessageId,
-    ) -> Result<Vec<Found>, QueueError> {
+    ) -> Result<Vec<QueuedMessage>, QueueError> {
         let mut all = Vec::new();
         for partition in partitions {
             all.extend(self.read(partition, Read::one(partition_id(partition)?, id)).await?);
@@ -110,8 +114,12 @@ impl Browser {
         Ok(all)
     }
 
-    /// As many as were asked for: a journal answers with so many bytes at a time, and large messages are few then.
-    async fn read_all(&self, partition: &PartitionName, mut read: Read) -> Result<Vec<Found>, QueueError> {
+    /// Reads until `limit` is reached: the journal limits the bytes of each batch.
+    async fn read_all(
+        &self,
+        partition: &PartitionName,
+        mut read: Read,
+    ) -> Result<Vec<QueuedMessage>, QueueError> {
         let mut all = Vec::new();
         while read.limit > 0 {
             let found = self.read(partition, read.clone()).await?;
@@ -126,12 +134,15 @@ impl Browser {
         Ok(all)
     }
 
-    async fn read(&self, partition: &PartitionName, read: Read) -> Result<Vec<Found>, QueueError> {
+    async fn read(&self, partition: &PartitionName, read: Read) -> Result<Vec<QueuedMessage>, QueueError> {
         let messages = self.store.read(read).await?.messages;
-        Ok(messages.into_iter().map(|message| Found { partition: partition.clone(), message }).collect())
+        Ok(messages
+            .into_iter()
+            .map(|message| QueuedMessage { partition: partition.clone(), message })
+            .collect())
     }
 }
 
-fn oldest_first(one: &Found, other: &Found) -> std::cmp::Ordering {
+fn oldest_first(one: &QueuedMessage, other: &QueuedMessage) -> std::cmp::Ordering {
     (one.message.id, &one.partition).cmp(&(other.message.id, &other.partition))
 }

@@ -1,40 +1,40 @@
-//! Changing a queue that is there.
+//! Changing an existing queue.
 
 use menagerie_kernel::{CallError, Session, retry};
 use menagerie_znodes::Payload as _;
 use menagerie_znodes::queues::{self, Consistency, Keep, QueueName, Settings, Visibility};
 
 use super::create::{create_cursors, create_topic};
-use super::home;
+use super::journal_of;
 use crate::error::QueueError;
 use crate::journals::Journals;
 
-/// What is to be different; what is not said stays.
+/// Settings to change; `None` keeps what is there.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Change {
-    /// How many partitions; never fewer than there are.
+    /// Number of partitions; can only grow.
     pub partitions: Option<u16>,
-    /// Who may read.
+    /// Who may read over HTTP.
     pub visibility: Option<Visibility>,
-    /// Kept for whoever asks.
+    /// Stored for Queuey's clients, without effect.
     pub consistency: Option<Consistency>,
-    /// Who may read and delete.
+    /// Who may read and delete over HTTP.
     pub principles: Option<Vec<String>>,
-    /// For how long messages stay that were handled. Workers hear of it at once.
+    /// Retention of handled messages; takes effect at once.
     pub keep: Option<Keep>,
 }
 
-/// Whoever is overtaken so often is told.
+/// How often to retry when others change the queue at the same time.
 const ATTEMPTS_MAX: u32 = 50;
 
-/// What came of it.
+/// The outcome of a change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Changed {
-    /// It is like this now.
+    /// The new settings.
     To(Settings),
-    /// It has more partitions than that, and keeps them: messages are in them.
+    /// Refused: the queue has more partitions, with messages in them.
     Fewer(Settings),
-    /// There is no such queue.
+    /// No queue of this name.
     Missing,
 }
 
@@ -52,7 +52,7 @@ impl Change {
     }
 }
 
-/// Changes a queue. What a crash had left half done is completed by doing it again.
+/// Changes a queue. Idempotent: repeating it completes what a crash left half done.
 pub async fn change(
     session: &Session,
     journals: &Journals,
@@ -71,12 +71,12 @@ pub async fn change(
             return Ok(Changed::Fewer(settings));
         }
         if change.partitions.is_some() {
-            let store = home(journals, queue, &settings)?;
+            let store = journal_of(journals, queue, &settings)?;
             create_topic(&*store, queue, next.partitions).await?;
         }
         if next != settings {
             match retry::set(&term, znode.path(), &next.encode(), version).await {
-                // Somebody else was faster: what counts is what they have made of it. Ours may be in it.
+                // Somebody else changed the queue first, or our own change got through: read again and decide.
                 Err(CallError::BadVersion { .. } | CallError::Unknown { .. }) if attempts < ATTEMPTS_MAX => {
                     continue;
                 }

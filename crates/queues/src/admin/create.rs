@@ -1,4 +1,4 @@
-//! Making a queue.
+//! Creating a queue.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -10,26 +10,27 @@ use menagerie_znodes::queues::{
 };
 use menagerie_znodes::{Kind, Payload as _};
 
-use super::home;
+use super::journal_of;
 use crate::coordination::claim::topic;
 use crate::coordination::cursor::{CursorAt, ahead};
 use crate::error::QueueError;
 use crate::journals::Journals;
 
-/// For how long a message that was given up is not put among the failed ones again: longer than any outage in which a
-/// worker may have put it there without being able to say so.
+/// Deduplication window of failed messages: longer than any outage in which a worker may append one without learning
+/// that it did.
 pub(crate) const FAILED_DEDUP_WINDOW: Duration = Duration::from_secs(7 * 24 * 3600);
 
-/// What came of creating a queue.
+/// The outcome of creating a queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Created {
-    /// It is new.
+    /// The queue is new.
     Fresh,
-    /// There was one like it.
+    /// The queue existed, with the same partitions and journal.
     Existed,
 }
 
-/// Makes a queue, with a place for its failed messages. What a crash had left half made is completed.
+/// Creates a queue with default settings, and a topic for its failed messages. Idempotent: completes what a crash left
+/// half done.
 pub async fn create(
     session: &Session,
     journals: &Journals,
@@ -37,11 +38,11 @@ pub async fn create(
     partitions: u16,
     journal: &str,
 ) -> Result<Created, QueueError> {
-    create_as(session, journals, queue, &plain(partitions, journal)).await
+    create_with(session, journals, queue, &default_settings(partitions, journal)).await
 }
 
-/// A queue that nobody has said more about.
-pub fn plain(partitions: u16, journal: &str) -> Settings {
+/// Settings of a queue with this many partitions, and defaults for the rest.
+pub fn default_settings(partitions: u16, journal: &str) -> Settings {
     Settings {
         partitions,
         journal: journal.to_owned(),
@@ -54,8 +55,8 @@ pub fn plain(partitions: u16, journal: &str) -> Settings {
     }
 }
 
-/// The same for a queue that is more than its partitions. One that is there stays as it is.
-pub async fn create_as(
+/// [`create`] with these settings. Does not change an existing queue.
+pub async fn create_with(
     session: &Session,
     journals: &Journals,
     queue: &QueueName,
@@ -70,15 +71,15 @@ pub async fn create_as(
     }
     let term = session.term();
     let before = term.read(&queues::settings(queue)).await?.map(|found| found.value);
-    let store = home(journals, queue, before.as_ref().unwrap_or(settings))?;
+    let store = journal_of(journals, queue, before.as_ref().unwrap_or(settings))?;
     if let Some(found) = &before
         && (found.partitions, found.journal.as_str()) != (partitions, journal)
     {
         return Err(QueueError::Exists { queue: queue.clone(), partitions: found.partitions });
     }
-    // Messages first: whoever sees the queue can use it.
+    // The topic first, so that whoever sees the queue can use it.
     let wide = create_topic(&*store, queue, partitions).await?;
-    // A queue that is there may be half way to more; in one that is made anew, nobody would ever see what waits in the rest.
+    // An existing queue may be about to grow. In a new one, messages in the extra partitions would wait for ever.
     if before.is_none() && wide > u32::from(partitions) {
         let (queue, journal) = (queue.clone(), journal.to_owned());
         return Err(QueueError::Narrow { queue, journal, partitions, wide });
@@ -87,14 +88,14 @@ pub async fn create_as(
         require_past(&term, &*store, queue, partitions).await?;
     }
     create_failed_topic(&*store, queue).await?;
-    // The name alone could lead to another folder one day, where these ids and positions mean nothing.
+    // Under the same name another folder may appear one day, in which these ids and positions mean nothing.
     let settings = Settings { folder: Some(store.folder().await?.to_string()), ..settings.clone() };
     let created = write_settings(&term, queue, &settings).await?;
     create_cursors(&term, queue, partitions).await?;
     Ok(created)
 }
 
-/// Cursors that are there already, of qdo, say, must not lie in the future.
+/// Refuses if an existing cursor, of qdo for instance, lies in the future.
 async fn require_past(
     term: &Term,
     store: &dyn Journal,
@@ -113,7 +114,7 @@ async fn require_past(
     Ok(())
 }
 
-/// Each partition can be handled from now on.
+/// Creates the cursors, which makes the partitions assignable.
 pub(super) async fn create_cursors(
     term: &Term,
     queue: &QueueName,
@@ -126,7 +127,7 @@ pub(super) async fn create_cursors(
     Ok(())
 }
 
-/// Room for messages in at least so many partitions; how many there are now, which is more if there were more before.
+/// Creates or widens the topic to at least this many partitions. Returns how many it has: more if it had more before.
 pub(super) async fn create_topic(
     store: &dyn Journal,
     queue: &QueueName,
@@ -160,7 +161,7 @@ async fn write_settings(term: &Term, queue: &QueueName, settings: &Settings) -> 
         Err(CallError::Exists { .. } | CallError::Unknown { .. }) => {}
         Err(error) => return Err(error.into()),
     }
-    // Whether it is ours or another's of the same moment: what counts is what it says.
+    // The znode may be ours or that of a concurrent create: its contents decide.
     term.sync(znode.path()).await?;
     match term.read(&znode).await?.map(|found| found.value) {
         Some(found) if found == *settings => Ok(Created::Fresh),

@@ -1,4 +1,4 @@
-//! Messages that are not due yet, and how they are taken back.
+//! Listing and cancelling delayed messages.
 
 use menagerie_journal::{Commit, DelayedId, Edit, Edited, Message, Read};
 use menagerie_kernel::Session;
@@ -9,17 +9,17 @@ use crate::coordination::claim::partition_id;
 use crate::error::QueueError;
 use crate::journals::Journals;
 
-/// So many are taken back at once.
+/// Messages cancelled per commit.
 const BATCH: u32 = 1000;
 
 /// A message that is not due yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DelayedMessage {
-    /// How it is called until it is due.
+    /// Its id until it is due.
     pub id: DelayedId,
-    /// Where it will be.
+    /// The partition it will appear in.
     pub partition: PartitionName,
-    /// The message.
+    /// The message itself.
     pub message: Message,
 }
 
@@ -30,7 +30,7 @@ pub struct DelayedMessages {
 }
 
 impl DelayedMessages {
-    /// Those of a queue that is there, or of one of its partitions.
+    /// Opens an existing queue, or one of its partitions.
     pub async fn open(
         session: &Session,
         journals: &Journals,
@@ -42,12 +42,12 @@ impl DelayedMessages {
         Ok(Self { browser, partitions })
     }
 
-    /// The next ones to be due.
+    /// The messages due next.
     pub async fn next(&self, limit: u32) -> Result<Vec<DelayedMessage>, QueueError> {
         let mut all = Vec::new();
         for partition in &self.partitions {
             let (mut left, mut after) = (limit, DelayedId::ZERO);
-            // Large ones come few at a time.
+            // The journal limits the bytes of each batch.
             while left > 0 {
                 let (found, _) = self.read(partition, after, left).await?;
                 let Some(last) = found.last() else { break };
@@ -61,15 +61,16 @@ impl DelayedMessages {
         Ok(all)
     }
 
-    /// Takes one back. False if it is not here: it may have become due, and then it is a message like any other.
+    /// Cancels one. `false` if there is no such delayed message: it may have become due and turned into an ordinary
+    /// one.
     pub async fn cancel(&self, id: DelayedId) -> Result<bool, QueueError> {
-        // It does not say of which partition it is; of the others it is not.
+        // The id does not name its partition, so try all of them.
         let edits = self.partitions.iter().map(|partition| cancel(partition, id));
         Ok(self.commit(edits.collect::<Result<_, _>>()?).await? > 0)
     }
 
-    /// Takes all back that there are now, and tells how many so far each time.
-    pub async fn cancel_all(&self, mut told: impl FnMut(u64)) -> Result<u64, QueueError> {
+    /// Cancels all messages delayed by now; `progress` gets the running total.
+    pub async fn cancel_all(&self, mut progress: impl FnMut(u64)) -> Result<u64, QueueError> {
         let mut cancelled = 0;
         for partition in &self.partitions {
             let (mut after, mut newest) = (DelayedId::ZERO, None);
@@ -77,18 +78,18 @@ impl DelayedMessages {
                 let (found, last) = self.read(partition, after, BATCH).await?;
                 let Some(end) = found.last() else { break };
                 after = end.id;
-                // Others may go on putting some.
+                // Leave alone what others put meanwhile, or this might never end.
                 let newest = *newest.get_or_insert(last);
                 let old = found.iter().filter(|delayed| delayed.id.put <= newest);
                 let edits = old.map(|delayed| cancel(partition, delayed.id));
                 cancelled += self.commit(edits.collect::<Result<_, _>>()?).await?;
-                told(cancelled);
+                progress(cancelled);
             }
         }
         Ok(cancelled)
     }
 
-    /// Some of a partition, and when the newest of all was put.
+    /// Some delayed messages of a partition, and when the newest of them all was put.
     async fn read(
         &self,
         partition: &PartitionName,
@@ -102,7 +103,7 @@ impl DelayedMessages {
         Ok((found.collect(), batch.last.0))
     }
 
-    /// How many of these there were.
+    /// Commits these edits, and counts those that changed something.
     async fn commit(&self, edits: Vec<Edit>) -> Result<u64, QueueError> {
         let committed = self.browser.store.commit(Commit { edits, ..Commit::default() }).await?;
         Ok(committed.edits.into_iter().filter(|edited| *edited == Edited::Changed).count() as u64)

@@ -1,4 +1,4 @@
-//! How far qdo had come, taken over.
+//! Importing qdo's cursors.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,37 +14,39 @@ use crate::coordination::cursor::to_message;
 use crate::error::QueueError;
 use crate::journals::Journals;
 
-/// Folders below qdo's root that hold its cursors: of the design notes, and of the version that was used.
+/// Directories below qdo's root that hold cursors: in its design notes, and in the version people used.
 const FOLDERS: [&str; 2] = ["queues", "partitions"];
-/// Queues that qdo keeps for itself.
-const OWN: [&str; 2] = ["qdo_error", "qdo_status"];
+/// Queues for qdo's own use.
+const QDO_QUEUES: [&str; 2] = ["qdo_error", "qdo_status"];
 
-/// A partition of qdo.
+/// A cursor of qdo.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OldCursor {
-    /// What its znode is called.
+    /// Path of its znode.
     pub znode: String,
-    /// Which partition that is; nothing if it is none.
+    /// The partition; `None` if the znode's name is not a partition's.
     pub partition: Option<PartitionName>,
-    /// What it says.
+    /// Contents of the znode.
     pub text: String,
-    /// What that means: at or before what was processed last. Nothing, if it means nothing.
+    /// The contents as a cursor, at or before the last message qdo processed; `None` if they are not a cursor.
     pub cursor: Option<Cursor>,
 }
 
-/// What can be taken over, in the order of what was found; or why it is passed over.
+/// For each cursor, where to import it, or why to skip it.
 fn plan(old: &[OldCursor], now: MessageId) -> Vec<Result<(&PartitionName, Cursor), &'static str>> {
     let mut taken = BTreeSet::new();
     let mut plan = Vec::with_capacity(old.len());
     for old in old {
         plan.push(match (&old.partition, old.cursor) {
             (None, _) => Err("its name is no partition's"),
-            (Some(partition), _) if OWN.contains(&partition.queue().name()) => Err("qdo keeps it for itself"),
+            (Some(partition), _) if QDO_QUEUES.contains(&partition.queue().name()) => {
+                Err("qdo keeps it for itself")
+            }
             (Some(partition), _) if partition.queue().failures_of().is_some() => {
                 Err("a queue of that name cannot be made: the messages of another that failed are there")
             }
             (Some(_), None) => Err("what it says is no cursor"),
-            // Nothing would be handled before that time has come.
+            // Workers would handle nothing before that time.
             (Some(_), Some(cursor)) if to_message(cursor) > now => Err("it lies in the future"),
             (Some(partition), Some(_)) if !taken.insert(partition) => Err("qdo has this partition twice"),
             (Some(partition), Some(cursor)) => Ok((partition, cursor)),
@@ -53,22 +55,22 @@ fn plan(old: &[OldCursor], now: MessageId) -> Vec<Result<(&PartitionName, Cursor
     plan
 }
 
-/// What became of one.
+/// The outcome of one cursor.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Imported {
-    /// Where it was.
+    /// Path of qdo's znode.
     pub from: String,
-    /// Where it is now.
+    /// The partition it was imported to.
     pub partition: Option<PartitionName>,
-    /// What qdo had written.
+    /// qdo's cursor.
     pub old: String,
-    /// What stands there now.
+    /// Our cursor now.
     pub new: Option<String>,
-    /// In a few words.
+    /// What happened, for people.
     pub what: String,
 }
 
-/// Finds qdo's cursors below its root, in a term that sees the ensemble from its own.
+/// Finds qdo's cursors below its root. The term must see the ensemble's own root, not our namespace.
 pub async fn find(term: &Term, root: &str) -> Result<Vec<OldCursor>, CallError> {
     let mut found = Vec::new();
     for folder in FOLDERS {
@@ -81,56 +83,58 @@ pub async fn find(term: &Term, root: &str) -> Result<Vec<OldCursor>, CallError> 
         for name in names {
             let znode = format!("{folder}/{name}");
             let Ok((data, _)) = term.get(&znode).await else { continue };
-            found.push(read(znode, &name, &data));
+            found.push(parse(znode, &name, &data));
         }
     }
     Ok(found)
 }
 
-fn read(znode: String, name: &str, data: &[u8]) -> OldCursor {
+fn parse(znode: String, name: &str, data: &[u8]) -> OldCursor {
     let text = String::from_utf8_lossy(data).trim().to_owned();
-    // qdo wrote names as they are; ours are quoted.
+    // qdo did not quote names; we do.
     let partition = PartitionName::of_znode(name).or_else(|| name.parse().ok());
-    // What qdo had made and never written to is at its beginning.
+    // qdo creates cursors empty, which means the beginning.
     let cursor = if text.is_empty() { Some(Cursor::default()) } else { Cursor::of_double(&text) };
     OldCursor { znode, partition, text, cursor }
 }
 
-/// What would become of them.
+/// What an import would do.
 pub async fn preview(session: &Session, old: &[OldCursor]) -> Result<Vec<Imported>, QueueError> {
     let term = session.term();
     let mut shown = Vec::with_capacity(old.len());
     for (old, planned) in old.iter().zip(plan(old, now())) {
         shown.push(match planned {
             Ok((partition, cursor)) => {
-                let there = there(&term, partition).await?.map(|(stored, _)| stored);
-                match found(there, cursor) {
-                    Found::Free => outcome(old, Some(cursor), "to be imported".to_owned()),
-                    Found::Other(stored, what) => outcome(old, Some(stored), what.to_owned()),
+                let there = read_cursor(&term, partition).await?.map(|(stored, _)| stored);
+                match check_target(there, cursor) {
+                    Target::Free => outcome(old, Some(cursor), "to be imported".to_owned()),
+                    Target::Taken(stored, what) => outcome(old, Some(stored), what.to_owned()),
                 }
             }
-            Err(why) => passed_over(old, why),
+            Err(why) => skipped(old, why),
         });
     }
     Ok(shown)
 }
 
-/// What is in the way of a cursor.
-enum Found {
+/// Whether a cursor can be imported to its partition.
+enum Target {
     Free,
-    Other(Cursor, &'static str),
+    Taken(Cursor, &'static str),
 }
 
-fn found(there: Option<Cursor>, cursor: Cursor) -> Found {
+fn check_target(there: Option<Cursor>, cursor: Cursor) -> Target {
     match there {
-        Some(stored) if stored == cursor => Found::Other(stored, "was there already"),
-        Some(stored) if stored != Cursor::default() => Found::Other(stored, "left alone: it has moved since"),
-        Some(_) | None => Found::Free,
+        Some(stored) if stored == cursor => Target::Taken(stored, "was there already"),
+        Some(stored) if stored != Cursor::default() => {
+            Target::Taken(stored, "left alone: it has moved since")
+        }
+        Some(_) | None => Target::Free,
     }
 }
 
-/// What stands there now, and in which version.
-async fn there(term: &Term, partition: &PartitionName) -> Result<Option<(Cursor, i32)>, CallError> {
+/// Our cursor of a partition and its version.
+async fn read_cursor(term: &Term, partition: &PartitionName) -> Result<Option<(Cursor, i32)>, CallError> {
     let found = term.read(&queues::cursor(partition).maybe_damaged()).await?;
     Ok(found.map(|Versioned { value, stat }| (value.sound().unwrap_or_default(), stat.version)))
 }
@@ -139,12 +143,12 @@ fn now() -> MessageId {
     MessageId(Ticks::now())
 }
 
-fn passed_over(old: &OldCursor, why: &str) -> Imported {
+fn skipped(old: &OldCursor, why: &str) -> Imported {
     outcome(old, None, format!("passed over: {why}"))
 }
 
-/// Makes the queues, each with as many partitions as qdo had, and sets their cursors, unless they have moved already.
-/// Doing it again changes nothing.
+/// Creates the queues, with as many partitions as in qdo, and sets their cursors unless they have moved already.
+/// Idempotent.
 pub async fn import(
     session: &Session,
     journals: &Journals,
@@ -158,19 +162,19 @@ pub async fn import(
         let (partition, cursor) = match planned {
             Ok(planned) => planned,
             Err(why) => {
-                done.push(passed_over(old, why));
+                done.push(skipped(old, why));
                 continue;
             }
         };
         let number = highest.entry(partition.queue()).or_default();
         *number = partition.number().max(*number);
-        // Before the queue is there, so that nobody begins from the start.
-        let (stored, what) = set(&term, partition, cursor).await?;
+        // Before the queue exists, so that no worker starts at the beginning.
+        let (stored, what) = write_cursor(&term, partition, cursor).await?;
         done.push(outcome(old, Some(stored), what.to_owned()));
     }
     for (queue, partitions) in highest {
-        match make(session, journals, queue, partitions, journal).await {
-            // The others are made all the same.
+        match create_queue(session, journals, queue, partitions, journal).await {
+            // Create the other queues all the same.
             Err(error @ QueueError::Ahead { .. }) => {
                 let of_queue = |row: &&mut Imported| {
                     row.partition.as_ref().is_some_and(|partition| partition.queue() == queue)
@@ -185,8 +189,8 @@ pub async fn import(
     Ok(done)
 }
 
-/// Makes a queue with at least so many partitions; one that is there gets those that it does not have yet.
-async fn make(
+/// Creates a queue with at least this many partitions, or widens an existing one.
+async fn create_queue(
     session: &Session,
     journals: &Journals,
     queue: &QueueName,
@@ -198,9 +202,9 @@ async fn make(
             let wider = Change { partitions: Some(partitions), ..Change::default() };
             change(session, journals, queue, &wider).await.map(drop)
         }
-        // It was made by hand, with as many as somebody wanted, or in another journal.
+        // Somebody created it by hand, with more partitions or in another journal.
         Err(QueueError::Exists { .. }) => Ok(()),
-        // Nothing that the journal has is hidden.
+        // Use all partitions of the journal, so that none of its messages is hidden.
         Err(QueueError::Narrow { wide, .. }) => {
             let wide = u16::try_from(wide).unwrap_or(PARTITIONS_MAX);
             create::create(session, journals, queue, wide, journal).await.map(drop)
@@ -209,7 +213,7 @@ async fn make(
     }
 }
 
-async fn set(
+async fn write_cursor(
     term: &Term,
     partition: &PartitionName,
     cursor: Cursor,
@@ -217,19 +221,19 @@ async fn set(
     let znode = queues::cursor(partition);
     let fresh = term.stat(znode.path()).await?.is_none();
     retry::ensure(term, znode.path(), &cursor.encode()).await?;
-    let there = there(term, partition).await?;
-    match (found(there.map(|(stored, _)| stored), cursor), there) {
-        (Found::Other(stored, _), _) if fresh && stored == cursor => Ok((stored, "imported")),
-        (Found::Other(stored, what), _) => Ok((stored, what)),
-        (Found::Free, Some((stored, version))) => {
+    let there = read_cursor(term, partition).await?;
+    match (check_target(there.map(|(stored, _)| stored), cursor), there) {
+        (Target::Taken(stored, _), _) if fresh && stored == cursor => Ok((stored, "imported")),
+        (Target::Taken(stored, what), _) => Ok((stored, what)),
+        (Target::Free, Some((stored, version))) => {
             match term.set(znode.path(), &cursor.encode(), Some(version)).await {
                 Ok(_) => Ok((cursor, "imported")),
                 Err(CallError::BadVersion { .. }) => Ok((stored, "left alone: it has moved since")),
                 Err(error) => Err(error.into()),
             }
         }
-        // Somebody takes the queue away right now.
-        (Found::Free, None) => Err(CallError::NoZnode { path: znode.path().to_owned() }.into()),
+        // Somebody is deleting the queue right now.
+        (Target::Free, None) => Err(CallError::NoZnode { path: znode.path().to_owned() }.into()),
     }
 }
 
@@ -248,14 +252,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cursors_of_qdo_are_understood_and_its_own_queues_are_not_ours() {
-        let old = read("/q/queues/mail-out-2".to_owned(), "mail-out-2", b"1330365230.03807");
+    fn qdo_cursors_are_parsed_and_its_own_queues_skipped() {
+        let old = parse("/q/queues/mail-out-2".to_owned(), "mail-out-2", b"1330365230.03807");
         assert_eq!(old.partition, Some("mail-out-2".parse().unwrap()));
-        // At or before the message that it stands for.
+        // At or before the message it stands for.
         assert_eq!(old.cursor.unwrap().to_string(), "1330365230.0380647");
-        assert_eq!(read(String::new(), "a-1", b"0.0").cursor, Some(Cursor::default()));
-        assert_eq!(read(String::new(), "a-1", b"").cursor, Some(Cursor::default()));
-        assert_eq!(read(String::new(), "a-1", b"soon").cursor, None);
+        assert_eq!(parse(String::new(), "a-1", b"0.0").cursor, Some(Cursor::default()));
+        assert_eq!(parse(String::new(), "a-1", b"").cursor, Some(Cursor::default()));
+        assert_eq!(parse(String::new(), "a-1", b"soon").cursor, None);
         let found = [
             ("qdo_status-3", "1.0"),
             ("nothing", "1.0"),
@@ -266,7 +270,7 @@ mod tests {
             ("a.failed-1", "1"),
             ("größe-1", "1"),
         ];
-        let found = found.map(|(name, text)| read(String::new(), name, text.as_bytes()));
+        let found = found.map(|(name, text)| parse(String::new(), name, text.as_bytes()));
         let why: Vec<_> = plan(&found, now()).into_iter().map(Result::err).collect();
         let all = [
             "qdo keeps it for itself",

@@ -1,4 +1,4 @@
-//! Keys of applications: added, listed, revoked. What is stored is their hash.
+//! Adding, listing and revoking application keys. ZooKeeper stores their hashes only.
 
 use menagerie_kernel::{CallError, Session, retry};
 use menagerie_znodes::Payload as _;
@@ -6,7 +6,7 @@ use menagerie_znodes::queues::{self, ApplicationKey, KeyId};
 
 use crate::error::QueueError;
 
-/// Adds a key; it counts from now on, everywhere. One that is there stays as it is: false.
+/// Adds a key, valid at once on all servers. `false` if a key with this id exists; it is not changed.
 pub async fn add(session: &Session, key: &ApplicationKey) -> Result<bool, QueueError> {
     let id = KeyId::of_hash(&key.sha256).map_err(|error| QueueError::Key(error.to_string()))?;
     let (term, znode) = (session.term(), queues::key(&id));
@@ -16,7 +16,7 @@ pub async fn add(session: &Session, key: &ApplicationKey) -> Result<bool, QueueE
     Ok(stored.value.sound().as_ref() == Some(key))
 }
 
-/// All of them, by name.
+/// All keys, sorted by id.
 pub async fn list(session: &Session) -> Result<Vec<(KeyId, ApplicationKey)>, QueueError> {
     let term = session.term();
     let root = queues::keys();
@@ -32,7 +32,7 @@ pub async fn list(session: &Session) -> Result<Vec<(KeyId, ApplicationKey)>, Que
     Ok(found.filter_map(|(id, found)| Some((id, found?.value.sound()?))).collect())
 }
 
-/// Takes a key away: from now on nobody is let in by it. False if there is none of that name.
+/// Revokes a key on all servers. `false` if there is none with this id.
 pub async fn revoke(session: &Session, id: &KeyId) -> Result<bool, QueueError> {
     match retry::remove(&session.term(), queues::key(id).path()).await {
         Err(CallError::NoZnode { .. }) => Ok(false),

@@ -1,7 +1,9 @@
 //! What operators do with queues, and programs that put messages.
 //!
-//! - `create`, `change`, `delete`: queues. `purge`: what is in them. `keys`: who may use them over HTTP. `put`: messages; `browse`:
-//!   looking at them. `pause`: nobody takes messages for a while. `show`: how queues are doing. `delayed`: messages that are not due yet, and how they are taken back. `failed`: messages that were given up, and how they come back. `import`: how far qdo had come.
+//! - `create`, `change`, `delete`: queues. `purge`: dropping their messages. `keys`: access over HTTP. `put`: putting
+//!   messages. `browse`: looking at them. `pause`: pausing queues and workers. `show`: lag, owners and rates.
+//!   `delayed`: listing and cancelling delayed messages. `failed`: listing and retrying messages that were given up.
+//!   `import`: qdo's cursors.
 
 pub mod browse;
 mod change;
@@ -26,35 +28,35 @@ use crate::error::QueueError;
 use crate::journals::{self, Journals};
 
 pub use change::{Change, Changed, change};
-pub use create::{Created, create, create_as, plain};
+pub use create::{Created, create, create_with, default_settings};
 pub use delete::{abandon, delete, skip};
 pub use pause::{Scope, pause, resume};
 pub use purge::{Purged, purge, purge_handled};
-pub use put::{Place, Putter};
+pub use put::{Destination, Putter};
 
 pub(crate) use create::FAILED_DEDUP_WINDOW;
 
-/// What a queue is like.
+/// Settings of a queue.
 pub async fn settings(session: &Session, queue: &QueueName) -> Result<Settings, QueueError> {
-    found(&session.term(), queue).await
+    require_settings(&session.term(), queue).await
 }
 
-/// What a queue is that has to be there.
-pub(crate) async fn found(term: &Term, queue: &QueueName) -> Result<Settings, QueueError> {
+/// Settings of a queue, or [`QueueError::NoQueue`].
+pub(crate) async fn require_settings(term: &Term, queue: &QueueName) -> Result<Settings, QueueError> {
     let settings = term.read(&queues::settings(queue)).await?;
     settings.map(|found| found.value).ok_or_else(|| QueueError::NoQueue { queue: queue.clone() })
 }
 
-/// The same for who only looks: failed messages are in one partition, beside their queue, until somebody decides about them.
-pub(crate) async fn readable(term: &Term, queue: &QueueName) -> Result<Settings, QueueError> {
+/// Settings for reading only: failed messages can be read like a queue with one partition and unlimited retention.
+pub(crate) async fn readable_settings(term: &Term, queue: &QueueName) -> Result<Settings, QueueError> {
     match queue.failures_of() {
-        Some(of) => Ok(Settings { partitions: 1, keep: Keep::Forever, ..found(term, &of).await? }),
-        None => found(term, queue).await,
+        Some(of) => Ok(Settings { partitions: 1, keep: Keep::Forever, ..require_settings(term, &of).await? }),
+        None => require_settings(term, queue).await,
     }
 }
 
-/// The journal that has a queue's messages.
-pub fn home(
+/// The journal that stores a queue's messages.
+pub fn journal_of(
     journals: &Journals,
     queue: &QueueName,
     settings: &Settings,

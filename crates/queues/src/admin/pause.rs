@@ -1,18 +1,18 @@
-//! Nobody takes messages of a queue, or a worker none, until somebody says so. Nothing moves: locks and membership stay.
+//! Pausing and resuming queues and workers. A pause moves no partition: locks and membership stay.
 
 use menagerie_kernel::{CallError, Session, Term, retry};
 use menagerie_znodes::queues::{self, Pause, QueueName};
 use menagerie_znodes::{Name, Payload as _, Znode};
 
-use super::found;
+use super::require_settings;
 use crate::error::QueueError;
 
-/// What is paused.
+/// What to pause.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Scope {
     /// A queue, for all its workers.
     Queue(QueueName),
-    /// A worker, with all its queues. It stays paused when it goes and comes back under the same name.
+    /// A worker, with all its queues. The pause outlives a restart under the same name.
     Worker(Name),
 }
 
@@ -25,17 +25,17 @@ impl Scope {
     }
 }
 
-/// Pauses it. What is paused already stays so, with what was said then, unless there is something new to say.
+/// Pauses it. If it is paused already, replaces the reason, unless the new pause has none.
 pub async fn pause(session: &Session, scope: &Scope, pause: &Pause) -> Result<(), QueueError> {
     let term = session.term();
-    require(&term, scope).await?;
+    require_exists(&term, scope).await?;
     let (znode, data) = (scope.znode(), pause.encode());
     retry::ensure(&term, znode.path(), &data).await?;
     if pause.reason.is_none() {
         return Ok(());
     }
     let Some(before) = term.read(&znode.maybe_damaged()).await? else {
-        // Resumed meanwhile.
+        // Somebody has resumed it meanwhile.
         return Ok(());
     };
     let version = before.version();
@@ -43,13 +43,14 @@ pub async fn pause(session: &Session, scope: &Scope, pause: &Pause) -> Result<()
         return Ok(());
     }
     match retry::set(&term, znode.path(), &data, version).await {
-        // Somebody else had something to say, or has resumed it.
+        // Somebody else has given another reason, or resumed it.
         Err(CallError::NoZnode { .. } | CallError::BadVersion { .. }) => Ok(()),
         outcome => Ok(outcome.map(|_| ())?),
     }
 }
 
-/// Lets it go on. False if it was not paused; what is not there is an error, unless it was paused: a worker may be away.
+/// Resumes it. `false` if it was not paused. A missing queue or worker is an error only if it was not paused: a paused
+/// worker may be down.
 pub async fn resume(session: &Session, scope: &Scope) -> Result<bool, QueueError> {
     let term = session.term();
     let resumed = match retry::remove(&term, scope.znode().path()).await {
@@ -57,15 +58,15 @@ pub async fn resume(session: &Session, scope: &Scope) -> Result<bool, QueueError
         outcome => outcome?,
     };
     if !resumed {
-        require(&term, scope).await?;
+        require_exists(&term, scope).await?;
     }
     Ok(resumed)
 }
 
-/// Whether it is there.
-async fn require(term: &Term, scope: &Scope) -> Result<(), QueueError> {
+/// Refuses a queue or worker that does not exist.
+async fn require_exists(term: &Term, scope: &Scope) -> Result<(), QueueError> {
     match scope {
-        Scope::Queue(queue) => drop(found(term, queue).await?),
+        Scope::Queue(queue) => drop(require_settings(term, queue).await?),
         Scope::Worker(worker) => {
             let listed = queues::worker(worker);
             term.sync(listed.path()).await?;

@@ -1,20 +1,20 @@
-//! Forgetting what is in a queue.
+//! Dropping the messages of a queue.
 
 use menagerie_kernel::Session;
 use menagerie_znodes::queues::QueueName;
 use serde::Serialize;
 
-use super::{found, home};
+use super::{journal_of, require_settings};
 use crate::coordination::claim::{partition_id, topic};
 use crate::coordination::cursor::CursorAt;
 use crate::error::QueueError;
 use crate::journals::Journals;
 
-/// Forgets every message of a queue, handled or not; how many there were. Some that a worker has read ahead may still be
-/// handled; those that are not due yet stay.
+/// Drops every message of a queue, handled or not, and returns their number. Workers may still handle what they have
+/// read ahead. Delayed messages stay.
 pub async fn purge(session: &Session, journals: &Journals, queue: &QueueName) -> Result<u64, QueueError> {
-    let settings = found(&session.term(), queue).await?;
-    let store = home(journals, queue, &settings)?;
+    let settings = require_settings(&session.term(), queue).await?;
+    let store = journal_of(journals, queue, &settings)?;
     let mut messages = 0;
     for stats in store.stats(&topic(queue)?).await? {
         let Ok(number) = u16::try_from(stats.partition) else { continue };
@@ -24,27 +24,27 @@ pub async fn purge(session: &Session, journals: &Journals, queue: &QueueName) ->
     Ok(messages)
 }
 
-/// What was forgotten.
+/// What was dropped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct Purged {
-    /// Partitions that had such messages.
+    /// Partitions that had messages to drop.
     pub partitions: u64,
-    /// Messages. What was put meanwhile is not among them, and makes them seem fewer.
+    /// Messages dropped. Messages put meanwhile make it look like fewer.
     pub messages: u64,
-    /// Their bytes, before compression. The journal gives the room back by and by, and soon when it is short of it.
+    /// Their bytes before compression. The journal frees disk space in the background, and sooner when space is short.
     pub bytes: u64,
 }
 
-/// Forgets the messages of a queue that were handled, however short they have been there; those that wait stay. The cursor says
-/// which: with `--ack before` also one that runs.
+/// Drops the handled messages of a queue, however recent; waiting ones stay. Those before the cursor count as handled:
+/// with `--ack before`, that includes one that is still running.
 pub async fn purge_handled(
     session: &Session,
     journals: &Journals,
     queue: &QueueName,
 ) -> Result<Purged, QueueError> {
     let term = session.term();
-    let settings = found(&term, queue).await?;
-    let (store, topic) = (home(journals, queue, &settings)?, topic(queue)?);
+    let settings = require_settings(&term, queue).await?;
+    let (store, topic) = (journal_of(journals, queue, &settings)?, topic(queue)?);
     let before = store.stats(&topic).await?;
     for number in 1..=settings.partitions {
         let partition = queue.partition(number);

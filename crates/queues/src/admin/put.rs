@@ -7,20 +7,20 @@ use menagerie_journal::{Append, Appended, Commit, Journal, MessageId, NewMessage
 use menagerie_kernel::Session;
 use menagerie_znodes::queues::{PartitionName, QueueName};
 
-use super::{found, home};
+use super::{journal_of, require_settings};
 use crate::coordination::claim::partition_id;
 use crate::core::partitioning;
 use crate::error::QueueError;
 use crate::journals::Journals;
 
-/// Where in its queue a message goes.
+/// Which partition of its queue a message goes to.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Place {
-    /// Where this key's messages go.
+pub enum Destination {
+    /// The partition of this key.
     Key(Vec<u8>),
-    /// To this one.
+    /// This partition.
     Partition(u16),
-    /// To any: one after the other.
+    /// Any, round robin.
     Any,
 }
 
@@ -29,36 +29,37 @@ pub struct Putter {
     queue: QueueName,
     partitions: NonZeroU16,
     store: Arc<dyn Journal>,
-    /// The partition that the next message without a wish goes to.
+    /// Round-robin position for [`Destination::Any`].
     next: u16,
 }
 
 impl Putter {
-    /// For a queue that is there. `start` spreads those who put one message each; a random number will do.
+    /// Opens an existing queue. `start` is where the round robin starts: a random number spreads callers that put one
+    /// message each.
     pub async fn open(
         session: &Session,
         journals: &Journals,
         queue: &QueueName,
         start: u16,
     ) -> Result<Self, QueueError> {
-        let settings = found(&session.term(), queue).await?;
-        let store = home(journals, queue, &settings)?;
+        let settings = require_settings(&session.term(), queue).await?;
+        let store = journal_of(journals, queue, &settings)?;
         let partitions = NonZeroU16::new(settings.partitions);
         let partitions = partitions.ok_or(QueueError::Partitions { partitions: 0 })?;
         Ok(Self { queue: queue.clone(), partitions, store, next: start % partitions })
     }
 
-    /// Where a message goes.
-    pub fn place(&mut self, place: &Place) -> Result<PartitionName, QueueError> {
+    /// The partition for a message.
+    pub fn choose_partition(&mut self, destination: &Destination) -> Result<PartitionName, QueueError> {
         let partitions = self.partitions.get();
-        let number = match place {
-            Place::Key(key) => partitioning::of_key(key, self.partitions),
-            Place::Partition(number) if (1..=partitions).contains(number) => *number,
-            Place::Partition(number) => {
+        let number = match destination {
+            Destination::Key(key) => partitioning::of_key(key, self.partitions),
+            Destination::Partition(number) if (1..=partitions).contains(number) => *number,
+            Destination::Partition(number) => {
                 let partition = self.queue.partition(*number);
                 return Err(QueueError::NoPartition { partition, partitions });
             }
-            Place::Any => {
+            Destination::Any => {
                 self.next = (self.next + 1) % partitions;
                 self.next + 1
             }
@@ -66,10 +67,10 @@ impl Putter {
         Ok(self.queue.partition(number))
     }
 
-    /// Where the message lies that a duplicate stands for: a dedup id counts for the whole queue, and the first one may have gone
-    /// elsewhere. Messages that were put together may have one id, so the body counts, too. If it is nowhere any more, where the
-    /// duplicate would have gone.
-    pub async fn holding(
+    /// The partition of the message that a duplicate repeats. Dedup ids are valid for the whole queue, so the first
+    /// copy may have gone to another partition. Messages of one commit may share an id, so the body must match, too.
+    /// `likely` if the message is gone.
+    pub async fn find_duplicate(
         &self,
         likely: &PartitionName,
         id: MessageId,
@@ -88,11 +89,14 @@ impl Putter {
         Ok(found.unwrap_or_else(|| likely.clone()))
     }
 
-    /// Puts these, all or none, in this order.
-    pub async fn put(&mut self, messages: Vec<(Place, NewMessage)>) -> Result<Vec<Appended>, QueueError> {
+    /// Puts all of these or none, in this order.
+    pub async fn put(
+        &mut self,
+        messages: Vec<(Destination, NewMessage)>,
+    ) -> Result<Vec<Appended>, QueueError> {
         let mut commit = Commit::default();
-        for (place, message) in messages {
-            let partition = partition_id(&self.place(&place)?)?;
+        for (destination, message) in messages {
+            let partition = partition_id(&self.choose_partition(&destination)?)?;
             commit.appends.push(Append { partition, message });
         }
         Ok(self.store.commit(commit).await?.appends)

@@ -1,4 +1,4 @@
-//! How queues are doing: are we behind, and do we need more workers?
+//! Status of queues: are we behind, and do we need more workers?
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -11,120 +11,119 @@ use menagerie_znodes::queues::{self, Keep, PartitionName, Pause, QueueName, Work
 use menagerie_znodes::quote::unquote;
 use serde::Serialize;
 
-use super::{home, readable};
+use super::{journal_of, readable_settings};
 use crate::coordination::catalogue;
-use crate::coordination::claim::{behind, partition_id, topic};
+use crate::coordination::claim::{lag, partition_id, topic};
 use crate::coordination::cursor::{CursorAt, ahead};
 use crate::error::QueueError;
 use crate::journals::{Home, Journals};
 
-/// A worker that is listed.
+/// A registered worker.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct WorkerEntry {
-    /// What it is called.
+    /// Its name.
     pub worker: Name,
-    /// What it handles.
+    /// Partitions it owns.
     pub partitions: Vec<PartitionName>,
-    /// What it would handle; nothing is said by who takes any.
+    /// Queues it serves; `None` if it does not say.
     pub serves: Option<Vec<QueueName>>,
-    /// It takes nothing until it is told to.
+    /// Whether it is paused.
     pub paused: bool,
 }
 
-/// One partition.
+/// Status of one partition.
+#[expect(missing_docs, reason = "its partition names itself")]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct PartitionView {
-    /// Which one.
     pub partition: PartitionName,
-    /// Who says that it handles it.
+    /// The worker that claims to own it.
     pub owner: Option<Name>,
-    /// That worker takes nothing until it is told to, and nobody else does.
+    /// The owner is paused, so nobody handles its messages.
     pub owner_paused: bool,
-    /// How far it was processed.
+    /// Position of its cursor.
     pub cursor: String,
-    /// How far that is ahead of the clock, if it is: nothing is handled before then.
+    /// How far the cursor is ahead of the clock, if it is: workers handle nothing before then.
     pub ahead_ms: Option<u64>,
-    /// Messages in it, handled ones too.
+    /// Messages stored, including handled ones.
     pub messages: u64,
-    /// Messages that wait.
+    /// Messages waiting.
     pub lag: u64,
-    /// How long the oldest of them has waited.
+    /// Age of the oldest waiting message.
     pub oldest_ms: Option<u64>,
-    /// Messages that are not due yet.
+    /// Delayed messages not due yet.
     pub delayed: u64,
 }
 
-/// A queue.
+/// Status of a queue.
+#[expect(missing_docs, reason = "queue and partitions name themselves")]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct QueueView {
-    /// Which one.
     pub queue: QueueName,
-    /// The journal that its messages are in.
+    /// The journal that stores its messages.
     pub journal: String,
-    /// For how long messages stay that were handled.
+    /// Retention of handled messages.
     #[serde(rename = "keep_ms")]
     pub keep: Keep,
-    /// Why it is paused, if it is.
+    /// The pause, if it is paused.
     pub paused: Option<Pause>,
-    /// Messages that were given up.
+    /// Failed messages.
     pub failed: u64,
-    /// All partitions.
     pub partitions: Vec<PartitionView>,
-    /// Partitions that should be there and have no cursor: nobody handles what is in them.
+    /// Partitions without a cursor, which nobody handles.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub without_cursor: Vec<PartitionName>,
 }
 
 impl QueueView {
-    /// Messages that wait.
+    /// Messages waiting in all partitions.
     pub fn lag(&self) -> u64 {
         self.partitions.iter().map(|partition| partition.lag).sum()
     }
 
-    /// How long the oldest message has waited.
+    /// Age of the oldest waiting message.
     pub fn oldest_ms(&self) -> Option<u64> {
         self.partitions.iter().filter_map(|partition| partition.oldest_ms).max()
     }
 
-    /// The partition whose cursor is ahead of the clock, and by how much; the farthest if there are several.
+    /// The partition whose cursor is farthest ahead of the clock, and by how much.
     pub fn ahead(&self) -> Option<(&PartitionName, Duration)> {
         let ahead = |at: &PartitionView| at.ahead_ms;
         let farthest = self.partitions.iter().filter(|at| ahead(at).is_some()).max_by_key(|at| ahead(at))?;
         Some((&farthest.partition, Duration::from_millis(farthest.ahead_ms?)))
     }
 
-    /// Messages that are not due yet.
+    /// Delayed messages not due yet.
     pub fn delayed(&self) -> u64 {
         self.partitions.iter().map(|partition| partition.delayed).sum()
     }
 
-    /// Messages in it, handled ones too.
+    /// Messages stored, including handled ones.
     pub fn messages(&self) -> u64 {
         self.partitions.iter().map(|partition| partition.messages).sum()
     }
 }
 
-/// Messages per second, between two looks.
+/// Messages per second between two snapshots.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Rate {
-    /// That were put.
+    /// Messages put.
     pub put: f64,
-    /// That were handled.
+    /// Messages handled.
     pub handled: f64,
 }
 
 impl Rate {
-    /// What was put and handled from one look to a later one. What was dropped meanwhile counts as neither.
+    /// The rate of a queue between two snapshots. Messages dropped meanwhile count as neither put nor handled.
     pub fn between(before: &QueueView, after: &QueueView, time: Duration) -> Self {
         Self::new((before.messages(), before.lag()), (after.messages(), after.lag()), time)
     }
 
-    /// The same for one partition.
+    /// The rate of one partition.
     pub fn of_partition(before: &PartitionView, after: &PartitionView, time: Duration) -> Self {
         Self::new((before.messages, before.lag), (after.messages, after.lag), time)
     }
 
-    /// From messages that are there and messages that wait.
+    /// From pairs of messages stored and messages waiting.
     fn new(before: (u64, u64), after: (u64, u64), time: Duration) -> Self {
         let seconds = time.as_secs_f64().max(0.001);
         let put = after.0.saturating_sub(before.0);
@@ -133,33 +132,33 @@ impl Rate {
     }
 }
 
-/// All queues, by name.
+/// Names of all queues.
 pub async fn list(session: &Session) -> Result<BTreeSet<QueueName>, QueueError> {
     let names = children(&session.term(), queues::all_settings().path()).await?;
     Ok(names.iter().filter_map(|name| unquote(name)?.parse().ok()).collect())
 }
 
-/// All queues, by name, with how each of them is or why that is not known. A journal that does not answer is waited for once,
-/// not once for each of its queues.
+/// Status of each queue, or why it is unknown, by name. Waits once for a journal that does not answer, not once per
+/// queue.
 pub async fn all(
     session: &Session,
     journals: &Journals,
 ) -> Result<Vec<(QueueName, Result<QueueView, QueueError>)>, QueueError> {
     let queues = list(session).await?;
-    let places = catalogue::journals(&session.term(), &queues).await?;
-    let names: BTreeSet<&String> = places.values().collect();
+    let journal_names = catalogue::journals(&session.term(), &queues).await?;
+    let names: BTreeSet<&String> = journal_names.values().collect();
     let answers = names.into_iter().map(|name| async move {
-        let away = match journals.get(&Home::named(name)) {
+        let errors = match journals.get(&Home::named(name)) {
             Some(store) => store.usage().await.err(),
             None => None,
         };
-        (name, away)
+        (name, errors)
     });
-    let away: BTreeMap<&String, Option<JournalError>> = join_all(answers).await.into_iter().collect();
+    let errors: BTreeMap<&String, Option<JournalError>> = join_all(answers).await.into_iter().collect();
     let views = queues.iter().map(|queue| {
-        let away = places.get(queue).and_then(|journal| away.get(journal)).cloned().flatten();
+        let errors = journal_names.get(queue).and_then(|journal| errors.get(journal)).cloned().flatten();
         async move {
-            match away {
+            match errors {
                 Some(error) => Err(error.into()),
                 None => show(session, journals, queue).await,
             }
@@ -169,7 +168,7 @@ pub async fn all(
     Ok(queues.into_iter().zip(views).collect())
 }
 
-/// All workers, by name.
+/// All workers, sorted by name.
 pub async fn workers(session: &Session) -> Result<Vec<WorkerEntry>, QueueError> {
     let term = session.term();
     term.sync(queues::workers().path()).await?;
@@ -185,15 +184,15 @@ pub async fn workers(session: &Session) -> Result<Vec<WorkerEntry>, QueueError> 
     Ok(entries.collect())
 }
 
-/// One queue, with all its partitions; or its failed messages, for which nobody waits.
+/// Status of one queue; or of its failed messages, which count as handled.
 pub async fn show(
     session: &Session,
     journals: &Journals,
     queue: &QueueName,
 ) -> Result<QueueView, QueueError> {
     let term = session.term();
-    let settings = readable(&term, queue).await?;
-    let store = home(journals, queue, &settings)?;
+    let settings = readable_settings(&term, queue).await?;
+    let store = journal_of(journals, queue, &settings)?;
     let workers = workers(session).await?;
     let owners: BTreeMap<&PartitionName, &WorkerEntry> = workers
         .iter()
@@ -223,8 +222,8 @@ pub async fn show(
             ahead_ms: ahead(position, stats.map_or(MessageId::ZERO, |stats| stats.last), Ticks::now())
                 .map(ms),
             messages: stats.map_or(0, |stats| stats.messages),
-            // What the journal was told may be a second old; whether anything waits is known exactly.
-            lag: if oldest.is_some() { stats.map_or(1, behind).max(1) } else { 0 },
+            // The journal's lag may be a second old; whether anything waits is exact.
+            lag: if oldest.is_some() { stats.map_or(1, lag).max(1) } else { 0 },
             oldest_ms: waited.map(ms),
             delayed: stats.map_or(0, |stats| stats.delayed),
             partition,
@@ -250,10 +249,10 @@ fn ms(time: Duration) -> u64 {
 }
 
 async fn paused(term: &Term, queue: &QueueName) -> Result<Option<Pause>, CallError> {
-    // Whoever made it by hand has said less.
-    let unsaid = || Pause { by: "somebody".to_owned(), reason: None };
+    // Somebody may have created the znode by hand.
+    let unknown = || Pause { by: "somebody".to_owned(), reason: None };
     let found = term.read(&queues::pause_of_queue(queue).maybe_damaged()).await?;
-    Ok(found.map(|found| found.value.sound().unwrap_or_else(unsaid)))
+    Ok(found.map(|found| found.value.sound().unwrap_or_else(unknown)))
 }
 
 async fn children(term: &Term, path: &str) -> Result<Vec<String>, CallError> {

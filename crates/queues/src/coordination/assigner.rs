@@ -1,4 +1,4 @@
-//! The elected worker's part: it waits until those who come and go have stopped, and writes who handles what.
+//! The leader's part: once joining and leaving workers have settled, it writes the assignment.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -18,10 +18,10 @@ use crate::core::rebalance::Rebalance;
 use crate::error::QueueError;
 use crate::metrics::Metrics;
 
-/// After an assignment that failed.
-const FAILED_PAUSE: Duration = Duration::from_secs(5);
+/// Pause before standing again after a failed assignment.
+const RETRY_DELAY: Duration = Duration::from_secs(5);
 
-/// Stands in the election, and assigns whenever we are elected.
+/// Stands for election, and assigns partitions while elected.
 pub struct Assigner {
     session: Session,
     election: Election,
@@ -31,53 +31,54 @@ pub struct Assigner {
 }
 
 impl Assigner {
-    /// Stands under this name.
+    /// Stands for election under this name.
     pub fn new(session: &Session, worker: &Name, settle: Rule, metrics: Metrics) -> Self {
         let election = Election::new(session, queues::election(), worker.as_str());
         let candidate = election.stand();
         Self { session: session.clone(), election, candidate, settle, metrics }
     }
 
-    /// Until no further campaign is possible. To stop, drop the future and [`withdraw`](Self::withdraw).
+    /// Runs until the session is over for good. To stop, drop the future and [`withdraw`](Self::withdraw).
     pub async fn run(&mut self) {
         while let Some(grant) = self.candidate.elected().await {
-            let failed = tokio::select! {
+            let error = tokio::select! {
                 loss = grant.lost() => {
-                    info!(?loss, "another worker assigns from now on");
+                    info!(?loss, "another worker leads from now on");
                     None
                 }
-                // At the end of a session the candidate stands again by itself.
+                // When the session ends, the candidate stands again by itself.
                 outcome = self.lead(&grant) => outcome.err().filter(|error| !error.ends_term()),
             };
-            if let Some(error) = failed {
+            if let Some(error) = error {
                 error!(error = %whole(&error), "partitions cannot be assigned; others may be able to");
                 self.step_back().await;
             }
         }
     }
 
-    /// Resigns, and stands again behind all others: who cannot assign must not keep them from it.
+    /// Resigns, and stands again behind all others: a leader that cannot assign must not block those that can.
     async fn step_back(&mut self) {
         let before = std::mem::replace(&mut self.candidate, self.election.stand());
         if let Err(error) = before.withdraw().await {
             warn!(error = %whole(&error), "could not resign");
         }
-        // Nobody else may stand; then it is tried again, but not all the time.
-        tokio::time::sleep(FAILED_PAUSE).await;
+        // We may be the only candidate; then try again, but do not spin.
+        tokio::time::sleep(RETRY_DELAY).await;
     }
 
-    /// Makes place for another.
+    /// Withdraws from the election.
     pub async fn withdraw(self) -> Result<(), QueueError> {
         Ok(self.candidate.withdraw().await?)
     }
 
-    /// Assigns, and assigns anew after every change, once it has settled. What is not settled does not count yet: so that
-    /// ten workers that come one after the other make one change, also while queues change.
+    /// Assigns, and reassigns after every change that has settled. Unsettled changes do not count, so that ten workers
+    /// joining one after the other cause one rebalance, even while queues change.
     async fn lead(&self, grant: &Grant) -> Result<(), QueueError> {
         let dir = |znode: Znode<()>| -> Znode<Dir> { Znode::foreign(znode.path(), Kind::Persistent) };
         let mut workers = Settling::new(&self.session, dir(queues::workers()), self.settle);
         let mut cursors = Settling::new(&self.session, dir(queues::cursors()), self.settle);
-        // Somebody may remove it, or write something else: then nobody would know what to do any more.
+        // Watch the assignment itself: if somebody removes or overwrites it, the workers have none until we write it
+        // again.
         let seen = TreeCache::start(&self.session, &queues::assignment());
         let mut changed = seen.subscribe();
         let (mut listed, mut partitions, mut written) = (None, None, None);
@@ -94,7 +95,7 @@ impl Assigner {
             }
             if let (Some(listed), Some(partitions)) = (&listed, &partitions) {
                 let facts = catalogue::facts(&grant.term().patient(), listed, partitions).await?;
-                if let Some(rebalance) = write(grant, &facts, &mut written).await? {
+                if let Some(rebalance) = write_assignment(grant, &facts, &mut written).await? {
                     info!(epoch = rebalance.epoch, "assigned anew: {rebalance}");
                     self.metrics.rebalance(&rebalance);
                 }
@@ -103,9 +104,9 @@ impl Assigner {
     }
 }
 
-/// Writes the assignment that these facts ask for, if it is another one. Where there is none, it follows the last one that we
-/// know: what need not move does not.
-async fn write(
+/// Writes the assignment for these facts, if it differs. If the znode is missing, continues from the last assignment we
+/// know, so that partitions do not move without need.
+async fn write_assignment(
     grant: &Grant,
     facts: &Facts,
     last: &mut Option<Assignment>,
@@ -113,10 +114,10 @@ async fn write(
     let znode = queues::assignment();
     let term = grant.term().patient();
     loop {
-        let (stored, version) = read(&term).await?;
+        let (stored, version) = read_assignment(&term).await?;
         let is_missing = stored.is_none();
         let old = stored.or_else(|| last.clone()).unwrap_or_default();
-        let new = next(&old, facts);
+        let new = next_assignment(&old, facts);
         if new.workers == old.workers && !is_missing {
             *last = Some(old);
             return Ok(None);
@@ -128,7 +129,7 @@ async fn write(
         let stored = &new;
         let proof = || {
             let term = term.clone();
-            async move { Ok((read(&term).await?.0.as_ref() == Some(stored)).then(Vec::new)) }
+            async move { Ok((read_assignment(&term).await?.0.as_ref() == Some(stored)).then(Vec::new)) }
         };
         match retry::commit(transaction, proof).await {
             Ok(_) => {
@@ -136,18 +137,18 @@ async fn write(
                 *last = Some(new);
                 return Ok(Some(rebalance));
             }
-            // Somebody wrote it who was elected after us, or before: the fence decides.
+            // Another leader, earlier or later, wrote it: read again, and let the fence decide.
             Err(TransactionError::Part { source: CallError::BadVersion { .. }, .. })
             | Err(TransactionError::Part { source: CallError::Exists { .. }, .. }) => {}
-            // Somebody has removed it; then it is made anew.
+            // Somebody removed it: create it again.
             Err(TransactionError::Part { source: CallError::NoZnode { .. }, .. }) if version.is_some() => {}
             Err(error) => return Err(error.into()),
         }
     }
 }
 
-/// What is written, if it can be read, and its version; `None` if nothing is there.
-async fn read(term: &Term) -> Result<(Option<Assignment>, Option<i32>), CallError> {
+/// The stored assignment, `None` if it is missing or damaged, and the znode's version, `None` if it is missing.
+async fn read_assignment(term: &Term) -> Result<(Option<Assignment>, Option<i32>), CallError> {
     let znode = queues::assignment();
     term.sync(znode.path()).await?;
     let Some(found) = term.read(&znode.maybe_damaged()).await? else { return Ok((None, None)) };
@@ -165,7 +166,7 @@ async fn read(term: &Term) -> Result<(Option<Assignment>, Option<i32>), CallErro
     }
 }
 
-/// Whether what we cannot read is of another shape, and not damaged: then it says so.
+/// Whether data that we cannot decode carries a version, and so comes from a newer release.
 fn is_newer(data: &[u8]) -> bool {
     #[derive(serde::Deserialize)]
     struct Versioned {
@@ -175,8 +176,8 @@ fn is_newer(data: &[u8]) -> bool {
     serde_json::from_slice::<Versioned>(data).is_ok()
 }
 
-/// The assignment that follows.
-fn next(old: &Assignment, facts: &Facts) -> Assignment {
+/// The assignment that follows `old`.
+fn next_assignment(old: &Assignment, facts: &Facts) -> Assignment {
     let previous: Owners =
         old.owners().into_iter().map(|(partition, worker)| (partition.clone(), worker.clone())).collect();
     let mut workers: BTreeMap<Name, Vec<_>> =

@@ -1,4 +1,4 @@
-//! The queues that there are, as ZooKeeper has them.
+//! Reads queues, partitions and workers from ZooKeeper.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,7 +10,7 @@ use tracing::warn;
 
 use crate::core::assignment::Facts;
 
-/// The journal of each queue. A queue without settings is one of qdo, whose messages are in the journal without a name.
+/// The journal of each queue. A queue without settings comes from qdo; its messages are in the unnamed journal.
 pub async fn journals(
     term: &Term,
     names: impl IntoIterator<Item = &QueueName>,
@@ -25,7 +25,7 @@ pub async fn journals(
     Ok(journals.collect())
 }
 
-/// What there is to assign among those who were listed when it had settled.
+/// The facts for an assignment, from settled lists of workers and cursors.
 pub async fn facts(term: &Term, workers: &[String], cursors: &[String]) -> Result<Facts, CallError> {
     let partitions: BTreeSet<PartitionName> =
         cursors.iter().filter_map(|name| PartitionName::of_znode(name)).collect();
@@ -38,13 +38,13 @@ pub async fn facts(term: &Term, workers: &[String], cursors: &[String]) -> Resul
     let names: Vec<Name> = workers.iter().filter_map(|name| Name::new(unquote(name)?).ok()).collect();
     let znodes: Vec<_> = names.iter().map(|name| queues::worker(name).maybe_damaged()).collect();
     let found = names.into_iter().zip(term.read_many(&znodes).await?);
-    // Who is gone meanwhile makes another change, which settles later.
+    // A worker that has left meanwhile causes another change, which settles later.
     let workers = found.filter_map(|(name, found)| match found?.value {
         MaybeDamaged::Sound(Worker { serves: Some(serves), .. }) => {
             Some((name, Some(serves.into_iter().collect())))
         }
         MaybeDamaged::Sound(Worker { serves: None, .. }) => {
-            warn!(worker = %name, "a worker that does not say what it serves is none of ours, and gets nothing");
+            warn!(worker = %name, "worker does not say what it serves, so it is not ours and gets nothing");
             None
         }
         MaybeDamaged::Damaged { why, .. } => {

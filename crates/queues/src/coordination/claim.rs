@@ -1,4 +1,4 @@
-//! Taking a partition and giving it back.
+//! Claiming and releasing a partition.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -23,72 +23,73 @@ use crate::error::QueueError;
 use crate::journals::{self, Home, Journals};
 use crate::metrics::Metrics;
 
-/// Under this name workers have their state in the journal.
+/// Consumer name of workers in the journal.
 const CONSUMER: &str = "workers";
-/// Its state: who has the partition, as a [`Holder`]. Removed by who gives it back; who finds it follows somebody who did not.
+/// State key of the partition's [`Holder`]. A release removes it; an owner that finds it follows one that did not
+/// release.
 const HELD: &[u8] = b"held";
-/// Its state: [`Attempts`].
+/// State key of [`Attempts`].
 const ATTEMPTS: &[u8] = b"attempts";
 
-/// Pauses between attempts to reach a journal that is down. It may be away for an upgrade: nobody leaves for that.
+/// Back-off for a journal that is down, perhaps for an upgrade: owners wait for it.
 const JOURNAL_PAUSE: Duration = Duration::from_millis(100);
 const JOURNAL_PAUSE_MAX: Duration = Duration::from_secs(5);
 
-/// Between looks for a partition that is not there.
-const GONE_PAUSE: Duration = Duration::from_secs(1);
+/// How often to look whether a missing partition was created.
+const MISSING_POLL: Duration = Duration::from_secs(1);
 
-/// The topic that holds a queue's messages.
+/// The topic of a queue's messages.
 pub fn topic(queue: &QueueName) -> Result<Topic, QueueError> {
     let name = queue.to_string();
     Topic::new(&name).map_err(|source| QueueError::Topic { name, source })
 }
 
-/// The same partition, as journals call it.
+/// The partition's id in journals.
 pub fn partition_id(partition: &PartitionName) -> Result<PartitionId, QueueError> {
     Ok(PartitionId::new(topic(partition.queue())?, u32::from(partition.number())))
 }
 
-/// Messages of a partition that wait, as far as its journal was told.
-pub(crate) fn behind(stats: &PartitionStats) -> u64 {
+/// Messages waiting in a partition, as far as its journal knows.
+pub(crate) fn lag(stats: &PartitionStats) -> u64 {
     let ours = stats.consumers.iter().find(|consumer| consumer.consumer.as_str() == CONSUMER);
     ours.map_or(stats.messages, |consumer| consumer.lag)
 }
 
-/// A partition that is ours: its lock is held, its cursor read, and the journal knows our fence.
+/// A partition we own: we hold its lock, have read its cursor, and the journal knows our fence.
 pub struct Claimed {
-    /// Which one.
+    /// Its name.
     pub partition: PartitionName,
-    /// By this.
+    /// Its lock.
     pub held: LockGuard,
-    /// How far it was processed.
+    /// Position of the last message processed.
     pub cursor: CursorAt,
-    /// Where its messages are.
-    pub books: Books,
-    /// How often its first message was tried.
+    /// Its messages and our state in the journal.
+    pub fenced: FencedJournal,
+    /// Attempts of the first message after the cursor.
     pub attempts: Option<Attempts>,
-    /// Who had it before us and did not give it back.
-    pub follows: Option<Holder>,
+    /// The previous owner, if it did not release.
+    pub predecessor: Option<Holder>,
 }
 
-/// Who has a partition.
+/// The owner of a partition, as the journal stores it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Holder {
-    /// By its fence.
+    /// The owner's fence.
     pub fence: String,
-    /// So many messages behind the cursor it may have begun, or somebody before it who did not give it back.
+    /// How many messages after the cursor may have begun: by the owner, or by one before it that did not release.
     pub window: u32,
 }
 
-/// What came of a claim.
+/// The outcome of a claim.
 pub enum Claim {
-    /// It is ours.
+    /// We own it.
     Ours(Box<Claimed>),
-    /// There is no such partition any more.
+    /// The partition does not exist any more.
     Gone,
 }
 
-/// Takes a partition: waits for its lock, as long as that takes, and for its journal. Dropped, it leaves nothing behind.
-/// `window`: as many messages we may have begun without a record.
+/// Claims a partition: waits for its lock and its journal, as long as that takes. Cancel safe. `window` is how many
+/// messages we may begin without a record.
 pub async fn claim(
     session: &Session,
     journals: &Journals,
@@ -103,11 +104,11 @@ pub async fn claim(
         let held = lock.acquire().await?;
         let lost = held.lost();
         tokio::select! {
-            // It was ours and is not any more: contend again.
+            // We lost the lock: contend again.
             loss = lost => debug!(%partition, ?loss, "lost before it was opened"),
             opened = open(held, journals, partition, window, metrics, &mut written) => match opened {
                 Err(error) if error.ends_term() => {}
-                // Somebody has opened it with a newer fence, so the lock is or will be another's.
+                // Somebody opened it with a newer fence, so we have lost the lock or soon will.
                 Err(error) if error.remedy() == menagerie_kernel::Remedy::Reacquire => {
                     warn!(%partition, error = %whole(&error), "the journal knows a newer owner");
                     tokio::time::sleep(JOURNAL_PAUSE_MAX).await;
@@ -118,10 +119,10 @@ pub async fn claim(
     }
 }
 
-/// What we have written while we tried: our fence, and whom it follows.
-struct Written {
+/// What we wrote in an earlier try: our fence, and the owner before us.
+struct OwnClaim {
     fence: String,
-    follows: Option<Holder>,
+    predecessor: Option<Holder>,
 }
 
 async fn open(
@@ -130,11 +131,11 @@ async fn open(
     partition: &PartitionName,
     window: u32,
     metrics: &Metrics,
-    written: &mut Option<Written>,
+    written: &mut Option<OwnClaim>,
 ) -> Result<Claim, QueueError> {
     let term = held.term().patient();
     let Some(cursor) = CursorAt::read(&term, partition).await? else {
-        forget(held, partition);
+        release_missing(held, partition);
         return Ok(Claim::Gone);
     };
     let queue = partition.queue();
@@ -147,7 +148,7 @@ async fn open(
         .ok_or_else(|| QueueError::NoJournal { queue: queue.clone(), journal: home.journal.clone() })?;
     let fence = held.fence();
     let consumer = Consumer::new(CONSUMER).expect("it is a name");
-    let mut books = Books {
+    let mut fenced = FencedJournal {
         journal,
         partition: partition_id(partition)?,
         consumer,
@@ -156,49 +157,49 @@ async fn open(
         metrics: metrics.clone(),
     };
     let opened =
-        patiently(partition, || books.journal.open(&books.partition, &books.consumer, fence)).await?;
-    books.known = opened.position;
+        retry_journal(partition, || fenced.journal.open(&fenced.partition, &fenced.consumer, fence)).await?;
+    fenced.known = opened.position;
     let state = |key: &[u8]| opened.state.iter().find(|(found, _)| found == key).map(|(_, value)| value);
     let attempts = state(ATTEMPTS).and_then(|value| serde_json::from_slice(value).ok());
     let found = state(HELD).map(|holder| {
-        // Whoever wrote something else is taken for somebody like us.
+        // If it cannot be read, assume an owner with our own window.
         serde_json::from_slice(holder).unwrap_or(Holder { fence: String::new(), window })
     });
-    let follows = match written.take() {
-        // It was lost before anything could begin.
-        Some(ours) if found.as_ref().is_some_and(|found| found.fence == ours.fence) => ours.follows,
+    let predecessor = match written.take() {
+        // It was our own earlier try, under which nothing has begun.
+        Some(ours) if found.as_ref().is_some_and(|found| found.fence == ours.fence) => ours.predecessor,
         _ => found,
     };
     let fence = fence.to_string();
-    *written = Some(Written { fence: fence.clone(), follows: follows.clone() });
-    // If we vanish before all is done that the one before us may have begun, it still may have been begun.
-    let window = follows.as_ref().map_or(window, |before| before.window.max(window));
+    *written = Some(OwnClaim { fence: fence.clone(), predecessor: predecessor.clone() });
+    // Our predecessor's messages stay suspect until they are done, even if we vanish before that.
+    let window = predecessor.as_ref().map_or(window, |before| before.window.max(window));
     let holder = serde_json::to_vec(&Holder { fence, window }).expect("text and a number can be written");
-    patiently(partition, || books.write(HELD, Some(holder.clone()))).await?;
+    retry_journal(partition, || fenced.write(HELD, Some(holder.clone()))).await?;
     let partition = partition.clone();
-    Ok(Claim::Ours(Box::new(Claimed { partition, held, cursor, books, attempts, follows })))
+    Ok(Claim::Ours(Box::new(Claimed { partition, held, cursor, fenced, attempts, predecessor })))
 }
 
-/// Releases the lock of a partition that does not exist, and removes the directory that contending for it has made again,
-/// unless somebody else contends: who is the last finds the same. Whoever contends for one that is made anew while we do so
-/// makes the directory once more; an empty one that a crash leaves is in nobody's way.
-fn forget(held: LockGuard, partition: &PartitionName) {
+/// Releases the lock of a partition that does not exist, and removes the directory that contending for it created,
+/// unless others contend: the last of them removes it. A contender for a recreated partition creates the directory
+/// again; an empty one left by a crash does no harm.
+fn release_missing(held: LockGuard, partition: &PartitionName) {
     let (term, lock) = (held.term().patient(), queues::lock(partition));
     held.term().clone().in_background(async move {
         let _ = held.release().await;
         match retry::delete(&term, lock.path()).await {
             Ok(()) | Err(CallError::NotEmpty { .. }) => {}
-            Err(error) => debug!(path = lock.path(), %error, "the directory of a lock is left"),
+            Err(error) => debug!(path = lock.path(), %error, "directory of a lock left behind"),
         }
     });
 }
 
-/// Waits until a partition that does not exist may have been made, without contending for it.
-pub async fn made(session: &Session, partition: &PartitionName) {
+/// Waits until a missing partition may exist, without contending for it.
+pub async fn wait_until_created(session: &Session, partition: &PartitionName) {
     let cursor = queues::cursor(partition);
     loop {
-        // Not a watch for existence: it would stay with the server for ever.
-        tokio::time::sleep(GONE_PAUSE).await;
+        // Poll rather than watch: an existence watch would stay on the server for ever.
+        tokio::time::sleep(MISSING_POLL).await;
         match session.term().stat(cursor.path()).await {
             Ok(None) => {}
             Ok(Some(_)) | Err(_) => return,
@@ -206,15 +207,15 @@ pub async fn made(session: &Session, partition: &PartitionName) {
     }
 }
 
-/// Asks a journal until it answers.
-pub(crate) async fn patiently<T, F: Future<Output = Result<T, JournalError>>>(
+/// Calls a journal until it answers, with back-off. The call must be idempotent.
+pub(crate) async fn retry_journal<T, F: Future<Output = Result<T, JournalError>>>(
     partition: &PartitionName,
     mut ask: impl FnMut() -> F,
 ) -> Result<T, JournalError> {
     let mut pause = JOURNAL_PAUSE;
     loop {
         match ask().await {
-            // Opening again with the same fence, and writing the same again, changes nothing.
+            // Idempotent: opening again with the same fence, or writing the same state again, changes nothing.
             Err(error) if error.remedy() == Remedy::Retry || matches!(error, JournalError::Unknown(_)) => {
                 if pause == JOURNAL_PAUSE {
                     warn!(%partition, %error, "the journal does not answer; waiting for it");
@@ -227,28 +228,28 @@ pub(crate) async fn patiently<T, F: Future<Output = Result<T, JournalError>>>(
     }
 }
 
-/// What a partition's owner keeps in the journal, under its fence.
+/// A partition in its journal, as its owner sees it: all writes carry the owner's fence.
 #[derive(Clone)]
-pub struct Books {
-    /// Which journal.
+pub struct FencedJournal {
+    /// The journal.
     pub journal: Arc<dyn Journal>,
-    /// Which partition.
+    /// The partition's id there.
     pub partition: PartitionId,
     consumer: Consumer,
-    /// With which it was opened.
+    /// The owner's fence.
     pub fence: Fence,
-    /// How far the journal knew us to have come when it was opened.
+    /// The position that the journal knew when we opened it.
     pub known: MessageId,
     metrics: Metrics,
 }
 
-impl Books {
+impl FencedJournal {
     async fn write(&self, key: &[u8], value: Option<Vec<u8>>) -> Result<(), JournalError> {
         let commit = Commit { states: vec![self.state(key, value)], ..Commit::default() };
         self.commit(commit).await
     }
 
-    /// Reads messages.
+    /// Reads messages, timed.
     pub async fn read(&self, read: Read) -> Result<Batch, JournalError> {
         let began = Instant::now();
         let batch = self.journal.read(read).await?;
@@ -258,7 +259,7 @@ impl Books {
         Ok(batch)
     }
 
-    /// Stores something.
+    /// Commits, timed.
     pub async fn commit(&self, commit: Commit) -> Result<(), JournalError> {
         let began = Instant::now();
         let committed = self.journal.commit(commit).await.map(drop);
@@ -276,57 +277,57 @@ impl Books {
         }
     }
 
-    /// That a message was tried so often, as part of a commit.
+    /// The state write for these attempts.
     pub fn attempts(&self, attempts: &Attempts) -> StateWrite {
         let value = serde_json::to_vec(attempts).expect("numbers can be written");
         self.state(ATTEMPTS, Some(value))
     }
 
-    /// That all up to here is done, as part of a commit. Nothing, if the journal has been told more: somebody has set the
-    /// cursor back since, and the journal's positions do not go back.
+    /// The move to this position. `None` if the journal knows a later one: somebody has set the cursor back since, and
+    /// positions in the journal only advance.
     pub fn position(&self, position: MessageId) -> Option<Move> {
         let (partition, consumer) = (self.partition.clone(), self.consumer.clone());
         (position >= self.known).then_some(Move { partition, consumer, fence: self.fence, position })
     }
 
-    /// Says in the journal that the partition is given back: whoever takes it next suspects no more than it is told.
-    async fn close(&self, position: MessageId, parting: Parting) -> Result<(), JournalError> {
-        let held = (!parting.suspect).then(|| self.state(HELD, None));
-        let states = held.into_iter().chain(parting.begun.map(|begun| self.attempts(&begun))).collect();
+    /// Records the release in the journal, so that the next owner is no more careful than it must be.
+    async fn close(&self, position: MessageId, handover: Handover) -> Result<(), JournalError> {
+        let held = (!handover.suspect).then(|| self.state(HELD, None));
+        let states = held.into_iter().chain(handover.begun.map(|begun| self.attempts(&begun))).collect();
         let moves = self.position(position).into_iter().collect();
         self.commit(Commit { states, moves, ..Commit::default() }).await
     }
 }
 
-/// What the next owner must know of a partition that is given back.
+/// What the next owner must know of a released partition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Parting {
-    /// More was begun than is recorded.
+pub struct Handover {
+    /// Set if more has begun than is recorded.
     pub begun: Option<Attempts>,
-    /// Somebody before us did not give it back, and not all that may have been begun then is done.
+    /// An owner before us did not release, and not everything that it may have begun is done.
     pub suspect: bool,
 }
 
-/// Gives a partition back. Nothing may run any more, and what is done, all up to `position`, must be recorded.
+/// Releases a partition. Nothing may run any more, and everything done, through `position`, must be recorded.
 pub async fn release(
     held: LockGuard,
-    books: &Books,
+    fenced: &FencedJournal,
     position: MessageId,
-    parting: Parting,
+    handover: Handover,
 ) -> Result<(), QueueError> {
-    // If the journal is away, the next owner is careful without need; the lock must not wait for that.
-    if let Ok(Err(error)) = tokio::time::timeout(JOURNAL_PAUSE_MAX, books.close(position, parting)).await {
-        debug!(partition = %books.partition, %error, "given back without a word in the journal");
+    // Do not hold the lock for a journal that is down: the next owner is then careful without need, no worse.
+    if let Ok(Err(error)) = tokio::time::timeout(JOURNAL_PAUSE_MAX, fenced.close(position, handover)).await {
+        debug!(partition = %fenced.partition, %error, "released without a note in the journal");
     }
     Ok(held.release().await?)
 }
 
-/// Waits until somebody has removed our ticket, or the session is over. Not for the lease clock: that is the same for all
-/// partitions, and one who looks at it is enough; see [`lapsed`].
-pub async fn removed(grant: Grant) {
+/// Waits until somebody removes our ticket, or the session is over. Does not watch the lease, which is the same for all
+/// partitions; see [`wait_until_lapsed`].
+pub async fn wait_until_removed(grant: Grant) {
     let term = grant.term().patient();
     loop {
-        // Not a watch for existence: on a znode that is gone it would stay with the server for ever.
+        // Not an existence watch: on a missing znode it would stay on the server for ever.
         match term.get_watched(grant.ticket()).await {
             Ok((_, _, watch)) => {
                 if watch.changed().await == Change::Ended {
@@ -334,14 +335,14 @@ pub async fn removed(grant: Grant) {
                 }
             }
             Err(error) if error.is_no_znode() || error.ends_term() => return,
-            // The lease clock will tell.
+            // The lease watch will notice.
             Err(_) => std::future::pending().await,
         }
     }
 }
 
-/// Waits until what is held in a term may be another's, and tells which term that is. `None`: there is no session any more.
-pub async fn lapsed(session: &Session) -> Option<u64> {
+/// Waits until the lease of a term has lapsed, and returns the term's number. `None` if the session is closed.
+pub async fn wait_until_lapsed(session: &Session) -> Option<u64> {
     let lapsed = session.across_terms(|term| async move {
         term.trusted().await?;
         term.lapsed().await;

@@ -1,4 +1,4 @@
-//! How far a partition was processed: read by its new owner, moved by who holds its lock, and by nobody else.
+//! The cursor of a partition: its last processed message. The new owner reads it; only the lock's holder moves it.
 
 use std::time::{Duration, SystemTime};
 
@@ -11,7 +11,7 @@ use menagerie_znodes::queues::{self, Cursor, PartitionName};
 
 use crate::core::ledger::Recorded;
 
-/// The cursor of a partition, as its owner keeps it.
+/// The cursor of a partition with its znode's version.
 #[derive(Debug, Clone)]
 pub struct CursorAt {
     partition: PartitionName,
@@ -20,27 +20,27 @@ pub struct CursorAt {
 }
 
 impl CursorAt {
-    /// Reads it, newest state first. `None`: there is no such partition.
+    /// Reads the current cursor, after a sync. `None` if the partition does not exist.
     pub async fn read(term: &Term, partition: &PartitionName) -> Result<Option<Self>, CallError> {
         let znode = queues::cursor(partition);
         term.sync(znode.path()).await?;
-        let found = look(term, partition).await?;
+        let found = read_cursor(term, partition).await?;
         Ok(found.map(|(position, version)| Self { partition: partition.clone(), version, position }))
     }
 
-    /// Where it stands.
+    /// The last message processed.
     pub fn position(&self) -> MessageId {
         self.position
     }
 
-    /// The same at another place, once that is stored.
+    /// The cursor after a record of this position.
     #[must_use]
     pub fn moved(&self, position: MessageId) -> Self {
         Self { version: self.version.wrapping_add(1), position, ..self.clone() }
     }
 }
 
-/// A cursor that is to be moved, by who holds its partition.
+/// A move of a cursor by the partition's owner.
 #[derive(Debug, Clone)]
 pub struct Record {
     cursor: CursorAt,
@@ -49,29 +49,29 @@ pub struct Record {
 }
 
 impl Record {
-    /// Moves it to here, once it is made.
+    /// A record of everything through `position`.
     ///
     /// # Panics
-    /// If that is not forward: what is processed stays so.
+    /// If the cursor would not advance.
     pub fn new(cursor: CursorAt, grant: Grant, position: MessageId) -> Self {
         assert!(position > cursor.position, "a cursor never goes back");
         Self { cursor, grant, position }
     }
 
-    /// Where it will stand.
+    /// The new position.
     pub fn position(&self) -> MessageId {
         self.position
     }
 
-    /// Under what it is made.
+    /// The lock that fences it.
     pub fn grant(&self) -> &Grant {
         &self.grant
     }
 
-    /// Makes it: in one transaction with a look at the ticket, and only if the cursor is where we think. Waits as long as the
-    /// session lasts; what is unknown then is the next owner's to find.
-    pub async fn make(&self) -> Recorded {
-        judged(commit(std::slice::from_ref(self)).await)
+    /// Moves the cursor in one transaction with a check of the lock's ticket, and only from the version we know. Waits
+    /// as long as the session lasts; if the outcome is unknown then, the next owner reads it.
+    pub async fn write(&self) -> Recorded {
+        outcome_of(commit(std::slice::from_ref(self)).await)
     }
 
     fn transaction(&self) -> Transaction {
@@ -79,30 +79,30 @@ impl Record {
         self.grant.transaction().set(&cursor, &of_message(self.position), Some(self.cursor.version))
     }
 
-    /// Whether it is stored. A cursor that has moved on since is another's by now, and one that is gone nobody's: that is no
-    /// reason to doubt the other records of its request.
+    /// Whether it is stored. A cursor that has moved on belongs to another owner, a missing one to nobody; neither
+    /// casts doubt on the other records of the request.
     async fn is_stored(&self) -> Result<bool, CallError> {
         let next = self.cursor.moved(self.position);
-        let stored = look(&self.grant.term().patient(), &self.cursor.partition).await?;
+        let stored = read_cursor(&self.grant.term().patient(), &self.cursor.partition).await?;
         Ok(stored == Some((next.position, next.version)))
     }
 
-    async fn make_unless_stored(&self) -> Recorded {
+    async fn write_unless_stored(&self) -> Recorded {
         match self.is_stored().await {
             Ok(true) => Recorded::Confirmed,
-            Ok(false) | Err(_) => self.make().await,
+            Ok(false) | Err(_) => self.write().await,
         }
     }
 }
 
-/// Makes records of different partitions, all of one term, by one request: each cursor moves under its own ticket and from its
-/// own version, and what comes of each is told. If one of them is refused, none is made by that; then each by itself.
-pub async fn make_all(records: &[Record]) -> Vec<Recorded> {
+/// Writes records of different partitions, all of one term, in one request. Each cursor moves under its own ticket and
+/// from its own version. If ZooKeeper refuses the request, writes each record by itself.
+pub async fn write_all(records: &[Record]) -> Vec<Recorded> {
     match commit(records).await {
         Err(TransactionError::Lost { .. } | TransactionError::Part { .. }) if records.len() > 1 => {
-            join_all(records.iter().map(Record::make_unless_stored)).await
+            join_all(records.iter().map(Record::write_unless_stored)).await
         }
-        outcome => vec![judged(outcome); records.len()],
+        outcome => vec![outcome_of(outcome); records.len()],
     }
 }
 
@@ -117,7 +117,7 @@ async fn commit(records: &[Record]) -> Result<(), TransactionError> {
     retry::commit(transaction, proof).await.map(drop)
 }
 
-fn judged(outcome: Result<(), TransactionError>) -> Recorded {
+fn outcome_of(outcome: Result<(), TransactionError>) -> Recorded {
     match outcome {
         Ok(()) => Recorded::Confirmed,
         Err(TransactionError::Call(CallError::Unknown { .. })) => Recorded::Unknown,
@@ -125,25 +125,25 @@ fn judged(outcome: Result<(), TransactionError>) -> Recorded {
     }
 }
 
-/// Where a cursor stands, and in which version.
-async fn look(term: &Term, partition: &PartitionName) -> Result<Option<(MessageId, i32)>, CallError> {
+/// A cursor's position and version.
+async fn read_cursor(term: &Term, partition: &PartitionName) -> Result<Option<(MessageId, i32)>, CallError> {
     let znode = queues::cursor(partition);
     let Some(Versioned { value, stat }) = term.read(&znode.maybe_damaged()).await? else { return Ok(None) };
     let cursor = match value {
         MaybeDamaged::Sound(cursor) => cursor,
-        // qdo made some without a word in them.
+        // qdo creates cursors empty.
         MaybeDamaged::Damaged { data, .. } if data.is_empty() => Cursor::default(),
         MaybeDamaged::Damaged { why, .. } => return Err(CallError::payload(&znode, why)),
     };
     Ok(Some((to_message(cursor), stat.version)))
 }
 
-/// The cursor behind this message.
+/// The cursor after this message.
 pub fn of_message(id: MessageId) -> Cursor {
     Cursor(id.0.0.saturating_sub(unix_epoch()))
 }
 
-/// The message that a cursor stands behind.
+/// The message before a cursor.
 pub fn to_message(cursor: Cursor) -> MessageId {
     match cursor.0 {
         0 => MessageId::ZERO,
@@ -151,14 +151,14 @@ pub fn to_message(cursor: Cursor) -> MessageId {
     }
 }
 
-/// Clocks differ by less, unless one is wrong.
-const CLOCKS_DIFFER: Duration = Duration::from_secs(60);
+/// Largest clock skew to tolerate.
+const CLOCK_SKEW_MAX: Duration = Duration::from_secs(60);
 
-/// How far a cursor is ahead of the clock, and of all messages: nothing that is put is handled before then. `None` if it is
-/// not, or by as little as clocks may differ.
+/// How far a cursor is ahead of the clock and of all messages: workers handle nothing put before then. `None` within
+/// the tolerated clock skew.
 pub fn ahead(position: MessageId, last: MessageId, now: Ticks) -> Option<Duration> {
     let ahead = position.0.since(now);
-    (position > last && ahead > CLOCKS_DIFFER).then_some(ahead)
+    (position > last && ahead > CLOCK_SKEW_MAX).then_some(ahead)
 }
 
 fn unix_epoch() -> u64 {
@@ -170,7 +170,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_cursor_says_what_its_message_says() {
+    fn a_cursor_converts_to_its_message_and_back() {
         let id = MessageId(Ticks::now());
         assert_eq!(of_message(id).to_string(), id.seconds());
         assert_eq!(to_message(of_message(id)), id);
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cursor_is_ahead_if_nothing_is_handled_before_its_time() {
+    fn a_cursor_is_ahead_if_it_is_beyond_clock_and_messages() {
         let (now, hour) = (Ticks::now(), Duration::from_secs(3600));
         let later = MessageId(now.plus(hour));
         assert_eq!(ahead(later, MessageId::ZERO, now), Some(hour));

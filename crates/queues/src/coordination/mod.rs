@@ -1,10 +1,10 @@
-//! Who handles what: kept in ZooKeeper, decided by one worker, obeyed by all, guarded by locks.
+//! Coordination in ZooKeeper: the leader assigns partitions, all workers follow, and locks enforce it.
 //!
-//! - `catalogue`: the queues and partitions that there are. `assigner`: the elected worker's part. `orders`: what a worker is
-//!   to do. [`claim`](mod@claim): taking a partition and giving it back. [`cursor`]: how far it was processed.
+//! - `catalogue`: reads queues, partitions and workers. `assigner`: the leader's part. `instructions`: what a worker
+//!   must do. [`claim`](mod@claim): claiming and releasing a partition. [`cursor`]: how far it was processed.
 
 pub mod assigner;
 pub mod catalogue;
 pub mod claim;
 pub mod cursor;
-pub mod orders;
+pub mod instructions;

@@ -1,22 +1,22 @@
 //! Which worker handles which partition.
 //!
-//! In this order: every partition that somebody serves has a worker; no worker has two more than another could take from
-//! it; what need not move stays; a worker deals with few journals.
+//! In order of priority: every served partition has a worker; no worker has two partitions more than another that could
+//! take one; partitions do not move without need; a worker talks to few journals.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use menagerie_znodes::Name;
 use menagerie_znodes::queues::{PartitionName, QueueName};
 
-/// Who is to handle what.
+/// The owner of each partition.
 pub type Owners = BTreeMap<PartitionName, Name>;
 
-/// What there is to assign, and to whom.
+/// Input of an assignment.
 #[derive(Debug, Clone, Default)]
 pub struct Facts {
-    /// Every partition, with the journal that it is in.
+    /// Every partition with its journal.
     pub partitions: BTreeMap<PartitionName, String>,
-    /// Every worker, with the queues that it serves; `None` is any.
+    /// Every worker with the queues it serves; `None` means all.
     pub workers: BTreeMap<Name, Option<BTreeSet<QueueName>>>,
 }
 
@@ -28,7 +28,8 @@ impl Facts {
     }
 }
 
-/// Assigns anew, with as little change as can be. The same facts give the same answer, and its own answer no other.
+/// Assigns all partitions with as few moves as possible. Deterministic and idempotent: given its own result, it changes
+/// nothing.
 pub fn assign(facts: &Facts, previous: &Owners) -> Owners {
     let mut plan = Plan::new(facts);
     for (partition, worker) in previous {
@@ -36,26 +37,26 @@ pub fn assign(facts: &Facts, previous: &Owners) -> Owners {
             plan.give(partition, worker);
         }
     }
-    plan.give_the_rest();
+    plan.assign_unowned();
     plan.balance();
     plan.owners
 }
 
-/// An assignment in the making.
+/// An assignment in progress.
 struct Plan<'a> {
     facts: &'a Facts,
     owners: Owners,
     loads: BTreeMap<&'a Name, Load<'a>>,
-    /// Who serves a queue.
+    /// The workers that serve each queue.
     servers: BTreeMap<&'a QueueName, Vec<&'a Name>>,
 }
 
-/// What a worker has.
+/// The partitions of a worker.
 #[derive(Default)]
 struct Load<'a> {
     count: usize,
     queues: BTreeMap<&'a QueueName, BTreeSet<&'a PartitionName>>,
-    /// How many partitions in each journal.
+    /// Partitions per journal.
     journals: BTreeMap<&'a str, usize>,
 }
 
@@ -96,9 +97,9 @@ impl<'a> Plan<'a> {
         self.owners.remove(partition);
     }
 
-    /// Partitions without a worker, journal by journal: up to the even share, a worker who has others of that journal is
-    /// preferred.
-    fn give_the_rest(&mut self) {
+    /// Assigns partitions without an owner, journal by journal. Prefers workers below the even share that have
+    /// partitions of the same journal.
+    fn assign_unowned(&mut self) {
         let mut rest: Vec<_> = self
             .facts
             .partitions
@@ -123,8 +124,8 @@ impl<'a> Plan<'a> {
         }
     }
 
-    /// Moves one at a time from a worker to another who has at least two fewer, through others if need be: who cannot
-    /// take it itself may take the place of somebody who can.
+    /// Moves partitions one at a time from a worker to another with at least two fewer. If that one does not serve the
+    /// partition's queue, moves along a path of workers, each handing a partition to the next.
     fn balance(&mut self) {
         while let Some(path) = self.improvement() {
             for pair in path.windows(2) {
@@ -136,18 +137,18 @@ impl<'a> Plan<'a> {
         }
     }
 
-    /// The shortest way from the fullest worker that has one, to the emptiest that it leads to.
+    /// The shortest path from the fullest worker that has one to the emptiest it leads to.
     fn improvement(&self) -> Option<Vec<&'a Name>> {
         let mut fullest: Vec<_> = self.loads.iter().map(|(worker, load)| (load.count, *worker)).collect();
         fullest.sort_by(|a, b| b.0.cmp(&a.0).then(a.1.cmp(b.1)));
         let emptiest = fullest.last()?.0;
         let mut worth = fullest.into_iter().map(|(_, worker)| worker);
-        worth.find_map(|worker| self.way_down(worker, emptiest))
+        worth.find_map(|worker| self.path_down(worker, emptiest))
     }
 
-    /// A way to somebody who has at least two fewer. Nobody has fewer than `emptiest`: who finds such a one need not look
-    /// further.
-    fn way_down(&self, from: &'a Name, emptiest: usize) -> Option<Vec<&'a Name>> {
+    /// A path to a worker with at least two partitions fewer. No worker has fewer than `emptiest`, so the search ends
+    /// when it finds one with that many.
+    fn path_down(&self, from: &'a Name, emptiest: usize) -> Option<Vec<&'a Name>> {
         let count = self.loads[from].count.checked_sub(2).filter(|count| *count >= emptiest)?;
         let mut came_from: BTreeMap<&Name, &Name> = BTreeMap::new();
         let mut queues_seen = BTreeSet::new();
@@ -183,7 +184,7 @@ impl<'a> Plan<'a> {
         Some(path)
     }
 
-    /// What `to` could take from `from`: rather something of a journal that it knows, and that the other gets rid of.
+    /// A partition that `to` can take from `from`. Prefers a journal that `to` has already and of which `from` has few.
     fn movable(&self, from: &Name, to: &Name) -> Option<&'a PartitionName> {
         let (has, gets) = (&self.loads[from], &self.loads[to]);
         let served = has.queues.iter().filter(|(queue, _)| self.facts.serves(to, queue));

@@ -1,7 +1,7 @@
-//! What becomes of a message whose task failed.
+//! Retries, and giving up.
 //!
-//! Attempts are counted in the journal, as state of the partition: written when one has failed, and before a message
-//! begins that may have ended the owner before us. A message that kills its worker is so counted too.
+//! Attempts are counted in the journal, as state of the partition: written after a failure, and before a message begins
+//! that may have killed the previous owner. So a message that kills its worker is counted, too.
 
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -9,39 +9,39 @@ use std::time::Duration;
 use menagerie_journal::MessageId;
 use serde::{Deserialize, Serialize};
 
-/// How an attempt ended without success.
+/// How an attempt failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Failure {
-    /// It may succeed another time.
+    /// Another attempt may succeed.
     Retry,
-    /// It never will.
+    /// No attempt will succeed.
     ForGood,
-    /// It was stopped by us, for a reason that is not its own: it was no attempt.
+    /// We stopped it, for reasons of our own: does not count as an attempt.
     Stopped,
 }
 
-/// What happens when there are no attempts left.
+/// What to do when no attempts are left.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum OnFailure {
-    /// It is logged, and passed over.
+    /// Log the message and skip it.
     Log,
-    /// It goes to the queue of failed messages.
+    /// Move it to the failed messages.
     #[default]
     Queue,
-    /// The worker stops, and the message stays.
+    /// Stop the worker and keep the message.
     Stop,
 }
 
-/// How often and how soon to try again, and what then.
+/// How often and how soon to retry, and what to do after the last attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Policy {
-    /// So many attempts in all.
+    /// Attempts in total.
     pub attempts: NonZeroU32,
-    /// The pause after the first one. Each is twice the one before.
+    /// Back-off after the first attempt; doubles after each.
     pub backoff: Duration,
-    /// No pause is longer.
+    /// Longest back-off.
     pub backoff_max: Duration,
-    /// When there are none left.
+    /// What to do after the last attempt.
     pub on_failure: OnFailure,
 }
 
@@ -56,19 +56,19 @@ impl Default for Policy {
     }
 }
 
-/// What to do with a message.
+/// What to do with a message that failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
-    /// Try again after this time; its partition waits.
+    /// Retry after this time; the partition waits.
     Retry(Duration),
-    /// Try again at once, as if nothing had been.
+    /// Retry without counting the attempt.
     Again,
-    /// Give it up, in this way.
+    /// Give it up.
     GiveUp(OnFailure),
 }
 
 impl Policy {
-    /// What becomes of a message that has failed for the `attempts`-th time.
+    /// What to do with a message after its `attempts`-th failure.
     pub fn judge(&self, attempts: u32, failure: Failure) -> Verdict {
         match failure {
             Failure::Stopped => Verdict::Again,
@@ -82,137 +82,139 @@ impl Policy {
     }
 }
 
-/// How often the first message behind the cursor was tried, and how far messages were begun, as it is stored.
+/// Attempts of the first message after the cursor, and how far messages have begun, as stored in the journal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Attempts {
-    /// Which message.
+    /// The message whose attempts these are.
     pub message: MessageId,
-    /// How many attempts count, as far as anybody knows.
+    /// Attempts that count.
     pub attempts: u32,
-    /// It was given up, and is to be passed over: what had to be done about it is done.
+    /// The message was given up, with everything that entails: skip it.
     #[serde(default)]
     pub given_up: bool,
-    /// All up to here may have been run, whether it counts or not.
+    /// Last message that may have run, whether that counts as an attempt or not.
     #[serde(default)]
     pub begun: MessageId,
 }
 
-/// Whether the owner before us gave the partition away.
+/// How the previous owner left the partition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Before {
-    /// It released, or there was none.
+pub enum Predecessor {
+    /// It released it, or there was none.
     Released,
-    /// It died, or lost the partition: it may have begun a message and more.
+    /// It died or lost it, and may have begun messages.
     Vanished,
 }
 
-/// What is known about the attempts of the message that comes first.
+/// Counts the attempts of the first message after the cursor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Tally {
     stored: Option<Attempts>,
-    before: Before,
-    /// All up to here may have been run.
+    before: Predecessor,
+    /// Last message that may have run.
     begun: MessageId,
 }
 
-/// How a message begins.
+/// How to begin a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Begin {
-    /// As its `attempt`-th attempt.
+    /// Run it.
     Run {
-        /// Of those that count, from 1.
+        /// Number of this attempt among those that count, from 1.
         attempt: u32,
-        /// What the task is told: 2 or more if it may have been run before, also where that does not count.
-        told: u32,
-        /// To be stored before it begins: if it ends us too, whoever comes next must know.
+        /// Number that the task sees: 2 or more if the message may have run before, even if that does not count.
+        task_attempt: u32,
+        /// Store this first: if the message kills us, too, the next owner must know.
         store: Option<Attempts>,
     },
-    /// It was tried often enough, and ended its worker each time: it is given up without another attempt.
+    /// Give it up without another attempt: it has killed every worker that ran it.
     Poison {
-        /// So often.
+        /// How often it ran.
         attempts: u32,
     },
-    /// It was given up before; only the record is missing.
-    Pass,
+    /// Skip it: it was given up before, and only the record is missing.
+    Skip,
 }
 
 impl Tally {
-    /// What was found when the partition was taken.
-    pub fn new(stored: Option<Attempts>, before: Before) -> Self {
+    /// From what the journal stored when we claimed the partition.
+    pub fn new(stored: Option<Attempts>, before: Predecessor) -> Self {
         Self { stored, before, begun: stored.map_or(MessageId::ZERO, |stored| stored.begun) }
     }
 
-    /// How this message begins. It is the first behind the cursor, or the one after that while its record is on its way.
-    /// `suspect`: an owner that vanished may have begun it.
+    /// How to begin this message, which is the first after the cursor, or the next one while that one's record is in
+    /// flight. `suspect`: an owner that vanished may have begun it.
     pub fn begin(&mut self, message: MessageId, suspect: bool, policy: &Policy) -> Begin {
         let stored = self.stored.filter(|stored| stored.message == message);
         if stored.is_some_and(|stored| stored.given_up) {
-            return Begin::Pass;
+            return Begin::Skip;
         }
         let made = stored.map_or(0, |stored| stored.attempts);
-        // Only the first one after a takeover can be the one that was running: what is behind it and was running becomes the
-        // first, as each is recorded by itself.
-        let before = std::mem::replace(&mut self.before, Before::Released);
-        let told = if suspect || stored.is_some() || self.may_have_run(message) { 2 } else { 1 };
+        // Only the first message after a takeover counts as the one that was running: those after it become first in
+        // their turn, as each is recorded by itself.
+        let before = std::mem::replace(&mut self.before, Predecessor::Released);
+        let task_attempt = if suspect || stored.is_some() || self.may_have_run(message) { 2 } else { 1 };
         match before {
-            Before::Released => Begin::Run { attempt: made + 1, told: told.max(made + 1), store: None },
-            Before::Vanished if made >= policy.attempts.get() => Begin::Poison { attempts: made },
-            Before::Vanished => {
-                // Nobody had counted it: it is taken for the first attempt.
+            Predecessor::Released => {
+                Begin::Run { attempt: made + 1, task_attempt: task_attempt.max(made + 1), store: None }
+            }
+            Predecessor::Vanished if made >= policy.attempts.get() => Begin::Poison { attempts: made },
+            Predecessor::Vanished => {
+                // Nobody counted the attempt of the vanished owner: assume it was the first.
                 let attempts = made.max(1) + 1;
-                let store = self.keep(message, attempts, false);
-                Begin::Run { attempt: attempts, told: attempts, store: Some(store) }
+                let store = self.set_stored(message, attempts, false);
+                Begin::Run { attempt: attempts, task_attempt: attempts, store: Some(store) }
             }
         }
     }
 
-    /// All up to here begins.
-    pub fn begins(&mut self, last: MessageId) {
+    /// Everything through `last` begins.
+    pub fn mark_begun(&mut self, last: MessageId) {
         self.begun = self.begun.max(last);
     }
 
-    /// Whether a message was begun before, by us or as far as those before us have told.
+    /// Whether a message may have begun before, under us or an earlier owner.
     pub fn may_have_run(&self, message: MessageId) -> bool {
         message <= self.begun
     }
 
-    /// Its `attempt`-th attempt was stopped by us, or not begun: it does not count, also if it was counted before.
-    pub fn stopped(&mut self, message: MessageId, attempt: u32) {
-        self.keep(message, attempt.saturating_sub(1), false);
+    /// Takes back this attempt: we stopped it, or it did not begin.
+    pub fn record_stop(&mut self, message: MessageId, attempt: u32) {
+        self.set_stored(message, attempt.saturating_sub(1), false);
     }
 
-    /// What to store when the partition is given back and all up to `position` is recorded: if more was begun, the next
-    /// owner must know.
-    pub fn parting(&self, position: MessageId) -> Option<Attempts> {
+    /// What to store on a release with everything through `position` recorded: if more has begun, the next owner must
+    /// know.
+    pub fn handover(&self, position: MessageId) -> Option<Attempts> {
         let (begun, given_up) = (self.begun, false);
         let stored = self.stored.unwrap_or(Attempts { message: begun, attempts: 0, given_up, begun });
         (begun > position).then_some(Attempts { begun, ..stored })
     }
 
-    fn keep(&mut self, message: MessageId, attempts: u32, given_up: bool) -> Attempts {
+    fn set_stored(&mut self, message: MessageId, attempts: u32, given_up: bool) -> Attempts {
         let stored = Attempts { message, attempts, given_up, begun: self.begun };
         self.stored = Some(stored);
         stored
     }
 
-    /// Its `attempt`-th attempt failed, or it was given up: this is to be stored. Before it is, nobody may pass the message
-    /// over: what had to be done about it is not done.
-    pub fn failed(&mut self, message: MessageId, attempt: u32, verdict: Verdict) -> Attempts {
+    /// Counts a failed attempt, or a message given up, and returns what to store. Until that is stored nobody may skip
+    /// the message, as what giving up entails has not happened.
+    pub fn record_failure(&mut self, message: MessageId, attempt: u32, verdict: Verdict) -> Attempts {
         let given_up = matches!(verdict, Verdict::GiveUp(OnFailure::Log | OnFailure::Queue));
-        Attempts { given_up, ..self.keep(message, attempt, false) }
+        Attempts { given_up, ..self.set_stored(message, attempt, false) }
     }
 
-    /// That it was given up is stored.
-    pub fn gave_up(&mut self, message: MessageId) {
+    /// The journal has stored that the message was given up.
+    pub fn confirm_give_up(&mut self, message: MessageId) {
         if let Some(stored) = self.stored.as_mut().filter(|stored| stored.message == message) {
             stored.given_up = true;
         }
     }
 
-    /// The same after the partition was lost and taken again, all up to `position` being recorded: what was given up then, as
-    /// the journal says, is passed over, whatever we have done since.
+    /// The count after we lost the partition and claimed it again, with everything through `position` recorded. A
+    /// message that the journal says was given up is skipped, whatever we counted since.
     #[must_use]
-    pub fn again(self, stored: Option<Attempts>, position: MessageId) -> Self {
+    pub fn retaken(self, stored: Option<Attempts>, position: MessageId) -> Self {
         match stored.filter(|stored| stored.given_up && stored.message > position) {
             Some(stored) => Self { stored: Some(Attempts { begun: self.begun, ..stored }), ..self },
             None => self,

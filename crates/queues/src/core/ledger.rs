@@ -1,22 +1,22 @@
-//! What of a partition is begun, done and recorded; and when the next record is due.
+//! What of a partition has begun, is done and is recorded; and when the next record is due.
 //!
-//! A record moves the cursor. One is on its way at a time, and work goes on meanwhile until the next one is due: so what a
-//! crash repeats is bounded by two records' worth, which is two messages when each is recorded by itself.
+//! A record moves the cursor. At most one is in flight, and work continues meanwhile until the next one is due. So a
+//! crash repeats at most two records' worth of messages: two messages if each is recorded by itself.
 
 use std::num::NonZeroU32;
 use std::time::{Duration, Instant};
 
 use menagerie_journal::MessageId;
 
-/// How many messages go into a record, at most, when the rule is by time: a guess, for who goes carefully.
-const CAREFUL_BY_TIME: u32 = 500;
+/// Assumed number of messages per record when records are timed; bounds the careful window after a crash.
+const TIMED_RECORD_GUESS: u32 = 500;
 
 /// When to record what is done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Commit {
-    /// After so many messages, or when there is nothing more to do. One: each by itself.
+    /// After this many messages, or when nothing more waits. One: each message by itself.
     Count(NonZeroU32),
-    /// So long after the first message that is not recorded.
+    /// This long after the first unrecorded message was done.
     Every(Duration),
 }
 
@@ -24,8 +24,8 @@ impl Commit {
     /// Each message by itself.
     pub const EACH: Self = Self::Count(NonZeroU32::MIN);
 
-    /// How many messages an owner that died may have begun without a record, if it was given `batch` at once: a record is due
-    /// when all but one that make it due are done and a batch more; one may have been on its way, and another due.
+    /// How many messages an owner may have begun without a record when it dies, with batches of `batch`. A record falls
+    /// due after at most all but one of its messages plus one more batch; one may be in flight, and another due.
     pub fn window(self, ack: Ack, batch: usize) -> u32 {
         if ack == Ack::Before {
             return 0;
@@ -33,63 +33,64 @@ impl Commit {
         let batch = u32::try_from(batch).unwrap_or(u32::MAX).max(1);
         let record = match self {
             Self::Count(count) => (count.get() - 1).saturating_add(batch),
-            Self::Every(_) => batch.max(CAREFUL_BY_TIME),
+            Self::Every(_) => batch.max(TIMED_RECORD_GUESS),
         };
         record.saturating_mul(2)
     }
 }
 
-/// Whether a message is recorded when it is done, or before it begins.
+/// Whether to record a message when it is done or before it begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Ack {
-    /// It may be handled twice, and is never lost.
+    /// At least once: a message may be handled twice, and is never lost.
     #[default]
     After,
-    /// It may be lost, and is never handled twice. Each is recorded by itself, right before it begins.
+    /// At most once: a message may be lost, and is never handled twice. Each is recorded by itself, right before it
+    /// begins.
     Before,
 }
 
-/// What came of a record.
+/// The outcome of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Recorded {
-    /// It is stored.
+    /// Stored.
     Confirmed,
-    /// The partition is not ours any more.
+    /// Not stored: we have lost the partition.
     Refused,
-    /// Nobody can tell. It comes only with the end of the session, and that with the end of the lock.
+    /// Unknown. Only happens when the session ends, and the lock with it.
     Unknown,
 }
 
-/// The books of one partition, from when it was taken to when it is released.
+/// Progress of one partition, from claim to release.
 #[derive(Debug, Clone)]
 pub struct Ledger {
     commit: Commit,
     ack: Ack,
-    /// The partition is another's, or may be.
-    lost: bool,
-    /// All up to here is recorded.
+    /// Another worker owns the partition, or may.
+    is_lost: bool,
+    /// Last message recorded.
     confirmed: MessageId,
-    /// All up to here is done.
+    /// Last message done.
     done: MessageId,
-    /// Messages that are done and in no record yet, and since when.
+    /// Messages done that no record covers yet, and when the first of them was done.
     unrecorded: u32,
     since: Option<Instant>,
-    /// The record that is on its way.
+    /// The record in flight.
     recording: Option<MessageId>,
-    /// What is being handled, in order.
+    /// Messages being handled, in order.
     running: Vec<MessageId>,
-    /// So many messages are handled and recorded one by one: one of them may have ended the owner before us.
+    /// How many more messages to handle and record one by one: one of them may have killed the previous owner.
     careful: u32,
-    closing: bool,
+    is_closing: bool,
 }
 
 impl Ledger {
-    /// The books as the cursor has them.
+    /// Progress as of the cursor.
     pub fn new(position: MessageId, commit: Commit, ack: Ack) -> Self {
         Self {
             commit,
             ack,
-            lost: false,
+            is_lost: false,
             confirmed: position,
             done: position,
             unrecorded: 0,
@@ -97,82 +98,84 @@ impl Ledger {
             recording: None,
             running: Vec::new(),
             careful: 0,
-            closing: false,
+            is_closing: false,
         }
     }
 
-    /// The same after an owner that did not release: what it may have begun, so many messages, is handled and recorded one by
-    /// one, so that a message that kills its worker is soon the first behind the cursor, where its attempts are counted.
+    /// For a partition whose owner vanished: handles and records the next `window` messages, which it may have begun,
+    /// one by one. So a message that kills its worker soon is the first after the cursor, where its attempts are
+    /// counted.
     #[must_use]
-    pub fn carefully(self, window: u32) -> Self {
+    pub fn with_careful_window(self, window: u32) -> Self {
         Self { careful: window, ..self }
     }
 
-    /// The same where we were careful ourselves and have lost the partition meanwhile: what was done last may not be recorded,
-    /// and comes again.
+    /// For a partition that we lost and claimed again: as careful as before, plus the last message done, whose record
+    /// may be missing.
     #[must_use]
     pub fn as_careful_as(self, before: &Self) -> Self {
         let careful = if before.careful > 0 { before.careful.saturating_add(1) } else { 0 };
         Self { careful, ..self }
     }
 
-    /// Whether the next message may have been begun by an owner that did not release.
+    /// Whether the next message may have begun under an owner that did not release.
     pub fn is_careful(&self) -> bool {
         self.careful > 0
     }
 
-    /// All up to here is recorded.
+    /// Last message recorded.
     pub fn confirmed(&self) -> MessageId {
         self.confirmed
     }
 
-    /// All up to here is done, recorded or not.
+    /// Last message done, recorded or not.
     pub fn done(&self) -> MessageId {
         self.done
     }
 
-    /// What is being handled.
+    /// Messages being handled.
     pub fn running(&self) -> &[MessageId] {
         &self.running
     }
 
-    /// How many of the messages that wait can begin now, at most `batch`; see also [`records_first`](Self::records_first).
-    pub fn may_begin(&self, waiting: impl Iterator<Item = MessageId>, batch: usize, now: Instant) -> usize {
-        if self.lost || !self.running.is_empty() {
+    /// How many of the waiting messages can begin now, at most `batch`; see also
+    /// [`must_record_first`](Self::must_record_first).
+    pub fn ready_count(&self, waiting: impl Iterator<Item = MessageId>, batch: usize, now: Instant) -> usize {
+        if self.is_lost || !self.running.is_empty() {
             return 0;
         }
         match self.ack {
             Ack::Before if self.recording.is_some() => 0,
-            // What was recorded must be handled, also when we are about to leave: nobody else would.
+            // A recorded message must be handled, even while closing: nobody else would.
             Ack::Before if self.confirmed > self.done => {
                 waiting.take(batch).take_while(|id| *id <= self.confirmed).count()
             }
-            Ack::Before | Ack::After if self.closing => 0,
+            Ack::Before | Ack::After if self.is_closing => 0,
             Ack::Before => waiting.take(batch).count(),
             Ack::After if self.careful > 0 && self.done != self.confirmed => 0,
             Ack::After if self.careful > 0 => waiting.take(batch.min(1)).count(),
-            // The record that is due comes first; if one is on its way, it waits for that.
-            Ack::After if self.full(now) => 0,
+            // The record that is due comes first, and waits for one in flight.
+            Ack::After if self.is_record_due(now) => 0,
             Ack::After => waiting.take(batch).count(),
         }
     }
 
-    /// Whether this message, which may begin, has to be recorded before it does. Not earlier: whatever is recorded ahead of its
-    /// turn is lost with us, and the cursor does not go back.
-    pub fn records_first(&self, message: MessageId) -> bool {
+    /// Whether this message must be recorded before it begins. Not earlier: a message recorded ahead of its turn is
+    /// lost if we die, as the cursor does not go back.
+    pub fn must_record_first(&self, message: MessageId) -> bool {
         self.ack == Ack::Before && message > self.confirmed
     }
 
-    /// Whether more can begin as soon as a record is stored.
-    pub fn waits_for_record(&self) -> bool {
-        let goes_on = !self.lost && !self.closing && self.running.is_empty();
+    /// Whether more messages can begin once a record is stored.
+    pub fn is_waiting_for_record(&self) -> bool {
+        let goes_on = !self.is_lost && !self.is_closing && self.running.is_empty();
         goes_on && (self.recording.is_some() || self.unrecorded > 0)
     }
 
-    /// These begin.
+    /// Begins these messages.
     ///
     /// # Panics
-    /// If they are not what follows: a message would be passed over.
+    /// If they are not the next ones: a message would be skipped.
     pub fn begin(&mut self, messages: impl IntoIterator<Item = MessageId>) {
         assert!(self.running.is_empty(), "one at a time");
         self.running.extend(messages);
@@ -183,8 +186,8 @@ impl Ledger {
         assert!(self.running.is_sorted(), "in order");
     }
 
-    /// The first so many of what was running are done. Tells how many are behind us; the others come again. What was recorded
-    /// before it began does not come again, however it ended.
+    /// Ends the running messages, of which the first `done` are done. Returns how many are finished; the others will
+    /// run again. With at-most-once delivery all are finished, however they ended.
     pub fn finish(&mut self, done: usize, now: Instant) -> usize {
         let running = std::mem::take(&mut self.running);
         let behind = match self.ack {
@@ -202,23 +205,23 @@ impl Ledger {
         behind
     }
 
-    /// The record to make now, if there is one: all up to this message, which is done. `hurry`: something waits for it.
+    /// The last message to record, if a record is due now. `is_awaited`: something waits for it.
     pub fn record_due(
         &self,
         mut waiting: impl Iterator<Item = MessageId>,
-        hurry: bool,
+        is_awaited: bool,
         now: Instant,
     ) -> Option<MessageId> {
-        if self.lost || self.recording.is_some() {
+        if self.is_lost || self.recording.is_some() {
             return None;
         }
         let idle = self.running.is_empty() && waiting.next().is_none();
         let idle = idle && matches!(self.commit, Commit::Count(_));
-        let due = self.full(now) || idle || hurry || self.closing || self.careful > 0;
+        let due = self.is_record_due(now) || idle || is_awaited || self.is_closing || self.careful > 0;
         Some(self.done).filter(|_| self.unrecorded > 0 && due)
     }
 
-    /// When a record will be due, if nothing else happens.
+    /// When a record falls due by itself.
     pub fn record_at(&self) -> Option<Instant> {
         match self.commit {
             Commit::Count(_) => None,
@@ -226,48 +229,48 @@ impl Ledger {
         }
     }
 
-    /// A record is on its way.
-    pub fn recording(&mut self, position: MessageId) {
+    /// Starts a record of everything through `position`.
+    pub fn start_record(&mut self, position: MessageId) {
         self.recording = Some(position);
         self.unrecorded = 0;
         self.since = None;
     }
 
-    /// The record that was on its way is stored.
-    pub fn recorded(&mut self) {
+    /// The record in flight is stored.
+    pub fn confirm_record(&mut self) {
         self.confirmed = self.recording.take().unwrap_or(self.confirmed);
     }
 
-    /// Whether all that is done is recorded.
+    /// Whether everything done is recorded.
     pub fn is_recorded(&self) -> bool {
         self.done <= self.confirmed && self.recording.is_none()
     }
 
-    /// The partition is another's, or may be.
+    /// Another worker owns the partition, or may.
     pub fn lose(&mut self) {
-        self.lost = true;
+        self.is_lost = true;
         self.recording = None;
     }
 
-    /// No other message is to begin.
+    /// Begins no more messages.
     pub fn close(&mut self) {
-        self.closing = true;
+        self.is_closing = true;
     }
 
-    /// It is to go on after all.
+    /// Continues after all.
     pub fn reopen(&mut self) {
-        self.closing = false;
+        self.is_closing = false;
     }
 
-    /// Whether the partition can be given away: nothing runs, and nothing that is done is unrecorded.
-    pub fn may_release(&self) -> bool {
-        // What was recorded and has not begun has to be handled: nobody else would.
+    /// Whether the partition can be released: nothing runs, and everything done is recorded.
+    pub fn can_release(&self) -> bool {
+        // A message that is recorded and has not begun must be handled: nobody else would.
         let recorded = self.is_recorded() && self.confirmed <= self.done;
-        self.running.is_empty() && (self.lost || recorded)
+        self.running.is_empty() && (self.is_lost || recorded)
     }
 
-    /// As much as one record takes is done.
-    fn full(&self, now: Instant) -> bool {
+    /// Whether enough is done for a record.
+    fn is_record_due(&self, now: Instant) -> bool {
         match self.commit {
             Commit::Count(count) => self.unrecorded >= count.get(),
             Commit::Every(_) => self.record_at().is_some_and(|due| due <= now),

@@ -1,11 +1,11 @@
-//! What is decided without a clock, a socket or a random number.
+//! Decisions: no clock, no socket, no random numbers.
 
 pub mod assignment;
 pub mod failure;
-pub mod keeping;
 pub mod ledger;
 pub mod partitioning;
 pub mod rebalance;
+pub mod retention;
 pub mod turn;
 
 #[cfg(test)]

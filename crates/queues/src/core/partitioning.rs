@@ -2,8 +2,8 @@
 
 use std::num::NonZeroU16;
 
-/// The partition of a key: crc32c modulo the number of partitions, counted from 1. Messages of one key are handled in
-/// order, because they are in one partition; adding partitions moves keys, and with them what comes from then on.
+/// The partition of a key, counted from 1: CRC-32C modulo the number of partitions. One key's messages share a
+/// partition, so they are handled in order. Adding partitions moves keys, and with them their later messages.
 pub fn of_key(key: &[u8], partitions: NonZeroU16) -> u16 {
     let partition = crc32c::crc32c(key) % u32::from(partitions.get());
     u16::try_from(partition).expect("it is less than a number of 16 bits") + 1
@@ -16,7 +16,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keys_are_where_the_published_checksum_says() {
+    fn keys_follow_the_published_checksum() {
         // 0xe3069283 is the check value of CRC-32C.
         assert_eq!(of_key(b"123456789", NonZeroU16::new(200).unwrap()), (0xe306_9283_u32 % 200) as u16 + 1);
         assert_eq!(of_key(b"", NonZeroU16::new(7).unwrap()), 1);

@@ -1,4 +1,4 @@
-//! What a new assignment changes, in words.
+//! What a new assignment changes, for logs and metrics.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -6,37 +6,37 @@ use std::fmt;
 use menagerie_znodes::Name;
 use menagerie_znodes::queues::{Assignment, PartitionName};
 
-/// Moves that are named one by one in a log line; of more, the number is told.
+/// Moves named in a log line; the rest are counted.
 const MOVES_SHOWN: usize = 8;
 
-/// One partition that changes hands.
+/// A partition that changes its owner.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Move {
-    /// Which one.
+    /// The partition.
     pub partition: PartitionName,
-    /// Who had it; nobody had a new one.
+    /// Old owner; `None` for a new partition.
     pub from: Option<Name>,
-    /// Who gets it; nobody if it is gone, or nobody serves it.
+    /// New owner; `None` if the partition is gone or nobody serves it.
     pub to: Option<Name>,
 }
 
 /// The difference between two assignments.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Rebalance {
-    /// Of the newer one.
+    /// Epoch of the newer one.
     pub epoch: u64,
-    /// Who is new.
+    /// New workers.
     pub joined: Vec<Name>,
-    /// Who is gone.
+    /// Workers that have left.
     pub left: Vec<Name>,
-    /// What changes hands.
+    /// Partitions that change their owner.
     pub moved: Vec<Move>,
-    /// How many stay where they are.
+    /// Number of partitions that stay.
     pub stay: usize,
 }
 
 impl Rebalance {
-    /// What changes from one to the other.
+    /// Compares two assignments.
     pub fn between(old: &Assignment, new: &Assignment) -> Self {
         let (before, after) = (old.owners(), new.owners());
         let all: BTreeSet<_> = before.keys().chain(after.keys()).copied().collect();
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn who_came_and_went_and_what_moves_can_be_read() {
+    fn workers_and_moves_are_listed() {
         let old = assignment(1, &[("a", &["mail-1", "mail-2", "old-1"]), ("b", &["mail-3"])]);
         let new = assignment(2, &[("a", &["mail-1"]), ("c", &["mail-2", "mail-3", "new-1"])]);
         assert_eq!(
@@ -101,11 +101,11 @@ mod tests {
     }
 
     #[test]
-    fn a_crowd_of_moves_is_cut_short() {
+    fn many_moves_are_cut_short() {
         let names: Vec<String> = (1..=20).map(|number| format!("mail-{number}")).collect();
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         let new = assignment(1, &[("a", &names)]);
-        let told = Rebalance::between(&Assignment::default(), &new).to_string();
-        assert!(told.ends_with(", and 12 more"), "{told}");
+        let text = Rebalance::between(&Assignment::default(), &new).to_string();
+        assert!(text.ends_with(", and 12 more"), "{text}");
     }
 }

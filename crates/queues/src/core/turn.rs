@@ -1,7 +1,8 @@
-//! Whose turn it is: of all partitions that could go on, the one that does.
+//! The scheduler: which partition begins its next message.
 //!
-//! Queues come in turn, in the order in which they were given, one message each; or strictly, so that a queue waits until
-//! those before it have nothing more, be it that their next message only waits for a record. Among the partitions of a queue the one with the oldest message comes first.
+//! Queues take turns in the order given, one message each; or, with the strict policy, a queue waits until those before
+//! it have nothing left, not even a message that only waits for a record. Within a queue, the oldest message comes
+//! first.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
@@ -12,84 +13,90 @@ use menagerie_znodes::queues::{PartitionName, QueueName};
 /// Which queue comes next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Policy {
-    /// One message of each.
+    /// One message of each, in turn.
     #[default]
     InTurn,
-    /// The first that has any.
+    /// The first that has messages.
     Strict,
 }
 
-/// What is known of a partition that is held.
+/// State of an owned partition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Lane {
-    /// The oldest message that is waiting in it.
+pub struct PartitionState {
+    /// Its oldest waiting message.
     pub head: Option<MessageId>,
-    /// A message of it is being handled: one at a time is what order means.
-    pub running: bool,
-    /// Whether its records allow another one to begin.
-    pub open: bool,
-    /// Whether they will, as soon as one is stored.
-    pub recording: bool,
-    /// Nobody is to take messages of this queue, or this worker none at all.
-    pub paused: bool,
-    /// Not before then: its oldest message has failed and is to be tried again.
+    /// A message of it is being handled. One at a time keeps them in order.
+    pub is_running: bool,
+    /// Its ledger allows the next message to begin.
+    pub can_begin: bool,
+    /// Its ledger will, once a record is stored.
+    pub is_recording: bool,
+    /// The queue or the worker is paused.
+    pub is_paused: bool,
+    /// Back-off of its oldest message, which has failed.
     pub not_before: Option<Instant>,
 }
 
-/// Whether a partition can go on.
+/// Whether a partition can begin a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ready {
-    /// This message could begin.
+    /// This message can begin.
     Now(MessageId),
-    /// It will, in a moment.
+    /// This one will, once a record is stored.
     Soon(MessageId),
-    /// It cannot.
+    /// None can.
     No,
 }
 
-impl Lane {
-    /// Whether it can go on.
+impl PartitionState {
+    /// Whether it can begin a message.
     pub fn ready(&self, now: Instant) -> Ready {
         let waits = self.not_before.is_some_and(|due| due > now);
-        match self.head.filter(|_| !self.running && !self.paused && !waits) {
-            Some(head) if self.open => Ready::Now(head),
-            Some(head) if self.recording => Ready::Soon(head),
+        match self.head.filter(|_| !self.is_running && !self.is_paused && !waits) {
+            Some(head) if self.can_begin => Ready::Now(head),
+            Some(head) if self.is_recording => Ready::Soon(head),
             Some(_) | None => Ready::No,
         }
     }
 }
 
-/// A partition among those of its queue: the oldest message first, and whether it can begin.
-type Place = (MessageId, PartitionName, bool);
+/// A partition of a queue that has a message to begin; ordered by message, oldest first.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct Candidate {
+    head: MessageId,
+    partition: PartitionName,
+    /// Whether it can begin now, rather than after a record.
+    can_begin: bool,
+}
 
-/// All partitions that could go on, and whose turn it is among them.
+/// All partitions that can begin a message, and whose turn it is.
 #[derive(Debug)]
 pub struct Turn {
     policy: Policy,
     concurrency: usize,
-    /// The place of each queue in the order given; others come behind, as they appear.
-    places: BTreeMap<QueueName, usize>,
-    ready: BTreeMap<usize, BTreeSet<Place>>,
-    heads: BTreeMap<PartitionName, Place>,
+    /// Rank of each queue: in the order given, then in order of appearance.
+    ranks: BTreeMap<QueueName, usize>,
+    ready: BTreeMap<usize, BTreeSet<Candidate>>,
+    heads: BTreeMap<PartitionName, Candidate>,
     running: BTreeSet<PartitionName>,
-    /// Partitions that nobody has looked into yet, by the place of their queue.
+    /// Partitions that have not been read yet, by the rank of their queue.
     unread: BTreeSet<(usize, PartitionName)>,
-    /// The queue whose turn was last.
+    /// Rank of the queue whose turn was last.
     last: Option<usize>,
 }
 
 impl Turn {
-    /// Nothing is ready yet. `concurrency` is how many messages are handled at once, all of different partitions.
+    /// A scheduler with nothing ready. `concurrency`: messages handled at once, each from another partition.
     pub fn new(queues: &[QueueName], policy: Policy, concurrency: usize) -> Self {
-        let mut places = BTreeMap::new();
+        let mut ranks = BTreeMap::new();
         for queue in queues {
-            let place = places.len();
-            places.entry(queue.clone()).or_insert(place);
+            let rank = ranks.len();
+            ranks.entry(queue.clone()).or_insert(rank);
         }
         Self {
             policy,
             concurrency,
-            places,
+            ranks,
             ready: BTreeMap::new(),
             heads: BTreeMap::new(),
             running: BTreeSet::new(),
@@ -98,59 +105,60 @@ impl Turn {
         }
     }
 
-    /// From now on so many at once, and by this rule. Whoever is ready has to be told again.
+    /// Changes policy and concurrency. The caller must update every partition afterwards.
     pub fn adjust(&mut self, policy: Policy, concurrency: usize) {
         (self.policy, self.concurrency) = (policy, concurrency);
     }
 
-    /// Says whether a partition can go on.
+    /// Updates whether a partition can begin a message.
     pub fn update(&mut self, partition: &PartitionName, ready: Ready) {
-        let queue = self.place(partition.queue());
-        if let Some(place) = self.heads.remove(partition) {
+        let queue = self.rank(partition.queue());
+        if let Some(candidate) = self.heads.remove(partition) {
             let ready = self.ready.get_mut(&queue).expect("a head is in its queue");
-            ready.remove(&place);
+            ready.remove(&candidate);
             if ready.is_empty() {
                 self.ready.remove(&queue);
             }
         }
-        let place = match ready {
-            Ready::Now(head) => (head, partition.clone(), true),
-            // Only who is strict waits for it.
-            Ready::Soon(head) if self.policy == Policy::Strict => (head, partition.clone(), false),
+        let (head, can_begin) = match ready {
+            Ready::Now(head) => (head, true),
+            // Only a strict policy waits for it.
+            Ready::Soon(head) if self.policy == Policy::Strict => (head, false),
             Ready::Soon(_) | Ready::No => return,
         };
         if !self.running.contains(partition) {
-            self.ready.entry(queue).or_default().insert(place.clone());
-            self.heads.insert(partition.clone(), place);
+            let candidate = Candidate { head, partition: partition.clone(), can_begin };
+            self.ready.entry(queue).or_default().insert(candidate.clone());
+            self.heads.insert(partition.clone(), candidate);
         }
     }
 
-    /// Nobody has looked into this partition yet. Until somebody has, its queue and those behind it wait: it may have what
-    /// comes before all that they have.
-    pub fn expect(&mut self, partition: &PartitionName) {
-        let queue = self.place(partition.queue());
+    /// Makes the partition's queue and all later ones wait for its first read: its messages may come before theirs.
+    pub fn await_first_read(&mut self, partition: &PartitionName) {
+        let queue = self.rank(partition.queue());
         self.unread.insert((queue, partition.clone()));
     }
 
-    /// Somebody has looked into it, or will not in the near future.
-    pub fn looked(&mut self, partition: &PartitionName) {
-        if self.expects() {
-            let queue = self.place(partition.queue());
+    /// The first read of the partition has ended, or will not start soon.
+    pub fn mark_read(&mut self, partition: &PartitionName) {
+        if self.awaits_first_reads() {
+            let queue = self.rank(partition.queue());
             self.unread.remove(&(queue, partition.clone()));
         }
     }
 
-    /// Nobody waits any longer for what is not known.
-    pub fn expect_no_more(&mut self) {
+    /// Stops waiting for first reads.
+    pub fn stop_awaiting_reads(&mut self) {
         self.unread.clear();
     }
 
-    /// Whether there are partitions that nobody has looked into yet.
-    pub fn expects(&self) -> bool {
+    /// Whether some first reads are outstanding.
+    pub fn awaits_first_reads(&self) -> bool {
         !self.unread.is_empty()
     }
 
-    /// Takes the next one, if there is one and not enough are running. It is ready no more until it has ended.
+    /// Takes the next partition, if there is one and concurrency allows. It is not ready again until
+    /// [`finish`](Self::finish).
     pub fn take(&mut self) -> Option<PartitionName> {
         if self.running.len() >= self.concurrency {
             return None;
@@ -161,30 +169,30 @@ impl Turn {
         };
         let end = self.unread.first().map_or(usize::MAX, |(unread, _)| *unread);
         let next = self.ready.range(after.min(end)..end).next().or_else(|| self.ready.range(..end).next());
-        let (queue, places) = next?;
-        let (_, partition, _) = places.iter().find(|(_, _, now)| *now)?.clone();
+        let (queue, candidates) = next?;
+        let partition = candidates.iter().find(|candidate| candidate.can_begin)?.partition.clone();
         self.last = Some(*queue);
         self.update(&partition, Ready::No);
         self.running.insert(partition.clone());
         Some(partition)
     }
 
-    /// What was taken has ended.
-    pub fn ended(&mut self, partition: &PartitionName) {
+    /// Ends the turn of a partition.
+    pub fn finish(&mut self, partition: &PartitionName) {
         self.running.remove(partition);
     }
 
-    /// How many are running.
+    /// Number of partitions whose turn has not ended.
     pub fn running(&self) -> usize {
         self.running.len()
     }
 
-    fn place(&mut self, queue: &QueueName) -> usize {
-        if let Some(place) = self.places.get(queue) {
-            return *place;
+    fn rank(&mut self, queue: &QueueName) -> usize {
+        if let Some(rank) = self.ranks.get(queue) {
+            return *rank;
         }
-        let place = self.places.len();
-        self.places.insert(queue.clone(), place);
-        place
+        let rank = self.ranks.len();
+        self.ranks.insert(queue.clone(), rank);
+        rank
     }
 }

@@ -1,6 +1,6 @@
-//! A process for each message: its body is standard input, and what it exits with is the outcome.
+//! One process per message: it reads the body from standard input, and its exit code is the outcome.
 //!
-//! 0 is done, 65 failed for good, anything else failed and is tried again.
+//! 0: done. 65: failed for good. Anything else: failed, to be tried again.
 
 use menagerie_journal::Message;
 use menagerie_programs::exec::{Ran, Run};
@@ -9,7 +9,7 @@ use menagerie_programs::{Failure, Program};
 use super::on_delay;
 use crate::task::{Failed, Outcome, Outcomes, Task, Work};
 
-/// What a program exits with that will never be able to handle its message (`EX_DATAERR`).
+/// Exit code of a program that will never be able to handle its message (`EX_DATAERR`).
 pub const EXIT_FAILED: i32 = 65;
 
 /// Runs a program for each message.
@@ -17,12 +17,12 @@ pub const EXIT_FAILED: i32 = 65;
 pub struct Exec(menagerie_programs::Exec);
 
 impl Exec {
-    /// Runs this one.
+    /// A task that runs this program.
     pub fn new(program: Program) -> Self {
         Self(menagerie_programs::Exec::new(program))
     }
 
-    async fn one(&self, work: &Work, message: &Message, attempt: u32) -> Outcome {
+    async fn run_one(&self, work: &Work, message: &Message, attempt: u32) -> Outcome {
         let environment = [
             ("MENAGERIE_QUEUE", work.partition.queue().to_string()),
             ("MENAGERIE_PARTITION", work.partition.number().to_string()),
@@ -50,8 +50,8 @@ impl Task for Exec {
     fn run(&self, work: Work) -> Outcomes<'_> {
         Box::pin(async move {
             let mut outcomes = Vec::with_capacity(work.messages.len());
-            for (place, message) in work.messages.iter().enumerate() {
-                let outcome = self.one(&work, message, work.attempt_of(place)).await;
+            for (index, message) in work.messages.iter().enumerate() {
+                let outcome = self.run_one(&work, message, work.attempt_of(index)).await;
                 let done = outcome == Outcome::Done;
                 outcomes.push(outcome);
                 if !done {
@@ -62,7 +62,7 @@ impl Task for Exec {
         })
     }
 
-    /// Its guard ends it when its grace is over, and answers when nothing of it is left.
+    /// The guard kills the program after its grace, and answers when nothing of it is left.
     fn ends_itself(&self) -> bool {
         true
     }

@@ -1,4 +1,4 @@
-//! What the worker says to a program that it feeds, and what it is answered: a line of JSON each.
+//! The protocol between the worker and a program it feeds: JSON lines, one per question and one per answer.
 
 use std::collections::HashMap;
 
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::task::{Failed, Outcome, Work};
 
-/// A message, as a program sees it.
+/// A message as the program receives it.
 #[derive(Debug, Serialize)]
 struct Question<'a> {
     id: String,
@@ -20,12 +20,12 @@ struct Question<'a> {
     fence: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     body: Option<&'a str>,
-    /// For what is no text.
+    /// In place of `body` if that is not UTF-8.
     #[serde(skip_serializing_if = "Option::is_none")]
     body_base64: Option<String>,
 }
 
-/// What a program says about a message.
+/// The program's answer about a message.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 struct Answer {
     id: String,
@@ -36,7 +36,7 @@ struct Answer {
     retry: Option<bool>,
 }
 
-/// Whether a program is given one message at a time, or lists of them.
+/// Whether the program handles one message at a time or lists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Shape {
     /// An object in, an object out.
@@ -45,15 +45,15 @@ pub enum Shape {
     List,
 }
 
-/// The line for these messages.
+/// Encodes the question about these messages.
 pub fn question(work: &Work, shape: Shape) -> Vec<u8> {
-    let one = |(place, message): (usize, &Message)| {
+    let one = |(index, message): (usize, &Message)| {
         let body = std::str::from_utf8(&message.body).ok();
         let question = Question {
             id: message.id.to_string(),
             queue: work.partition.queue().to_string(),
             partition: work.partition.number(),
-            attempt: work.attempt_of(place),
+            attempt: work.attempt_of(index),
             fence: work.fence.to_string(),
             body,
             body_base64: body.is_none().then(|| STANDARD.encode(&message.body)),
@@ -69,7 +69,7 @@ pub fn question(work: &Work, shape: Shape) -> Vec<u8> {
     line
 }
 
-/// What an answer means for these messages; an error says what is wrong with it.
+/// Decodes an answer into an outcome per message; `Err` says what is wrong with it.
 pub fn answer(line: &str, work: &Work, shape: Shape) -> Result<Vec<Outcome>, String> {
     let mut answers: Vec<Answer> = match shape {
         Shape::One => serde_json::from_str(line).map(|answer| vec![answer]),
@@ -79,10 +79,10 @@ pub fn answer(line: &str, work: &Work, shape: Shape) -> Result<Vec<Outcome>, Str
     if answers.len() != work.messages.len() {
         return Err(format!("it gave {} answers to {} messages", answers.len(), work.messages.len()));
     }
-    // They may come in any order; what was not asked about comes first then.
+    // Answers may come in any order; unknown ids sort first.
     let ids: Vec<String> = work.messages.iter().map(|message| message.id.to_string()).collect();
-    let places: HashMap<&str, usize> = ids.iter().map(String::as_str).zip(0..).collect();
-    answers.sort_by_key(|answer| places.get(answer.id.as_str()));
+    let order: HashMap<&str, usize> = ids.iter().map(String::as_str).zip(0..).collect();
+    answers.sort_by_key(|answer| order.get(answer.id.as_str()));
     let outcome = |(answer, id): (Answer, &String)| {
         if answer.id != *id {
             return Err(format!("it answered {} when it was asked {id}", shorten(&answer.id)));
@@ -141,18 +141,18 @@ mod tests {
     fn answers_may_come_in_any_order_but_one_for_each() {
         let work = work(&[b"a", b"b", b"c"]);
         let ids: Vec<String> = work.messages.iter().map(|message| message.id.to_string()).collect();
-        let told = |places: [usize; 3]| {
-            let one = |place: usize| {
-                let id = ids.get(place).map_or("another", String::as_str);
-                format!(r#"{{"id":"{id}","ok":{}}}"#, place != 1)
+        let answers = |order: [usize; 3]| {
+            let one = |index: usize| {
+                let id = ids.get(index).map_or("another", String::as_str);
+                format!(r#"{{"id":"{id}","ok":{}}}"#, index != 1)
             };
-            answer(&format!("[{}]", places.map(one).join(",")), &work, Shape::List)
+            answer(&format!("[{}]", order.map(one).join(",")), &work, Shape::List)
         };
-        let [first, second, third] = told([2, 0, 1]).unwrap().try_into().unwrap();
+        let [first, second, third] = answers([2, 0, 1]).unwrap().try_into().unwrap();
         assert_eq!((first, third), (Outcome::Done, Outcome::Done));
         assert!(matches!(second, Outcome::Failed(_)));
         for wrong in [[0, 0, 1], [0, 1, 1], [2, 2, 2], [0, 1, 3]] {
-            assert!(told(wrong).is_err_and(|why| why.contains("when it was asked")), "{wrong:?}");
+            assert!(answers(wrong).is_err_and(|why| why.contains("when it was asked")), "{wrong:?}");
         }
     }
 

@@ -1,7 +1,7 @@
-//! Programs that handle messages: `menagerie-programs` runs them; here is what they are asked about messages.
+//! Programs as tasks. `menagerie-programs` runs them; this module knows the protocol for messages.
 //!
-//! - [`exec`]: a process for each message. [`serve`]: a program that is fed one message after the other as lines of JSON
-//!   (`lines`); [`python`]: a Python function, by a program that is fed so.
+//! - [`exec`]: one process per message. [`serve`]: a long-running program that is fed messages as JSON lines (`lines`).
+//!   [`python`]: a Python function, called by such a program.
 
 pub mod exec;
 mod lines;
@@ -16,7 +16,7 @@ use tracing::error;
 pub use lines::Shape;
 pub use menagerie_programs::{Limits, Program, User, lease_grace, output};
 
-/// Says that messages wait for a program.
+/// Logs that messages wait for a program that cannot be started.
 fn on_delay(partition: &PartitionName) -> impl Fn(&str, Duration) {
     move |why, pause| {
         error!(%partition, pause_s = pause.as_secs(), "the program cannot be started; its message waits: {why}");

@@ -1,8 +1,8 @@
-"""Runs a Python function for each message that menagerie's worker gives us.
+"""Runs a Python function for each message from menagerie's worker.
 
-Modules are loaded and the context is made once, in this process; each message is handled by a fork of it, which begins
-with all of that, and whose process group ends with it. Lines of JSON come on standard input and are answered on standard
-output; both are out of the function's reach: it reads nothing, and whatever it prints goes to standard error.
+This process loads the modules and builds the context once; a fork of it handles each message, and the fork's process
+group ends with it. The worker writes JSON lines to standard input and reads answers from standard output. The function
+can use neither stream: it reads nothing, and what it prints goes to standard error.
 """
 import base64
 import importlib
@@ -16,7 +16,7 @@ import traceback
 
 
 class Message:
-    """What the function is given."""
+    """A message, as the function receives it."""
 
     __slots__ = ("id", "queue", "partition", "attempt", "fence", "body")
 
@@ -32,7 +32,7 @@ class Message:
             self.body = base64.b64decode(fields["body_base64"])
 
     def __getitem__(self, name):
-        """The same as an attribute, for who is used to messages that are dictionaries."""
+        """Attribute access by key, for functions written for messages that are dictionaries."""
         if name not in self.__slots__:
             raise KeyError(name)
         return getattr(self, name)
@@ -43,12 +43,12 @@ class Message:
         return self.body.decode()
 
     def json(self):
-        """The body, read as JSON."""
+        """The body parsed as JSON."""
         return json.loads(self.body)
 
 
 def load(name):
-    """The function that `module:function` names."""
+    """Imports the function named `module:function`."""
     module, _, function = name.partition(":")
     if not function:
         raise ValueError("%r does not have the form module:function" % name)
@@ -57,27 +57,27 @@ def load(name):
         found = getattr(found, part)
     if not callable(found):
         raise TypeError("%s is no function" % name)
-    # Of an object, what is called is its method.
+    # Calling an object calls its __call__ method.
     for called in (found, getattr(found, "__call__", None)):
         if any(is_later(called) for is_later in LATER_FUNCTIONS):
             raise TypeError("%s is no plain function but %s" % (name, LATER))
     return found
 
 
-# To call these runs nothing of them.
+# Calling one of these does not run its body.
 LATER = "a coroutine or a generator: call it in a function, by asyncio.run() or in a loop"
 LATER_FUNCTIONS = (inspect.iscoroutinefunction, inspect.isgeneratorfunction, inspect.isasyncgenfunction)
 LATER_VALUES = (inspect.isawaitable, inspect.isgenerator, inspect.isasyncgen)
 
 
 class NotRun(TypeError):
-    """What was returned would have to be run, and nobody does."""
+    """The function returned something that still has to be run."""
 
     retry = False
 
 
 def call(function, *arguments):
-    """What the function returns, which has to be the end of its work."""
+    """Calls the function, which must have finished its work when it returns."""
     returned = function(*arguments)
     if any(is_later(returned) for is_later in LATER_VALUES):
         raise NotRun("it returned %s" % LATER)
@@ -85,7 +85,7 @@ def call(function, *arguments):
 
 
 def encode(what):
-    """As JSON. Half a character, which a file name that is no text has in Python, is written as a question mark."""
+    """Encodes as JSON. A lone surrogate, as in a file name that is not UTF-8, becomes a question mark."""
     return json.dumps(what, ensure_ascii=False).encode("utf-8", "replace")
 
 
@@ -95,13 +95,13 @@ def say(channel, what):
 
 
 def flush():
-    """What is left in a buffer at a fork would be printed twice, at the end of a fork never."""
+    """Flushes our streams: output buffered at a fork would appear twice, and at the end of a fork never."""
     sys.stdout.flush()
     sys.stderr.flush()
 
 
 def threads():
-    """Why a fork would be unsafe, if it would: a lock that another thread holds is never released in the child."""
+    """Why a fork would be unsafe, or None: a lock held by another thread is never released in the child."""
     others = [thread.name for thread in threading.enumerate() if thread is not threading.main_thread()]
     if others:
         return "threads run before the fork: %s; start them in the function or in --after-fork" % ", ".join(others)
@@ -115,7 +115,7 @@ def outcome(message, error=None, retry=True):
 
 
 def complain(error):
-    """What went wrong, and whether another attempt may succeed."""
+    """Prints the traceback; returns the error text and whether another attempt may succeed."""
     traceback.print_exc()
     retry = getattr(error, "retry", None)
     return describe(error), retry is None or bool(retry)
@@ -129,7 +129,7 @@ def describe(error):
 
 
 def handle(function, after_fork, context, messages, batch):
-    """In the child."""
+    """Handles the messages, in the child."""
     try:
         if after_fork is not None:
             call(after_fork, context)
@@ -139,15 +139,15 @@ def handle(function, after_fork, context, messages, batch):
         answers = call(function, messages, context)
         if answers is None:
             return [outcome(message) for message in messages]
-        # For each message: nothing or True if it is done, else False or what is wrong.
-        told = [
+        # Per message: None or True if done, otherwise False or the error.
+        outcomes = [
             outcome(message, None if answer is None or answer is True else str(answer or "it failed"))
             for message, answer in zip(messages, answers)
         ]
-        if len(told) != len(messages):
-            raise ValueError("%d answers for %d messages" % (len(told), len(messages)))
-        return told
-    # Whatever it is: nobody else would say what it was.
+        if len(outcomes) != len(messages):
+            raise ValueError("%d answers for %d messages" % (len(outcomes), len(messages)))
+        return outcomes
+    # Catch everything: nobody else would report it.
     except BaseException as error:
         if isinstance(error, SystemExit) and error.code in (None, 0):
             return [outcome(message) for message in messages]
@@ -156,18 +156,18 @@ def handle(function, after_fork, context, messages, batch):
 
 
 def fork(protocol, function, after_fork, context, messages, batch):
-    """Handles messages in a child, and tells what came of them."""
+    """Handles messages in a child, and returns their outcomes."""
     unsafe = threads()
     if unsafe:
         return [outcome(message, unsafe) for message in messages]
-    # Not a pipe: whoever the function leaves behind would hold it open, and we would wait for them.
+    # Not a pipe: processes that the function leaves behind would hold it open, and we would wait for them.
     with os.fdopen(os.memfd_create("answer"), "w+b") as answer:
         flush()
         child = os.fork()
         if child == 0:
             be_child(protocol, answer, lambda: handle(function, after_fork, context, messages, batch))
         lead(child)
-        # As long as nobody has taken note of its end, the group's number is not given to another one.
+        # Until we reap the child, the kernel does not reuse its process group id.
         os.waitid(os.P_PID, child, os.WEXITED | os.WNOWAIT)
         try:
             os.killpg(child, signal.SIGKILL)
@@ -175,9 +175,9 @@ def fork(protocol, function, after_fork, context, messages, batch):
             pass
         _, status = os.waitpid(child, 0)
         answer.seek(0)
-        told = answer.read()
+        written = answer.read()
     try:
-        return json.loads(told)
+        return json.loads(written)
     except ValueError:
         if os.WIFSIGNALED(status):
             why = "its process was ended by signal %d" % os.WTERMSIG(status)
@@ -187,7 +187,7 @@ def fork(protocol, function, after_fork, context, messages, batch):
 
 
 def be_child(protocol, answer, work):
-    """Works, says what came of it, and ends."""
+    """Does the work, writes the outcomes, and exits."""
     status = 1
     try:
         lead(0)
@@ -204,7 +204,7 @@ def be_child(protocol, answer, work):
 
 
 def lead(process):
-    """Gives a process a group of its own. Both sides do it: neither may go on before it is done."""
+    """Gives a process a group of its own. Parent and child both do it, so that neither continues before it is done."""
     try:
         os.setpgid(process, process)
     except (PermissionError, ProcessLookupError):
@@ -212,14 +212,14 @@ def lead(process):
 
 
 def main(name, on_startup, after_fork, shape):
-    # The protocol keeps its streams for itself: what is printed must not get in between, and whoever reads standard input
-    # must not get a message that was meant for us.
+    # Keep the protocol's streams to ourselves: printed text must not get in between, and a function that reads standard
+    # input must not get our messages.
     source, channel = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
     os.close(nothing)
     os.dup2(2, 1)
-    # A task that is killed has printed what it has printed.
+    # Line buffered, so that the output of a killed task is not lost.
     sys.stdout.reconfigure(line_buffering=True)
     sys.path.insert(0, os.getcwd())
     try:
@@ -239,8 +239,8 @@ def main(name, on_startup, after_fork, shape):
     for line in source:
         asked = json.loads(line)
         messages = [Message(fields) for fields in (asked if batch else [asked])]
-        told = fork((source, channel), function, hook, context, messages, batch)
-        say(channel, told if batch else told[0])
+        answers = fork((source, channel), function, hook, context, messages, batch)
+        say(channel, answers if batch else answers[0])
     return 0
 
 

@@ -1,27 +1,27 @@
-//! A Python function as a task. The small program that calls it is in here, so that nothing has to be installed.
+//! A Python function as a task. The program that calls it is embedded, so that nothing has to be installed.
 
 use std::ffi::OsString;
 
 use super::Shape;
 
-/// What calls the function.
+/// The program that calls the function.
 const RUNNER: &str = include_str!("python.py");
 
-/// A function, and what goes with it. Each is `module:function`.
+/// A function and its hooks, each as `module:function`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Python {
-    /// The interpreter.
+    /// The Python interpreter.
     pub interpreter: OsString,
     /// `f(message, context)`; with batches, `f(messages, context)`.
     pub function: String,
-    /// Called once, before the first message; what it returns is the context.
+    /// Called once before the first message; returns the context.
     pub on_startup: Option<String>,
-    /// Called with the context in each fork, before the function.
+    /// Called with the context in each fork before the function.
     pub after_fork: Option<String>,
 }
 
 impl Python {
-    /// The program to run: for [`Serve`](super::serve::Serve), which is to wait until it says that it is ready.
+    /// The command for [`Serve`](super::serve::Serve), which must wait for its greeting.
     pub fn command(&self, shape: Shape) -> Vec<OsString> {
         let shape = match shape {
             Shape::One => "one",

@@ -1,4 +1,4 @@
-//! A program that is fed messages as lines of JSON, and answers each with a line.
+//! A long-running program that is fed messages as JSON lines and answers each with a line.
 
 use menagerie_programs::serve::{Ask, Asked, Judged};
 use menagerie_programs::{Failure, Program};
@@ -9,22 +9,22 @@ use super::lines::{self, Shape};
 use super::on_delay;
 use crate::task::{Failed, Outcome, Outcomes, Task, Work};
 
-/// A line that is longer is no answer: answers carry no data.
+/// Longest answer. Answers carry no data, so a longer line is garbage.
 const ANSWER_BYTES_MAX: u64 = 1 << 20;
 
-/// Feeds programs: as many as there are messages at once.
+/// Feeds programs, one per message handled concurrently.
 pub struct Serve {
     programs: menagerie_programs::Serve,
     shape: Shape,
 }
 
 impl Serve {
-    /// Feeds one message at a time, or lists of them.
+    /// A task that feeds this program.
     pub fn new(program: Program, shape: Shape, greeting: Greeting) -> Self {
         Self { programs: menagerie_programs::Serve::new(program, greeting, ANSWER_BYTES_MAX), shape }
     }
 
-    /// Starts a program before there is a message for it: what it cannot do shows before anybody relies on it.
+    /// Starts a program before the first message, so that a broken one is noticed at once.
     pub async fn warm_up(&self) -> Result<(), ServeError> {
         self.programs.warm_up().await
     }
@@ -35,7 +35,7 @@ impl Serve {
         let ask = Ask { line: &line, lease: &work.lease, on_delay: &on_delay };
         match self.programs.ask(ask, |line| self.judge(line, &work)).await {
             Asked::Answered { answer: mut outcomes, output } => {
-                if let Some(failed) = outcomes.iter_mut().find_map(failed) {
+                if let Some(failed) = outcomes.iter_mut().find_map(failure_mut) {
                     failed.output = output;
                 }
                 outcomes
@@ -49,14 +49,14 @@ impl Serve {
 
     fn judge(&self, line: &[u8], work: &Work) -> Result<Judged<Vec<Outcome>>, String> {
         let mut outcomes = lines::answer(&String::from_utf8_lossy(line), work, self.shape)?;
-        match outcomes.iter_mut().find_map(failed) {
+        match outcomes.iter_mut().find_map(failure_mut) {
             Some(_) => Ok(Judged::Bad(outcomes)),
             None => Ok(Judged::Good(outcomes)),
         }
     }
 }
 
-fn failed(outcome: &mut Outcome) -> Option<&mut Failed> {
+fn failure_mut(outcome: &mut Outcome) -> Option<&mut Failed> {
     match outcome {
         Outcome::Failed(failed) => Some(failed),
         Outcome::Done | Outcome::Stopped => None,
@@ -68,7 +68,7 @@ impl Task for Serve {
         Box::pin(self.handle(work))
     }
 
-    /// Its guard ends it when its grace is over, and answers when nothing of it is left.
+    /// The guard kills the program after its grace, and answers when nothing of it is left.
     fn ends_itself(&self) -> bool {
         true
     }

@@ -1,4 +1,4 @@
-//! How partitions go on.
+//! Advancing partitions: claim, record, read ahead, begin messages, release.
 
 use std::time::Instant;
 
@@ -8,57 +8,58 @@ use menagerie_znodes::queues::{self, PartitionName};
 use tracing::{debug, error, info, warn};
 
 use super::effects::{self, Event};
-use super::lane::{Begun, Lane, Note, Noting, Remains};
-use super::looping::{Course, Loop};
-use super::react::STOPPED_PAUSE;
-use super::records::{self, Due};
+use super::event_loop::{EventLoop, Phase};
+use super::events::STOPPED_PAUSE;
+use super::lane::{AbortOnDrop, AfterNote, Lane, LostLane, Note};
+use super::records::{self, PendingRecord};
 use super::view::{LaneView, WorkerView};
-use crate::coordination::claim::{self, Books, Parting};
+use crate::coordination::claim::{self, FencedJournal, Handover};
 use crate::core::failure::{Begin, OnFailure, Verdict};
 use crate::core::turn::Ready;
 use crate::failed;
-use crate::metrics::Came;
+use crate::metrics::MessageOutcome;
 use crate::task::{Failed, Work};
 
-impl Loop {
-    /// Takes what is assigned, and begins to give back what is not.
-    pub fn obey(&mut self) {
-        let epoch = self.ordered.epoch;
-        match self.orders.ordered() {
-            Ok(Some(ordered)) => self.ordered = ordered,
-            // It is not said that all is to be given back: the elected worker writes it again, and the locks guard.
+impl EventLoop {
+    /// Claims the partitions assigned to us, and starts releasing the others.
+    pub fn apply_assignment(&mut self) {
+        let epoch = self.assigned.epoch;
+        match self.instructions.assigned() {
+            Ok(Some(assigned)) => self.assigned = assigned,
+            // A missing assignment does not mean "release everything": the leader writes it again, and the locks keep
+            // us safe.
             Ok(None) if epoch == 0 => {}
-            Ok(None) => error!(epoch, "the assignment is gone; what it said before is kept"),
+            Ok(None) => error!(epoch, "assignment is missing; keeping the last one"),
             Err(error) => {
-                error!(epoch, %error, "the assignment cannot be read; what it said before is kept");
+                error!(epoch, %error, "assignment cannot be read; keeping the last one");
             }
         }
-        if self.course != Course::Work {
+        if self.phase != Phase::Running {
             return;
         }
         for (partition, lane) in &mut self.lanes {
-            if self.ordered.partitions.contains(partition) {
+            if self.assigned.partitions.contains(partition) {
                 lane.ledger.reopen();
             } else {
                 lane.ledger.close();
             }
-            self.touched.insert(partition.clone());
+            self.dirty.insert(partition.clone());
         }
-        let ordered = &self.ordered.partitions;
-        self.claims.retain(|partition, _| ordered.contains(partition));
-        self.lost.retain(|partition, _| ordered.contains(partition));
-        if self.first_look.is_none() && !ordered.is_empty() {
-            self.first_look = Some(Instant::now() + self.options.first_look);
-            ordered.iter().for_each(|partition| self.turn.expect(partition));
+        let assigned = &self.assigned.partitions;
+        self.claims.retain(|partition, _| assigned.contains(partition));
+        self.lost_lanes.retain(|partition, _| assigned.contains(partition));
+        if self.first_read_until.is_none() && !assigned.is_empty() {
+            self.first_read_until = Some(Instant::now() + self.options.first_read_wait);
+            assigned.iter().for_each(|partition| self.turn.await_first_read(partition));
         }
-        for partition in self.ordered.partitions.clone() {
+        for partition in self.assigned.partitions.clone() {
             self.claim(&partition);
         }
     }
 
-    /// Begins to wait for a partition, unless it is ours already or waited for.
+    /// Starts to claim a partition, unless we own it or are claiming it already.
     pub fn claim(&mut self, partition: &PartitionName) {
-        let wanted = self.course == Course::Work && self.ordered.partitions.contains(partition);
+        let wanted = self.phase == Phase::Running && self.assigned.partitions.contains(partition);
         if !wanted || self.lanes.contains_key(partition) || self.claims.contains_key(partition) {
             return;
         }
@@ -70,77 +71,82 @@ impl Loop {
             let claim = effects::claim(&session, &journals, &worker, &claimed, window, &metrics).await;
             Event::Claimed(claimed, claim)
         });
-        self.claims.insert(partition, Begun(claiming));
+        self.claims.insert(partition, AbortOnDrop(claiming));
     }
 
-    /// Lets every partition that was touched go on, and begins messages.
+    /// Advances every dirty partition, then begins messages.
     pub fn advance(&mut self) {
         let now = Instant::now();
-        if self.first_look.is_some_and(|until| until <= now) {
-            self.turn.expect_no_more();
+        if self.first_read_until.is_some_and(|until| until <= now) {
+            self.turn.stop_awaiting_reads();
         }
         loop {
-            for partition in std::mem::take(&mut self.touched) {
+            for partition in std::mem::take(&mut self.dirty) {
                 self.advance_one(&partition, now);
             }
             while let Some(partition) = self.turn.take() {
                 self.begin(&partition, now);
             }
-            if self.touched.is_empty() {
+            if self.dirty.is_empty() {
                 break;
             }
         }
         self.record();
-        self.say();
+        self.publish_presence();
     }
 
-    /// Makes the records that are due, unless others are on their way.
+    /// Writes the pending records, unless others are in flight.
     fn record(&mut self) {
         let lanes = &self.lanes;
-        let ours = |due: &Due| {
-            lanes.get(&due.partition).is_some_and(|lane| lane.fence() == due.fence() && !lane.lost)
+        let ours = |due: &PendingRecord| {
+            lanes.get(&due.partition).is_some_and(|lane| lane.fence() == due.fence() && !lane.is_lost)
         };
-        if let Some(due) = self.records.go(ours) {
+        if let Some(due) = self.records.take_batch(ours) {
             let metrics = self.metrics.clone();
-            self.events.spawn(async move { Event::Recorded(records::make(due, &metrics).await) });
+            self.events.spawn(async move { Event::Recorded(records::write(due, &metrics).await) });
         }
     }
 
     fn advance_one(&mut self, partition: &PartitionName, now: Instant) {
-        let partitions = self.ordered.partitions.len().max(self.lanes.len());
+        let partitions = self.assigned.partitions.len().max(self.lanes.len());
         let Some(lane) = self.lanes.get_mut(partition) else { return };
-        let ours = self.course == Course::Work && self.ordered.partitions.contains(partition);
-        if lane.may_end() && (lane.lost || !ours) {
-            return self.let_go(partition);
+        let ours = self.phase == Phase::Running && self.assigned.partitions.contains(partition);
+        if lane.can_end() && (lane.is_lost || !ours) {
+            return self.give_back(partition);
         }
-        let note_waits = lane.note.as_ref().is_some_and(Note::waits);
-        if let Some(position) = lane.ledger.record_due(lane.waiting(), note_waits, now) {
+        let is_note_pending = lane.note.as_ref().is_some_and(Note::is_pending);
+        if let Some(position) = lane.ledger.record_due(lane.waiting(), is_note_pending, now) {
             self.records.add(lane.record(position, now));
         }
         self.send_note(partition);
         let Some(lane) = self.lanes.get_mut(partition) else { return };
-        let paused =
-            self.orders.worker_paused() || self.orders.queue_paused(partition.queue()) || !self.connected;
-        if paused || lane.looked {
-            self.turn.looked(partition);
+        let paused = self.instructions.is_worker_paused()
+            || self.instructions.is_queue_paused(partition.queue())
+            || !self.is_connected;
+        if paused || lane.has_read {
+            self.turn.mark_read(partition);
         }
         if lane.fetching.is_none()
-            && let Some(room) = lane.room(partitions)
-            && !lane.lost
+            && let Some(budget) = lane.read_budget(partitions)
+            && !lane.is_lost
             && ours
             && !paused
         {
-            let (books, after, looked) = (lane.books.clone(), lane.read, lane.looked);
+            let (fenced, after, has_read) = (lane.fenced.clone(), lane.read, lane.has_read);
             let failures = lane.read_failures;
             let (partition, fence) = (partition.clone(), lane.fence());
             let fetching = self.events.spawn(async move {
-                Event::Fetched(partition, fence, effects::fetch(books, after, room, looked, failures).await)
+                Event::Fetched(
+                    partition,
+                    fence,
+                    effects::fetch(fenced, after, budget, has_read, failures).await,
+                )
             });
-            lane.fetching = Some(Begun(fetching));
+            lane.fetching = Some(AbortOnDrop(fetching));
         }
-        let ready = lane.standing(paused, self.options.batch, now).ready(now);
+        let ready = lane.state(paused, self.options.batch, now).ready(now);
         self.turn.update(partition, ready);
-        let timer = lane.due(now);
+        let timer = lane.next_timer(now);
         if lane.timer != timer {
             if let Some(old) = std::mem::replace(&mut lane.timer, timer) {
                 self.timers.remove(&(old, partition.clone()));
@@ -149,88 +155,90 @@ impl Loop {
         }
     }
 
-    /// Gives a partition back, or forgets one that is another's.
-    fn let_go(&mut self, partition: &PartitionName) {
+    /// Releases a partition, or drops one that we have lost.
+    fn give_back(&mut self, partition: &PartitionName) {
         let Some(lane) = self.lanes.remove(partition) else { return };
         self.turn.update(partition, Ready::No);
         if let Some(timer) = lane.timer {
             self.timers.remove(&(timer, partition.clone()));
         }
-        self.unsaid = true;
+        self.presence_dirty = true;
         self.metrics.forget(partition);
-        let Lane { held, books, lost, tally, ledger, unsure, .. } = lane;
-        if lost {
+        let Lane { held, fenced, is_lost, tally, ledger, is_note_uncertain, .. } = lane;
+        if is_lost {
             self.stats.lost += 1;
-            let remains = Remains { fence: books.fence.to_string(), tally, ledger };
-            self.lost.insert(partition.clone(), remains);
+            let remains = LostLane { fence: fenced.fence.to_string(), tally, ledger };
+            self.lost_lanes.insert(partition.clone(), remains);
             drop(held);
-            // It may still be ours by the assignment.
+            // The assignment may still give it to us.
             return self.claim(partition);
         }
         let position = ledger.confirmed();
-        // What is on its way must not be overtaken: whoever comes next finds it, or counts what it does not find.
-        let begun = tally.parting(position).filter(|_| !unsure);
-        let parting = Parting { begun, suspect: unsure || ledger.is_careful() };
-        self.release(partition, held, books, position, parting);
+        // With a note in flight, write no attempts: ours could overtake it. The next owner sees the note, or counts the
+        // attempt itself.
+        let begun = tally.handover(position).filter(|_| !is_note_uncertain);
+        let handover = Handover { begun, suspect: is_note_uncertain || ledger.is_careful() };
+        self.release(partition, held, fenced, position, handover);
     }
 
-    /// Gives a partition back.
+    /// Releases a partition in the background.
     pub fn release(
         &mut self,
         partition: &PartitionName,
         held: LockGuard,
-        books: Books,
+        fenced: FencedJournal,
         position: MessageId,
-        parting: Parting,
+        handover: Handover,
     ) {
         self.releasing += 1;
         let partition = partition.clone();
         self.events.spawn(async move {
-            let released = claim::release(held, &books, position, parting).await;
+            let released = claim::release(held, &fenced, position, handover).await;
             Event::Released(partition, released)
         });
     }
 
-    /// A partition's turn has come; or what was to be recorded before it begins is.
+    /// Begins the next messages of a partition: its turn has come, or the record that had to come first is stored.
     pub fn begin(&mut self, partition: &PartitionName, now: Instant) {
-        let Some(lane) = self.lanes.get_mut(partition) else { return self.turn.ended(partition) };
-        let count = lane.ledger.may_begin(lane.waiting(), self.options.batch, now);
+        let Some(lane) = self.lanes.get_mut(partition) else { return self.turn.finish(partition) };
+        let count = lane.ledger.ready_count(lane.waiting(), self.options.batch, now);
         let Some(first) = lane.cache.front().map(|message| message.id).filter(|_| count > 0) else {
-            self.turn.ended(partition);
+            self.turn.finish(partition);
             return;
         };
-        // Who was frozen hears of it later: until then nothing begins. If the lease is prolonged after all, it goes on.
+        // After a freeze, the event that the lease has lapsed may still be queued. Begin nothing until it arrives, or
+        // the lease is extended after all.
         if lane.lease().is_over() {
             lane.not_before = Some(now + STOPPED_PAUSE);
-            return self.not_begun(partition);
+            return self.requeue(partition);
         }
-        if lane.ledger.records_first(first) {
+        if lane.ledger.must_record_first(first) {
             let (due, metrics) = (vec![lane.record(first, now)], self.metrics.clone());
-            self.events.spawn(async move { Event::RecordedFirst(records::make(due, &metrics).await) });
+            self.events.spawn(async move { Event::RecordedFirst(records::write(due, &metrics).await) });
             return;
         }
-        let fresh = lane.fresh(count, Ticks::now());
+        let fresh = lane.unexpired_count(count, Ticks::now());
         if fresh == 0 {
-            debug!(%partition, id = %first, "its time to live was over before its turn came: passed over");
-            lane.pass(now);
+            debug!(%partition, id = %first, "message expired before its turn; skipped");
+            lane.skip_first(now);
             self.stats.expired += 1;
-            self.metrics.count(partition.queue(), Came::Expired, 1);
-            return self.not_begun(partition);
+            self.metrics.count(partition.queue(), MessageOutcome::Expired, 1);
+            return self.requeue(partition);
         }
         let count = count.min(fresh);
         match lane.tally.begin(first, lane.ledger.is_careful(), &self.options.failure) {
-            Begin::Pass => {
-                lane.pass(now);
-                self.not_begun(partition);
+            Begin::Skip => {
+                lane.skip_first(now);
+                self.requeue(partition);
             }
             Begin::Poison { attempts } => {
-                self.turn.ended(partition);
+                self.turn.finish(partition);
                 let error = "every worker that took it has died".to_owned();
                 let failed = Failed { error, output: Vec::new(), retry: false };
                 let message = lane.cache[0].clone();
                 self.give_up(partition, &message, attempts, failed);
             }
-            Begin::Run { attempt, told, store } => {
+            Begin::Run { attempt, task_attempt, store } => {
                 let repeats =
                     lane.waiting().take(count).take_while(|id| lane.tally.may_have_run(*id)).count();
                 lane.take(count);
@@ -239,19 +247,20 @@ impl Loop {
                 let work = Work {
                     partition: partition.clone(),
                     messages: lane.running.clone(),
-                    attempt: told,
+                    attempt: task_attempt,
                     repeats,
                     fence: lane.fence(),
                     lease: lane.lease(),
                 };
-                let (task, books, term) = (self.task.clone(), lane.books.clone(), lane.held.term().clone());
+                let (task, fenced, term) = (self.task.clone(), lane.fenced.clone(), lane.held.term().clone());
                 let (partition, fence, patience) =
-                    (partition.clone(), lane.fence(), self.options.stop_patience);
-                let (metrics, ending) = (self.metrics.clone(), self.ending.subscribe());
+                    (partition.clone(), lane.fence(), self.options.stop_timeout);
+                let (metrics, stopping) = (self.metrics.clone(), self.stopping.subscribe());
                 self.events.spawn(async move {
                     let began = Instant::now();
                     let lapsed = term.lapsed();
-                    let outcomes = effects::run(&*task, books, work, store, patience, lapsed, ending).await;
+                    let outcomes =
+                        effects::run(&*task, fenced, work, store, patience, lapsed, stopping).await;
                     metrics.task(began.elapsed());
                     Event::Ran(partition, fence, outcomes)
                 });
@@ -259,77 +268,82 @@ impl Loop {
         }
     }
 
-    /// Nothing of it has begun; it goes on in another way.
-    fn not_begun(&mut self, partition: &PartitionName) {
-        self.turn.ended(partition);
-        self.touched.insert(partition.clone());
+    /// Ends a turn in which no message began.
+    fn requeue(&mut self, partition: &PartitionName) {
+        self.turn.finish(partition);
+        self.dirty.insert(partition.clone());
     }
 
-    /// A message has no attempts left.
+    /// Gives up a message that has no attempts left.
     pub fn give_up(&mut self, partition: &PartitionName, message: &Message, attempts: u32, why: Failed) {
         let Some(lane) = self.lanes.get_mut(partition) else { return };
         let on_failure = self.options.failure.on_failure;
-        let stored = lane.tally.failed(message.id, attempts, Verdict::GiveUp(on_failure));
+        let stored = lane.tally.record_failure(message.id, attempts, Verdict::GiveUp(on_failure));
         warn!(
             %partition, id = %message.id, attempts, error = why.error,
-            // As text it is escaped: what a task prints must not look like lines of ours.
+            // As text it is escaped, so that a task's output cannot forge our log lines.
             output = &*String::from_utf8_lossy(&why.output), ?on_failure, "message given up"
         );
         let alone = menagerie_journal::Commit {
-            states: vec![lane.books.attempts(&stored)],
+            states: vec![lane.fenced.attempts(&stored)],
             ..menagerie_journal::Commit::default()
         };
-        let (forms, noting) = match on_failure {
-            OnFailure::Log => (vec![alone], Noting::Pass(message.id)),
-            OnFailure::Stop => (vec![alone], Noting::Stop(why)),
-            OnFailure::Queue => match failed::give_up(&lane.books, partition, message, &why, &stored) {
-                Ok(forms) => (forms, Noting::Pass(message.id)),
-                Err(_) => (vec![alone], Noting::Pass(message.id)),
+        let (variants, after) = match on_failure {
+            OnFailure::Log => (vec![alone], AfterNote::Skip(message.id)),
+            OnFailure::Stop => (vec![alone], AfterNote::Stop(why)),
+            OnFailure::Queue => match failed::give_up(&lane.fenced, partition, message, &why, &stored) {
+                Ok(variants) => (variants, AfterNote::Skip(message.id)),
+                Err(_) => (vec![alone], AfterNote::Skip(message.id)),
             },
         };
-        self.note(partition, forms, noting);
+        self.note(partition, variants, after);
     }
 
-    /// Says something in the journal, in the first form that there is room for; until it is there, the partition waits.
-    pub fn note(&mut self, partition: &PartitionName, forms: Vec<menagerie_journal::Commit>, then: Noting) {
+    /// Stores a note about a failure, in the first variant that fits. The partition waits until it is stored.
+    pub fn note(
+        &mut self,
+        partition: &PartitionName,
+        variants: Vec<menagerie_journal::Commit>,
+        then: AfterNote,
+    ) {
         let Some(lane) = self.lanes.get_mut(partition) else { return };
-        lane.note = Some(Note { forms: Some(forms), then });
-        self.touched.insert(partition.clone());
-        // At once where it need not wait: a partition that is lost by the next event has no notes.
+        lane.note = Some(Note { variants: Some(variants), then });
+        self.dirty.insert(partition.clone());
+        // Send it now if possible: losing the partition drops pending notes.
         self.send_note(partition);
     }
 
-    /// Sends the note that waits, once all that is done before it is recorded.
+    /// Sends the pending note once everything done before it is recorded.
     fn send_note(&mut self, partition: &PartitionName) {
         let Some(lane) = self.lanes.get_mut(partition).filter(|lane| lane.ledger.is_recorded()) else {
             return;
         };
-        let Some(forms) = lane.note.as_mut().and_then(|note| note.forms.take()) else { return };
-        let (partition, books, fence) = (partition.clone(), lane.books.clone(), lane.fence());
-        let (stop, ending) = (lane.stop.subscribe(), self.ending.subscribe());
+        let Some(variants) = lane.note.as_mut().and_then(|note| note.variants.take()) else { return };
+        let (partition, fenced, fence) = (partition.clone(), lane.fenced.clone(), lane.fence());
+        let (stop, stopping) = (lane.stop.subscribe(), self.stopping.subscribe());
         self.events.spawn(async move {
-            let noted = effects::note(partition.clone(), books, forms, stop, ending).await;
+            let noted = effects::note(partition.clone(), fenced, variants, stop, stopping).await;
             Event::Noted(partition, fence, noted)
         });
     }
 
-    /// Keeps true what is listed about us.
-    fn say(&mut self) {
-        if !std::mem::take(&mut self.unsaid) {
+    /// Publishes our partitions and our pause state in our presence znode, if they have changed.
+    fn publish_presence(&mut self) {
+        if !std::mem::take(&mut self.presence_dirty) {
             return;
         }
         let me = queues::Worker {
             queues: self.lanes.keys().cloned().collect(),
             serves: Some(self.options.queues.clone()),
-            paused: self.orders.worker_paused(),
+            paused: self.instructions.is_worker_paused(),
         };
         self.metrics.partitions(me.queues.len());
-        if me != self.said {
-            if me.paused != self.said.paused {
-                info!(worker = %self.options.name, paused = me.paused, "worker told");
+        if me != self.published {
+            if me.paused != self.published.paused {
+                info!(worker = %self.options.name, paused = me.paused, "worker paused or resumed");
             }
             self.presence.publish(&me);
-            self.said = me;
+            self.published = me;
         }
     }
 
@@ -347,8 +361,8 @@ impl Loop {
         };
         WorkerView {
             worker: self.options.name.clone(),
-            epoch: self.ordered.epoch,
-            paused: self.orders.worker_paused(),
+            epoch: self.assigned.epoch,
+            paused: self.instructions.is_worker_paused(),
             waiting_for: self.claims.keys().cloned().collect(),
             partitions: self.lanes.values().map(lane).collect(),
             stats: self.stats,

@@ -1,4 +1,4 @@
-//! What the worker's loop starts and is told about later.
+//! Background work of the worker's loop; each ends as an [`Event`].
 
 use std::panic::AssertUnwindSafe;
 use std::time::Duration;
@@ -11,10 +11,10 @@ use menagerie_znodes::queues::PartitionName;
 use tokio::sync::watch;
 use tracing::{error, info, warn};
 
-use super::ahead::Room;
-use super::records::Due;
+use super::read_ahead::ReadBudget;
+use super::records::PendingRecord;
 use super::report::Report;
-use crate::coordination::claim::{self, Books, Claim, Claimed, patiently};
+use crate::coordination::claim::{self, Claim, Claimed, FencedJournal, retry_journal};
 use crate::core::failure::Attempts;
 use crate::core::ledger::Recorded;
 use crate::error::QueueError;
@@ -23,58 +23,58 @@ use crate::journals::Journals;
 use crate::metrics::Metrics;
 use crate::task::{Outcome, Task, Work};
 
-/// How long a read waits for the first message before it is asked again: long, so that idle partitions cost nothing.
+/// Long-poll time of a read: long, so that idle partitions cost nothing.
 const READ_WAIT: Duration = Duration::from_secs(300);
-/// After reads that failed.
+/// Back-off after failed reads.
 const READ_PAUSE: Duration = Duration::from_millis(100);
 const READ_PAUSE_MAX: Duration = Duration::from_secs(5);
 
-/// After a claim that failed.
+/// Pause after a failed claim.
 const CLAIM_PAUSE: Duration = Duration::from_secs(5);
 
-/// After a note that the journal has refused.
+/// Back-off after notes that the journal refused.
 const NOTE_PAUSE: Duration = Duration::from_secs(1);
 const NOTE_PAUSE_MAX: Duration = Duration::from_secs(60);
-/// How long the end of a worker waits for a note.
+/// How long a stopping worker waits for a note.
 const NOTE_PATIENCE: Duration = Duration::from_secs(5);
 
-/// Something has ended. The fence tells for which ownership it was begun: what comes late is not for the next one.
+/// Something has ended. The fence tells which ownership it belongs to: an event of an earlier ownership is ignored.
 pub enum Event {
-    /// A partition was taken.
+    /// We own a partition.
     Claimed(PartitionName, Box<Claimed>),
-    /// A partition is another's.
+    /// Our lock on a partition is gone.
     Lost(PartitionName, Fence),
-    /// Whatever is held in this term may be another's.
+    /// The lease of this term has lapsed: others may own our partitions.
     Lapsed(Option<u64>),
-    /// Messages have been read.
+    /// A read has ended.
     Fetched(PartitionName, Fence, Result<Batch, JournalError>),
-    /// A task has ended; or it was not begun, because the partition is another's.
+    /// A task has ended; or it did not begin, because the journal knows a newer owner.
     Ran(PartitionName, Fence, Result<Vec<Outcome>, JournalError>),
-    /// Something had to be said about a failure.
-    Noted(PartitionName, Fence, Noted),
-    /// Records have come back.
-    Recorded(Vec<(Due, Recorded)>),
-    /// So have those of messages that begin only then.
-    RecordedFirst(Vec<(Due, Recorded)>),
-    /// A partition was given back.
+    /// A note about a failure was stored or not.
+    Noted(PartitionName, Fence, NoteOutcome),
+    /// A batch of records was written or not.
+    Recorded(Vec<(PendingRecord, Recorded)>),
+    /// The same for records that must be stored before their messages begin.
+    RecordedFirst(Vec<(PendingRecord, Recorded)>),
+    /// A partition was released.
     Released(PartitionName, Result<(), QueueError>),
-    /// Journals were told how far we have come, and what waits was asked.
+    /// A report to the journals has ended.
     Reported(Report),
 }
 
-/// What came of a note about a failure.
-pub enum Noted {
-    /// It is in the journal.
+/// The outcome of a note about a failure.
+pub enum NoteOutcome {
+    /// The journal has it.
     Stored,
-    /// The partition is another's.
+    /// The journal knows a newer owner.
     Refused(JournalError),
-    /// The journal did not take it, and we are not to wait any longer.
-    Left,
+    /// We stopped waiting; the journal may have it or not.
+    Abandoned,
 }
 
-/// Takes a partition, however often it takes: what is missing, a journal say, may come. So may the partition itself: a
-/// queue that is deleted and made again before anybody has assigned anew stays assigned as it was, and nobody would say so.
-/// Whoever is not to have it any more drops this.
+/// Claims a partition, and retries until it succeeds: what is missing, a journal for instance, may appear. So may the
+/// partition: a queue that is deleted and recreated between two assignments stays assigned, and nobody tells us. To
+/// give up the claim, drop the future.
 pub async fn claim(
     session: &Session,
     journals: &Journals,
@@ -88,7 +88,7 @@ pub async fn claim(
             Ok(Claim::Ours(claimed)) => return claimed,
             Ok(Claim::Gone) => {
                 info!(%partition, "partition does not exist any more");
-                claim::made(session, partition).await;
+                claim::wait_until_created(session, partition).await;
             }
             Err(error) => {
                 error!(%partition, error = %whole(&error), "partition cannot be taken; trying again");
@@ -98,43 +98,43 @@ pub async fn claim(
     }
 }
 
-/// Reads what follows; the first time without waiting, so that it is known soon whether there is anything. After so many
-/// failures one after the other it waits first, so that nobody spins.
+/// Reads the next messages. The first read does not wait, so that we soon know whether there are any. Backs off by the
+/// number of consecutive failures.
 pub async fn fetch(
-    books: Books,
+    fenced: FencedJournal,
     after: MessageId,
-    room: Room,
-    looked: bool,
+    budget: ReadBudget,
+    has_read: bool,
     failures: u32,
 ) -> Result<Batch, JournalError> {
     if failures > 0 {
         tokio::time::sleep((READ_PAUSE * (1 << failures.min(6))).min(READ_PAUSE_MAX)).await;
     }
-    let wait = if looked { READ_WAIT } else { Duration::ZERO };
-    let read = Read::after(books.partition.clone(), after).limit(room.messages).wait(wait);
-    books.read(Read { bytes_max: room.bytes, ..read }).await
+    let wait = if has_read { READ_WAIT } else { Duration::ZERO };
+    let read = Read::after(fenced.partition.clone(), after).limit(budget.messages).wait(wait);
+    fenced.read(Read { bytes_max: budget.bytes, ..read }).await
 }
 
-/// Runs a task to its end, or until nobody may go on. What is to be stored before it begins is stored: who is refused that
-/// has lost the partition, and begins nothing.
+/// Runs a task to its end, or until it must stop. Stores the attempts first, if there are any: if the journal refuses,
+/// we have lost the partition, and the task does not begin.
 pub async fn run(
     task: &dyn Task,
-    books: Books,
+    fenced: FencedJournal,
     work: Work,
     store: Option<Attempts>,
     patience: Duration,
     lapsed: impl Future<Output = ()>,
-    ending: watch::Receiver<bool>,
+    stopping: watch::Receiver<bool>,
 ) -> Result<Vec<Outcome>, JournalError> {
     let (partition, lease) = (work.partition.clone(), work.lease.clone());
     let run = async {
         if let Some(attempts) = store {
-            let forms = [Commit { states: vec![books.attempts(&attempts)], ..Commit::default() }];
+            let variants = [Commit { states: vec![fenced.attempts(&attempts)], ..Commit::default() }];
             tokio::select! {
-                stored = insist(&partition, &books, &forms) => stored?,
-                // Nothing has begun, and a journal that is away may stay so.
+                stored = write_until_stored(&partition, &fenced, &variants) => stored?,
+                // Nothing has begun, so do not wait for a journal that may stay down.
                 () = lease.stopped() => return Ok(Vec::new()),
-                () = raised(ending) => return Ok(Vec::new()),
+                () = wait_until_set(stopping) => return Ok(Vec::new()),
             }
         }
         // Storing may have taken long, and the machine may have been suspended since the last check.
@@ -144,12 +144,13 @@ pub async fn run(
         let messages = work.messages.len();
         match AssertUnwindSafe(task.run(work)).catch_unwind().await {
             Ok(outcomes) => Ok(outcomes),
-            // Nobody knows how far it had come; the first is as good as any.
+            // Nobody knows which message it was; blame the first.
             Err(_) => Ok(vec![Outcome::retry("the task panicked")].into_iter().take(messages).collect()),
         }
     };
     tokio::select! {
-        // Before the task is polled for the first time, too: who was frozen must not begin what is another's by now.
+        // Checked even before the first poll of the task: after a freeze, it must not begin a message that another
+        // worker owns.
         biased;
         () = lapsed => Ok(Vec::new()),
         outcomes = run => outcomes,
@@ -159,42 +160,46 @@ pub async fn run(
     }
 }
 
-/// Waits until somebody says so, or is gone.
-async fn raised(mut flag: watch::Receiver<bool>) {
-    let _ = flag.wait_for(|raised| *raised).await;
+/// Waits until the flag is set or its sender dropped.
+async fn wait_until_set(mut flag: watch::Receiver<bool>) {
+    let _ = flag.wait_for(|is_set| *is_set).await;
 }
 
-/// Says something about a failure: the first of these that the journal has room for. When the worker ends, or is to stop,
-/// it waits a little longer and no more: what was not said is a failure that nobody has counted.
+/// Stores a note about a failure, in the first variant that fits. Once the worker or the task must stop, waits only a
+/// little longer: without the note, the failure is not counted.
 pub async fn note(
     partition: PartitionName,
-    books: Books,
-    forms: Vec<Commit>,
+    fenced: FencedJournal,
+    variants: Vec<Commit>,
     stop: watch::Receiver<bool>,
-    ending: watch::Receiver<bool>,
-) -> Noted {
+    stopping: watch::Receiver<bool>,
+) -> NoteOutcome {
     let given_up = async {
         tokio::select! {
-            () = raised(stop) => {}
-            () = raised(ending) => {}
+            () = wait_until_set(stop) => {}
+            () = wait_until_set(stopping) => {}
         }
         tokio::time::sleep(NOTE_PATIENCE).await;
     };
     tokio::select! {
-        said = insist(&partition, &books, &forms) => said.map_or_else(Noted::Refused, |()| Noted::Stored),
+        stored = write_until_stored(&partition, &fenced, &variants) => stored.map_or_else(NoteOutcome::Refused, |()| NoteOutcome::Stored),
         () = given_up => {
-            warn!(%partition, "a failure could not be noted in the journal before the end");
-            Noted::Left
+            warn!(%partition, "stopping before a failure could be noted in the journal");
+            NoteOutcome::Abandoned
         }
     }
 }
 
-/// Says something in the journal until it is there, in the first form that it has room for. Refused is only who owns the
-/// partition no more: whatever else is wrong would be so for the next owner, too, and taking it again would mend nothing.
-async fn insist(partition: &PartitionName, books: &Books, forms: &[Commit]) -> Result<(), JournalError> {
-    let (mut form, mut pause) = (0, NOTE_PAUSE);
-    while let Some(commit) = forms.get(form) {
-        match patiently(partition, || failed::commit(books, commit.clone())).await {
+/// Retries until the journal has stored one of the variants, the first that fits. Fails only if we have lost the
+/// partition: any other error would hit the next owner, too, so releasing the partition would not help.
+async fn write_until_stored(
+    partition: &PartitionName,
+    fenced: &FencedJournal,
+    variants: &[Commit],
+) -> Result<(), JournalError> {
+    let (mut variant, mut pause) = (0, NOTE_PAUSE);
+    while let Some(commit) = variants.get(variant) {
+        match retry_journal(partition, || failed::commit(fenced, commit.clone())).await {
             Ok(()) => break,
             Err(
                 error @ (JournalError::Fenced { .. }
@@ -202,9 +207,9 @@ async fn insist(partition: &PartitionName, books: &Books, forms: &[Commit]) -> R
                 | JournalError::NoTopic { .. }
                 | JournalError::NoPartition { .. }),
             ) => return Err(error),
-            Err(JournalError::TooLarge { .. }) if form + 1 < forms.len() => form += 1,
+            Err(JournalError::TooLarge { .. }) if variant + 1 < variants.len() => variant += 1,
             Err(error) => {
-                error!(%partition, %error, "the journal refuses a note; its partition waits");
+                error!(%partition, %error, "journal refuses a note; the partition waits");
                 tokio::time::sleep(pause).await;
                 pause = (pause * 2).min(NOTE_PAUSE_MAX);
             }

@@ -1,4 +1,4 @@
-//! One partition that is ours, as the worker's loop sees it.
+//! A partition that the worker owns.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -12,132 +12,132 @@ use tokio::task::AbortHandle;
 use tracing::error;
 
 use super::Options;
-use super::ahead::{Room, room};
-use super::records::Due;
-use crate::coordination::claim::{Books, Claimed};
+use super::read_ahead::{ReadBudget, read_budget};
+use super::records::PendingRecord;
+use crate::coordination::claim::{Claimed, FencedJournal};
 use crate::coordination::cursor::{CursorAt, Record};
-use crate::core::failure::{Before, Tally};
+use crate::core::failure::{Predecessor, Tally};
 use crate::core::ledger::{Ack, Ledger, Recorded};
 use crate::core::turn;
 use crate::task::{Failed, Lease};
 
-/// How often it is said that messages are damaged.
-const COMPLAINT: Duration = Duration::from_secs(60);
+/// How often to log that messages are damaged.
+const DAMAGE_LOG_INTERVAL: Duration = Duration::from_secs(60);
 
-/// Something that was begun for a partition, and ends with it.
-pub struct Begun(pub AbortHandle);
+/// Aborts a background task when dropped.
+pub struct AbortOnDrop(pub AbortHandle);
 
-impl Drop for Begun {
+impl Drop for AbortOnDrop {
     fn drop(&mut self) {
         self.0.abort();
     }
 }
 
-/// What is to be said about a failure in the journal.
+/// A note about a failure, to be stored in the journal.
 pub struct Note {
-    /// In the first of these forms that there is room for. Gone once it is on its way. That is not before all that is done is
-    /// recorded: there is room for one message's story, and who comes next looks for that of the first behind the cursor.
-    pub forms: Option<Vec<Commit>>,
-    pub then: Noting,
+    /// Variants of the commit, the most detailed first; `None` once sent. Sent only after everything done is recorded:
+    /// the journal holds the attempts of one message per partition, and the next owner expects those of the first after
+    /// the cursor.
+    pub variants: Option<Vec<Commit>>,
+    pub then: AfterNote,
 }
 
-/// What happens once a note about a failure is in the journal.
-pub enum Noting {
-    /// The message waits for its next attempt.
+/// What to do once a note is stored.
+pub enum AfterNote {
+    /// Wait for the message's next attempt.
     Wait,
-    /// The message is passed over.
-    Pass(MessageId),
-    /// The worker stops, for this.
+    /// Skip the message.
+    Skip(MessageId),
+    /// Stop the worker because of this failure.
     Stop(Failed),
 }
 
 impl Note {
-    /// Whether it is not on its way yet.
-    pub fn waits(&self) -> bool {
-        self.forms.is_some()
+    /// Whether it has not been sent yet.
+    pub fn is_pending(&self) -> bool {
+        self.variants.is_some()
     }
 }
 
-/// Messages that cannot be read, and never will be.
+/// The next messages are damaged and will never be readable.
 pub struct Damaged {
-    /// What the journal says.
+    /// The journal's error.
     pub error: String,
-    /// When we have said so.
-    pub said: Instant,
+    pub logged_at: Instant,
 }
 
-/// What is left of a partition that was lost.
-pub struct Remains {
-    /// The fence with which the journal knew us.
+/// What we remember of a partition that we have lost.
+pub struct LostLane {
+    /// Our fence when we lost it.
     pub fence: String,
     pub tally: Tally,
     pub ledger: Ledger,
 }
 
-/// A partition that is ours.
+/// A partition that this worker owns.
 pub struct Lane {
     pub partition: PartitionName,
     pub held: LockGuard,
-    pub books: Books,
+    pub fenced: FencedJournal,
     pub cursor: CursorAt,
     pub ledger: Ledger,
     pub tally: Tally,
-    /// Messages that were read and have not begun, oldest first.
+    /// Messages read ahead, oldest first.
     pub cache: VecDeque<Message>,
-    /// Messages that are being handled.
+    /// Messages being handled.
     pub running: Vec<Message>,
-    /// Which attempt it is for the first of them.
+    /// Attempt of the first running message.
     pub attempt: u32,
-    /// Everything up to here was read.
+    /// Last message read.
     pub read: MessageId,
-    /// Whether anything was read yet, be it that there was nothing.
-    pub looked: bool,
-    /// Reads that have failed, one after the other.
+    /// Whether the first read has ended, even if it found nothing.
+    pub has_read: bool,
+    /// Consecutive failed reads.
     pub read_failures: u32,
-    /// What comes next is damaged.
+    /// Set while the next messages are damaged.
     pub damaged: Option<Damaged>,
-    /// The read that is on its way.
-    pub fetching: Option<Begun>,
+    /// The read in flight.
+    pub fetching: Option<AbortOnDrop>,
     pub note: Option<Note>,
-    /// What is in the journal about a failure, nobody knows: a note was on its way when we could wait no longer.
-    pub unsure: bool,
-    /// Not before then: the first message has failed.
+    /// We stopped waiting for a note in flight, so we do not know what the journal stores about a failure.
+    pub is_note_uncertain: bool,
+    /// Back-off of the first message, which has failed.
     pub not_before: Option<Instant>,
-    /// Its time among the worker's timers.
+    /// Its entry among the worker's timers.
     pub timer: Option<Instant>,
     /// Tells the task to stop.
     pub stop: watch::Sender<bool>,
-    /// Tells of a loss.
-    pub _watcher: Begun,
-    /// It is another's, and goes as soon as nothing runs.
-    pub lost: bool,
-    /// All up to here the journal knows to be done.
+    /// Sends [`Event::Lost`](super::effects::Event::Lost) when our lock is gone.
+    pub _watcher: AbortOnDrop,
+    /// Another worker may own it; we drop it once nothing runs.
+    pub is_lost: bool,
+    /// Last position reported to the journal.
     pub reported: MessageId,
 }
 
 impl Lane {
-    /// One that was taken; `ours` is what we have lost of it before, if it was ours.
-    pub fn new(claimed: Claimed, options: &Options, watcher: Begun, ours: Option<Remains>) -> Self {
-        let Claimed { partition, held, cursor, books, attempts, follows } = claimed;
-        // Who had it before us may have recorded more than it has told.
-        let (position, reported) = (cursor.position(), books.known);
+    /// A claimed partition; `ours` is what we remember if we owned and lost it before.
+    pub fn new(claimed: Claimed, options: &Options, watcher: AbortOnDrop, ours: Option<LostLane>) -> Self {
+        let Claimed { partition, held, cursor, fenced, attempts, predecessor } = claimed;
+        // The previous owner may have recorded more in ZooKeeper than it reported to the journal.
+        let (position, reported) = (cursor.position(), fenced.known);
         let ledger = Ledger::new(position, options.commit, options.ack);
-        // If nobody has had it since, we know what was begun, and that nothing has died of it.
-        let ours = ours.filter(|ours| follows.as_ref().is_some_and(|holder| holder.fence == ours.fence));
+        // If nobody has owned it since, we know what has begun, and that no message killed its worker.
+        let ours = ours.filter(|ours| predecessor.as_ref().is_some_and(|holder| holder.fence == ours.fence));
         let (ledger, tally) = match ours {
-            Some(ours) => (ledger.as_careful_as(&ours.ledger), ours.tally.again(attempts, position)),
+            Some(ours) => (ledger.as_careful_as(&ours.ledger), ours.tally.retaken(attempts, position)),
             None => {
-                let window = follows.map_or(0, |holder| holder.window);
-                // What is recorded before it begins is tried once, however many have died of it.
+                let window = predecessor.map_or(0, |holder| holder.window);
+                // With at-most-once delivery each message has one attempt, however many workers died.
                 let counts = window > 0 && options.ack == Ack::After;
-                let before = if counts { Before::Vanished } else { Before::Released };
-                (ledger.carefully(window), Tally::new(attempts, before))
+                let before = if counts { Predecessor::Vanished } else { Predecessor::Released };
+                (ledger.with_careful_window(window), Tally::new(attempts, before))
             }
         };
         Self {
             partition,
             held,
-            books,
+            fenced,
             cursor,
             ledger,
             tally,
@@ -145,17 +145,17 @@ impl Lane {
             running: Vec::new(),
             attempt: 1,
             read: position,
-            looked: false,
+            has_read: false,
             read_failures: 0,
             damaged: None,
             fetching: None,
             note: None,
-            unsure: false,
+            is_note_uncertain: false,
             not_before: None,
             timer: None,
             stop: watch::Sender::new(false),
             _watcher: watcher,
-            lost: false,
+            is_lost: false,
             reported,
         }
     }
@@ -164,26 +164,31 @@ impl Lane {
         self.held.fence()
     }
 
-    /// How long a task may go on.
+    /// The lease of a task that begins now.
     pub fn lease(&self) -> Lease {
         Lease::new(self.held.valid_until(), self.held.term().timeouts(), self.stop.subscribe())
     }
 
-    /// The ids of what waits.
+    /// Ids of the messages read ahead.
     pub fn waiting(&self) -> impl Iterator<Item = MessageId> + '_ {
         self.cache.iter().map(|message| message.id)
     }
 
-    /// How much of it is to be read ahead, if anything, where so many partitions are ours.
-    pub fn room(&self, partitions: usize) -> Option<Room> {
+    /// Limits of the next read, if one is due; `partitions` is how many we own.
+    pub fn read_budget(&self, partitions: usize) -> Option<ReadBudget> {
         let bytes = |message: &Message| message.body.len() + message.meta.len();
-        room(self.cache.len(), self.cache.iter().map(bytes).sum(), partitions)
+        read_budget(self.cache.len(), self.cache.iter().map(bytes).sum(), partitions)
     }
 
-    /// What comes next cannot be read. Nothing mends that by itself: it is said again and again, with what can be done.
-    pub fn complain(&mut self, error: &JournalError) {
+    /// Logs that the next messages are damaged, and what the operator can do: repeatedly, as it will not heal by
+    /// itself.
+    pub fn log_damage(&mut self, error: &JournalError) {
         let now = Instant::now();
-        if self.damaged.as_ref().is_some_and(|damaged| now.duration_since(damaged.said) < COMPLAINT) {
+        if self
+            .damaged
+            .as_ref()
+            .is_some_and(|damaged| now.duration_since(damaged.logged_at) < DAMAGE_LOG_INTERVAL)
+        {
             return;
         }
         let (queue, number) = (self.partition.queue(), self.partition.number());
@@ -192,53 +197,54 @@ impl Lane {
             "damaged messages hold their partition; `menagerie queue skip {queue} --partition {number} --through ID`, \
              with the last id that is named, passes them over"
         );
-        self.damaged = Some(Damaged { error: error.to_string(), said: now });
+        self.damaged = Some(Damaged { error: error.to_string(), logged_at: now });
     }
 
-    /// How many of the next so many can be begun together: none that follow one whose time to live is over.
-    pub fn fresh(&self, count: usize, now: Ticks) -> usize {
+    /// How many of the next `count` messages can begin together: those before the first expired one.
+    pub fn unexpired_count(&self, count: usize, now: Ticks) -> usize {
         let lives = |message: &&Message| message.expires.is_none_or(|end| end > now);
         self.cache.iter().take(count).take_while(lives).count()
     }
 
-    /// What can be said about whose turn it is.
-    pub fn standing(&self, paused: bool, batch: usize, now: Instant) -> turn::Lane {
-        turn::Lane {
+    /// Its state as the scheduler sees it.
+    pub fn state(&self, paused: bool, batch: usize, now: Instant) -> turn::PartitionState {
+        turn::PartitionState {
             head: self.cache.front().map(|message| message.id),
-            running: !self.running.is_empty() || self.note.is_some(),
-            open: !self.lost && self.ledger.may_begin(self.waiting(), batch, now) > 0,
-            recording: !self.lost && self.ledger.waits_for_record(),
-            paused,
+            is_running: !self.running.is_empty() || self.note.is_some(),
+            can_begin: !self.is_lost && self.ledger.ready_count(self.waiting(), batch, now) > 0,
+            is_recording: !self.is_lost && self.ledger.is_waiting_for_record(),
+            is_paused: paused,
             not_before: self.not_before,
         }
     }
 
-    /// When something will be due without anything else happening. What was due before must not hide it: the time of an
-    /// attempt stays until the attempt has ended.
-    pub fn due(&self, now: Instant) -> Option<Instant> {
+    /// The next time something falls due by itself. Ignores times in the past: `not_before` stays set until its attempt
+    /// has ended, and must not hide a later one.
+    pub fn next_timer(&self, now: Instant) -> Option<Instant> {
         [self.not_before, self.ledger.record_at()].into_iter().flatten().filter(|due| *due > now).min()
     }
 
-    /// Whether it can be given back, or forgotten when it is lost.
-    pub fn may_end(&self) -> bool {
-        self.running.is_empty() && self.note.is_none() && self.ledger.may_release()
+    /// Whether it can be released, or dropped if lost.
+    pub fn can_end(&self) -> bool {
+        self.running.is_empty() && self.note.is_none() && self.ledger.can_release()
     }
 
-    /// All up to here is to be recorded.
-    pub fn record(&mut self, position: MessageId, now: Instant) -> Due {
-        self.ledger.recording(position);
+    /// Starts a record of everything through `position`.
+    pub fn record(&mut self, position: MessageId, now: Instant) -> PendingRecord {
+        self.ledger.start_record(position);
         let record = Record::new(self.cursor.clone(), self.held.grant(), position);
-        Due { partition: self.partition.clone(), record, since: now }
+        PendingRecord { partition: self.partition.clone(), record, since: now }
     }
 
-    /// Takes the next messages out of the cache.
+    /// Moves the next messages from the cache to `running`.
     pub fn take(&mut self, count: usize) {
         self.running.extend(self.cache.drain(..count));
-        self.tally.begins(self.running.last().map_or(MessageId::ZERO, |message| message.id));
+        self.tally.mark_begun(self.running.last().map_or(MessageId::ZERO, |message| message.id));
         self.ledger.begin(self.running.iter().map(|message| message.id));
     }
 
-    /// The first so many are done; the others wait again, unless they must not be handled twice.
+    /// Ends the running messages, of which the first `done` are done. The others go back to the cache, unless they must
+    /// not be handled twice.
     pub fn finish(&mut self, done: usize, now: Instant) {
         let behind = self.ledger.finish(done, now);
         for message in self.running.drain(..).skip(behind).rev() {
@@ -249,29 +255,29 @@ impl Lane {
         }
     }
 
-    /// The first message that waits is passed over, as if it were done.
-    pub fn pass(&mut self, now: Instant) {
+    /// Skips the first cached message, as if it were done.
+    pub fn skip_first(&mut self, now: Instant) {
         self.take(1);
         self.finish(1, now);
     }
 
-    /// A record has come back.
+    /// Applies the outcome of a record.
     pub fn recorded(&mut self, position: MessageId, outcome: Recorded) {
         match outcome {
             Recorded::Confirmed => {
                 self.cursor = self.cursor.moved(position);
-                self.ledger.recorded();
+                self.ledger.confirm_record();
             }
             Recorded::Refused | Recorded::Unknown => self.lose(),
         }
     }
 
-    /// It is another's.
+    /// Marks it as lost and tells its task to stop.
     pub fn lose(&mut self) {
-        self.lost = true;
+        self.is_lost = true;
         self.ledger.lose();
         self.stop.send_replace(true);
         self.fetching = None;
-        self.note.take_if(|note| note.waits());
+        self.note.take_if(|note| note.is_pending());
     }
 }

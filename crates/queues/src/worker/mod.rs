@@ -1,18 +1,19 @@
-//! The worker: takes the partitions that it is assigned, and handles their messages.
+//! The worker claims the partitions assigned to it and handles their messages.
 //!
-//! One loop owns all of it. It waits for something to happen, takes note of it, and then lets every partition that was
-//! touched go on as far as it can: record, read ahead, release. Whose message is next is [`Turn`]'s to say.
+//! One loop owns all state. It waits for an event, applies it, and then advances every dirty partition as far as
+//! possible: record, read ahead, release. [`Turn`](crate::core::turn::Turn) decides which message comes next.
 //!
-//! - this file: what an operator chooses, and the life of a worker. `looping`: the loop. `advance`: how a partition goes on.
-//!   `react`: what the loop is told. `lane`: one partition. `ahead`: how much of it is read. `effects`: what is begun and ends
-//!   later. `records`: what is being recorded. `report`: what journals are told. `trim`: what they may drop. `view`: what it shows.
+//! - this file: options, orders and the life of a worker. `event_loop`: the loop. `events`: what it does on each event.
+//!   `advance`: advancing partitions. `lane`: one partition. `read_ahead`: how much of it to read. `effects`:
+//!   background work. `records`: records in flight. `report`: reports to journals. `trim`: dropping handled messages.
+//!   `view`: what a worker shows.
 
 mod advance;
-mod ahead;
 mod effects;
+mod event_loop;
+mod events;
 mod lane;
-mod looping;
-mod react;
+mod read_ahead;
 mod records;
 mod report;
 mod trim;
@@ -31,7 +32,7 @@ use tokio::sync::{mpsc, oneshot};
 use tracing::{info, warn};
 
 use crate::coordination::assigner::Assigner;
-use crate::coordination::orders::Orders;
+use crate::coordination::instructions::Instructions;
 use crate::core::failure;
 use crate::core::ledger::{Ack, Commit};
 use crate::core::turn;
@@ -39,42 +40,42 @@ use crate::error::QueueError;
 use crate::journals::Journals;
 use crate::metrics::Metrics;
 use crate::task::{Failed, Task};
-use lane::Begun;
-use looping::Loop;
+use event_loop::EventLoop;
+use lane::AbortOnDrop;
 
 pub use view::{LaneView, Stats, WorkerView};
 
-/// What an operator chooses.
+/// Options chosen by the operator.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// What the worker is called: host and process number, as a rule.
+    /// Name of the worker: host and process id, as a rule.
     pub name: Name,
-    /// Which queues it serves, in this order.
+    /// Queues it serves, in this order.
     pub queues: Vec<QueueName>,
-    /// Which of them comes next.
+    /// Which queue comes next.
     pub policy: turn::Policy,
-    /// Messages that are handled at once, each of another partition.
+    /// Messages handled concurrently, each from another partition.
     pub concurrency: usize,
-    /// Messages that are given to a task together, at most.
+    /// Most messages given to a task together.
     pub batch: usize,
-    /// When what is done is recorded; before it begins, it is each message by itself.
+    /// When to record; ignored with [`Ack::Before`], which records each message by itself.
     pub commit: Commit,
-    /// Whether after it is done, or before it begins.
+    /// Whether to record messages when they are done or before they begin.
     pub ack: Ack,
-    /// What becomes of failures.
+    /// Retries, and what happens to failed messages.
     pub failure: failure::Policy,
-    /// When those who come and go have stopped doing so.
+    /// When joining and leaving workers count as settled.
     pub settle: Rule,
-    /// At the start, so long it is waited until all partitions were looked into, so that the first queue comes first. A
-    /// partition that another has to give back, or whose journal is away, is not waited for any longer.
-    pub first_look: Duration,
-    /// A task that is told to stop and does not is dropped after this; programs have their own grace, and are waited for.
-    pub stop_patience: Duration,
+    /// How long to wait at the start for a first read of every partition, so that the first queue comes first. After
+    /// that, do not wait for partitions that another worker still owns or whose journal is down.
+    pub first_read_wait: Duration,
+    /// Drop a task that has not stopped after this time; programs have their own grace.
+    pub stop_timeout: Duration,
 }
 
 impl Options {
-    /// What can be kept. At most once means one attempt, and one message at a time, recorded right before it begins: of several,
-    /// some may have been handled when one fails, or none when we end.
+    /// Resolves contradictions. At-most-once delivery means one attempt, and one message at a time, recorded right
+    /// before it begins: of several recorded together, some would be lost if one fails or we stop.
     fn consistent(mut self) -> Self {
         if self.ack == Ack::Before {
             self.failure.attempts = NonZeroU32::MIN;
@@ -89,7 +90,7 @@ impl Options {
         *self = Self { policy, concurrency, failure, ..self.clone() }.consistent();
     }
 
-    /// As most want it: one message at a time, each recorded by itself.
+    /// Defaults: one message at a time, each recorded by itself.
     pub fn new(name: Name, queues: Vec<QueueName>) -> Self {
         Self {
             name,
@@ -101,87 +102,97 @@ impl Options {
             ack: Ack::default(),
             failure: failure::Policy::default(),
             settle: Rule::default(),
-            first_look: Duration::from_secs(1),
-            stop_patience: Duration::from_secs(30),
+            first_read_wait: Duration::from_secs(1),
+            stop_timeout: Duration::from_secs(30),
         }
     }
 }
 
-/// What can be changed while a worker runs.
+/// Options that can change while a worker runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Adjustment {
     /// Which queue comes next.
     pub policy: turn::Policy,
-    /// Messages that are handled at once, each of another partition.
+    /// Messages handled concurrently, each from another partition.
     pub concurrency: usize,
-    /// What becomes of failures.
+    /// Retries, and what happens to failed messages.
     pub failure: failure::Policy,
 }
 
-/// What a worker can be told.
+/// Orders to a running worker.
 #[derive(Debug)]
 pub enum Order {
-    /// Finish what runs, record it, and end.
+    /// Finish and record the running messages, then end.
     Finish,
-    /// Stop what runs, and end cleanly.
+    /// Stop the running messages, and end cleanly.
     Abort,
-    /// From now on it is like this; what runs goes on as it began.
+    /// Change options; running messages keep the old ones.
     Adjust(Adjustment),
-    /// Say how it is.
+    /// Send a snapshot.
     Show(oneshot::Sender<WorkerView>),
 }
 
 /// Why a worker has ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Ended {
-    /// It was told to.
-    Told,
-    /// A message failed, and the operator wants it to stop then.
+    /// By an order, or because nobody can send orders any more.
+    AskedToStop,
+    /// A message failed, and the policy is to stop then.
     Failed(Failed),
 }
 
-/// What a worker works with.
+impl Ended {
+    /// The reason as logs name it.
+    fn label(&self) -> &'static str {
+        match self {
+            Self::AskedToStop => "signal",
+            Self::Failed(_) => "failure",
+        }
+    }
+}
+
+/// What a worker depends on.
 #[derive(Clone)]
-pub struct Means {
-    /// Where it is coordinated.
+pub struct Deps {
+    /// Coordinates workers.
     pub session: Session,
-    /// Where messages are.
+    /// Store the messages.
     pub journals: Journals,
-    /// What is done with them.
+    /// Handles the messages.
     pub task: Arc<dyn Task>,
-    /// What is counted.
+    /// Counts and times them.
     pub metrics: Metrics,
 }
 
-/// Runs a worker until it is told to end. Whoever drops the future has not released anything: it is as if it were killed.
+/// Runs a worker until it is asked to stop. Dropping the future releases nothing, as if the worker were killed.
 pub async fn run(
-    means: Means,
+    deps: Deps,
     options: Options,
     mut orders: mpsc::Receiver<Order>,
 ) -> Result<Ended, QueueError> {
-    let (session, mut options) = (&means.session.clone(), options.consistent());
+    let (session, mut options) = (&deps.session.clone(), options.consistent());
     let me = queues::Worker { queues: Vec::new(), serves: Some(options.queues.clone()), paused: false };
     let name = options.name.clone();
     let listed = async {
         let presence = Presence::begin(session, &queues::worker(&name), &me).await?;
-        Ok::<_, QueueError>((presence, Orders::follow(session, &name).await?))
+        Ok::<_, QueueError>((presence, Instructions::follow(session, &name).await?))
     };
     let mut shown = Vec::new();
     let (presence, followed) = tokio::select! {
         listed = listed => listed?,
-        // Its name may be another's for long, and there is nothing to finish.
-        () = told_to_end(&mut orders, &mut options, &mut shown) => return Ok(Ended::Told),
+        // Another worker may hold our name for long, and there is nothing to finish.
+        () = wait_for_stop(&mut orders, &mut options, &mut shown) => return Ok(Ended::AskedToStop),
     };
-    let mut assigner = Assigner::new(session, &options.name, options.settle, means.metrics.clone());
+    let mut assigner = Assigner::new(session, &options.name, options.settle, deps.metrics.clone());
     info!(worker = %options.name, queues = ?names(&options.queues), "worker listed");
-    let mut work = Loop::new(means, options, followed, presence);
-    shown.into_iter().for_each(|asked| work.hear(Order::Show(asked)));
-    // A task of its own: what happens to partitions wakes nothing else. Dropped, we take it along.
+    let mut work = EventLoop::new(deps, options, followed, presence);
+    shown.into_iter().for_each(|asked| work.on_order(Order::Show(asked)));
+    // A tokio task of its own, so that partition events do not poll the assigner. Dropping our future aborts it.
     let mut work = tokio::spawn(work.run(orders));
-    let _ours = Begun(work.abort_handle());
+    let _ours = AbortOnDrop(work.abort_handle());
     let ended = tokio::select! {
         ended = &mut work => ended,
-        // Others may still be able to assign; what we have, we can handle.
+        // Other workers can still assign, and we can handle what we own.
         () = assigner.run() => {
             warn!("this worker does not stand for election any more");
             work.await
@@ -194,8 +205,8 @@ pub async fn run(
     Ok(ended)
 }
 
-/// What a worker hears that is not listed yet. Who asks how it is is answered when it works.
-async fn told_to_end(
+/// Takes orders until one asks to stop, while the worker is not registered yet. Keeps requests for snapshots for later.
+async fn wait_for_stop(
     orders: &mut mpsc::Receiver<Order>,
     options: &mut Options,
     shown: &mut Vec<oneshot::Sender<WorkerView>>,

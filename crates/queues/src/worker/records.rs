@@ -1,70 +1,71 @@
-//! Records on their way. One request at a time: what falls due meanwhile goes together by the next one. A lone record waits for
-//! nobody, and with many the coordinator has one request to make durable instead of one for each.
+//! Records in flight. One request at a time; records that fall due meanwhile share the next one. A lone record does not
+//! wait, and under load ZooKeeper makes one request durable instead of many.
 
 use std::time::Instant;
 
 use menagerie_kernel::Fence;
 use menagerie_znodes::queues::PartitionName;
 
-use crate::coordination::cursor::{Record, make_all};
+use crate::coordination::cursor::{Record, write_all};
 use crate::core::ledger::Recorded;
 use crate::metrics::Metrics;
 
-/// Records of one request: well within what ZooKeeper takes.
-const TOGETHER_MAX: usize = 200;
+/// Most records per request, well within ZooKeeper's limit.
+const BATCH_MAX: usize = 200;
 
-/// A record that is due.
-pub struct Due {
+/// A record to be written.
+pub struct PendingRecord {
     pub partition: PartitionName,
     pub record: Record,
-    /// Since when.
+    /// When it fell due.
     pub since: Instant,
 }
 
-impl Due {
-    /// For which ownership it was begun.
+impl PendingRecord {
+    /// The ownership it belongs to.
     pub fn fence(&self) -> Fence {
         self.record.grant().fence()
     }
 }
 
-/// What is due, and whether something is on its way.
+/// Records that are due, and whether a request is in flight.
 #[derive(Default)]
 pub struct Records {
-    waiting: Vec<Due>,
-    on_their_way: bool,
+    waiting: Vec<PendingRecord>,
+    is_in_flight: bool,
 }
 
 impl Records {
-    pub fn add(&mut self, due: Due) {
+    pub fn add(&mut self, due: PendingRecord) {
         self.waiting.push(due);
     }
 
-    /// What goes now, of one session, if anything does. What is not `ours` any more is forgotten.
-    pub fn go(&mut self, ours: impl Fn(&Due) -> bool) -> Option<Vec<Due>> {
-        if self.on_their_way {
+    /// The next batch, all of one session; `None` while a request is in flight. Drops records that are no longer
+    /// `ours`.
+    pub fn take_batch(&mut self, ours: impl Fn(&PendingRecord) -> bool) -> Option<Vec<PendingRecord>> {
+        if self.is_in_flight {
             return None;
         }
         self.waiting.retain(ours);
-        let term = |due: &Due| due.record.grant().term().number();
+        let term = |due: &PendingRecord| due.record.grant().term().number();
         let first = term(self.waiting.first()?);
-        let (mut go, mut stay): (Vec<Due>, Vec<Due>) =
+        let (mut go, mut stay): (Vec<PendingRecord>, Vec<PendingRecord>) =
             std::mem::take(&mut self.waiting).into_iter().partition(|due| term(due) == first);
-        stay.splice(0..0, go.drain(go.len().min(TOGETHER_MAX)..));
-        (self.waiting, self.on_their_way) = (stay, true);
+        stay.splice(0..0, go.drain(go.len().min(BATCH_MAX)..));
+        (self.waiting, self.is_in_flight) = (stay, true);
         Some(go)
     }
 
-    /// They have come back.
-    pub fn came_back(&mut self) {
-        self.on_their_way = false;
+    /// The request in flight has ended.
+    pub fn batch_done(&mut self) {
+        self.is_in_flight = false;
     }
 }
 
-/// Makes records, and tells what came of each.
-pub async fn make(due: Vec<Due>, metrics: &Metrics) -> Vec<(Due, Recorded)> {
+/// Writes records, and returns the outcome of each.
+pub async fn write(due: Vec<PendingRecord>, metrics: &Metrics) -> Vec<(PendingRecord, Recorded)> {
     let records: Vec<Record> = due.iter().map(|due| due.record.clone()).collect();
-    let made = make_all(&records).await;
+    let made = write_all(&records).await;
     due.iter().for_each(|due| metrics.record(due.since.elapsed()));
     due.into_iter().zip(made).collect()
 }

@@ -1,5 +1,5 @@
-//! Journals are told how far partitions have come, and asked how many messages wait there. It is for who looks: the cursor is
-//! the truth, and what a journal does not take is told the next time. What was kept for long enough is dropped by the way.
+//! Reports positions to the journals and asks them for lags. Only for display: the cursor in ZooKeeper is the truth,
+//! and a position that a journal does not take is reported again. Along the way, trims what has outlived its retention.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,31 +12,32 @@ use tokio::time::timeout;
 use tracing::debug;
 
 use super::trim::{Trim, trim};
-use crate::coordination::claim::{self, Books};
-use crate::core::keeping::outlived;
+use crate::coordination::claim::{self, FencedJournal};
+use crate::core::retention::trim_through;
 use crate::metrics::Metrics;
 
-/// A journal that takes longer is left out: the others wait for it no longer.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// Skip a journal that takes longer, so that the others do not wait for it.
+const JOURNAL_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// How far a partition has come; told to its journal if that does not know.
+/// Position of a partition.
 pub struct Position {
     pub partition: PartitionName,
-    pub books: Books,
+    pub fenced: FencedJournal,
     pub position: MessageId,
-    /// All up to here is done, too.
+    /// Last message that is both recorded and done.
     pub handled: MessageId,
-    pub told: bool,
+    /// The journal knows the position already.
+    pub is_reported: bool,
 }
 
-/// What journals know of partitions.
+/// What the journals answered.
 #[derive(Default)]
 pub struct Report {
-    /// How far they have come.
+    /// Positions that the journals know.
     pub known: Vec<(PartitionName, MessageId)>,
-    /// Another has opened them since we did; the fence is ours.
+    /// Partitions that another worker has opened since, with our fence.
     pub lost: Vec<(PartitionName, Fence)>,
-    /// How many messages wait.
+    /// Messages waiting.
     pub lags: Vec<(PartitionName, u64)>,
 }
 
@@ -48,61 +49,61 @@ impl Report {
     }
 }
 
-/// What is to be said of partitions.
+/// Positions to report.
 type Moves = Vec<(PartitionName, Move)>;
 
-/// What one journal is told and asked.
-struct Account {
+/// The report to one journal.
+struct JournalReport {
     journal: Arc<dyn Journal>,
     moves: Moves,
     queues: BTreeMap<QueueName, Topic>,
-    /// With what is handled in each.
+    /// Last handled message of each.
     partitions: BTreeMap<PartitionName, MessageId>,
 }
 
-/// Tells and asks all journals at once. For how long a queue keeps messages, `keep` says; nothing goes where it says nothing.
+/// Reports to all journals concurrently. `keep` gives a queue's retention; without one, nothing is dropped.
 pub async fn report(
     positions: Vec<Position>,
     keep: impl Fn(&QueueName) -> Option<Keep>,
     metrics: &Metrics,
 ) -> Report {
     let mut report = Report::default();
-    let mut accounts: Vec<Account> = Vec::new();
-    for Position { partition, books, position, handled, told } in positions {
-        let found = accounts.iter().position(|account| Arc::ptr_eq(&account.journal, &books.journal));
-        let place = found.unwrap_or(accounts.len());
+    let mut reports: Vec<JournalReport> = Vec::new();
+    for Position { partition, fenced, position, handled, is_reported } in positions {
+        let found = reports.iter().position(|one| Arc::ptr_eq(&one.journal, &fenced.journal));
+        let index = found.unwrap_or(reports.len());
         if found.is_none() {
-            accounts.push(Account::of(books.journal.clone()));
+            reports.push(JournalReport::of(fenced.journal.clone()));
         }
-        let account = &mut accounts[place];
-        account.queues.insert(partition.queue().clone(), books.partition.topic.clone());
-        account.partitions.insert(partition.clone(), handled);
-        match books.position(position).filter(|_| !told) {
-            Some(moved) => account.moves.push((partition, moved)),
+        let one = &mut reports[index];
+        one.queues.insert(partition.queue().clone(), fenced.partition.topic.clone());
+        one.partitions.insert(partition.clone(), handled);
+        match fenced.position(position).filter(|_| !is_reported) {
+            Some(moved) => one.moves.push((partition, moved)),
             None => report.known.push((partition, position)),
         }
     }
-    let settled = accounts.into_iter().map(|account| timeout(PATIENCE, account.settle(&keep, metrics)));
-    join_all(settled).await.into_iter().flatten().for_each(|settled| report.add(settled));
+    let exchanged = reports.into_iter().map(|one| timeout(JOURNAL_TIMEOUT, one.exchange(&keep, metrics)));
+    join_all(exchanged).await.into_iter().flatten().for_each(|exchanged| report.add(exchanged));
     report
 }
 
-impl Account {
+impl JournalReport {
     fn of(journal: Arc<dyn Journal>) -> Self {
         Self { journal, moves: Vec::new(), queues: BTreeMap::new(), partitions: BTreeMap::new() }
     }
 
-    async fn settle(self, keep: impl Fn(&QueueName) -> Option<Keep>, metrics: &Metrics) -> Report {
-        let mut report = tell(&*self.journal, self.moves, metrics).await;
+    async fn exchange(self, keep: impl Fn(&QueueName) -> Option<Keep>, metrics: &Metrics) -> Report {
+        let mut report = report_positions(&*self.journal, self.moves, metrics).await;
         let mut trims = Vec::new();
         for (queue, topic) in self.queues {
             let (keep, now) = (keep(&queue), Ticks::now());
             for stats in self.journal.stats(&topic).await.unwrap_or_default() {
                 let partition = queue.partition(number(&stats));
                 let Some(handled) = self.partitions.get(&partition) else { continue };
-                let through = keep.and_then(|keep| outlived(&stats, *handled, keep, now));
+                let through = keep.and_then(|keep| trim_through(&stats, *handled, keep, now));
                 trims.extend(through.map(|through| Trim::of(&topic, &stats, through)));
-                report.lags.push((partition, claim::behind(&stats)));
+                report.lags.push((partition, claim::lag(&stats)));
             }
         }
         trim(&*self.journal, trims).await;
@@ -114,30 +115,30 @@ fn number(stats: &menagerie_journal::PartitionStats) -> u16 {
     u16::try_from(stats.partition).unwrap_or_default()
 }
 
-/// Says how far partitions have come: all in one commit, and if that is refused because of some of them, each by itself.
-async fn tell(journal: &dyn Journal, moves: Moves, metrics: &Metrics) -> Report {
+/// Reports positions: all in one commit, or each by itself if the journal refuses some of them.
+async fn report_positions(journal: &dyn Journal, moves: Moves, metrics: &Metrics) -> Report {
     if moves.is_empty() {
         return Report::default();
     }
     let commit = async |moves: &[(PartitionName, Move)]| {
         let began = Instant::now();
         let moves = moves.iter().map(|(_, moved)| moved.clone()).collect();
-        let told = journal.commit(Commit { moves, ..Commit::default() }).await.map(drop);
+        let outcome = journal.commit(Commit { moves, ..Commit::default() }).await.map(drop);
         metrics.commit(began.elapsed());
-        told
+        outcome
     };
-    let told: Vec<Result<(), JournalError>> = match commit(&moves).await {
+    let outcome: Vec<Result<(), JournalError>> = match commit(&moves).await {
         Err(error) if matches!(error.remedy(), Remedy::Reacquire | Remedy::Conflict) => {
             join_all(moves.chunks(1).map(&commit)).await
         }
-        told => vec![told; moves.len()],
+        outcome => vec![outcome; moves.len()],
     };
     let mut report = Report::default();
-    for ((partition, moved), told) in moves.into_iter().zip(told) {
-        match told {
+    for ((partition, moved), outcome) in moves.into_iter().zip(outcome) {
+        match outcome {
             Ok(()) => report.known.push((partition, moved.position)),
             Err(error) => {
-                debug!(%partition, %error, "position not told to the journal");
+                debug!(%partition, %error, "position not reported to the journal");
                 if error.remedy() == Remedy::Reacquire {
                     report.lost.push((partition, moved.fence));
                 }

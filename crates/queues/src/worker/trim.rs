@@ -1,4 +1,4 @@
-//! What was kept for long enough goes. It can wait: what a journal does not do now is asked for at the next look.
+//! Drops messages that have outlived their retention. Best effort: what fails now is tried again with the next report.
 
 use std::time::Duration;
 
@@ -6,12 +6,12 @@ use menagerie_journal::{Journal, MessageId, PartitionId, PartitionStats, Topic};
 use tokio::time::timeout;
 use tracing::debug;
 
-/// Partitions of a journal at each look. A journal makes each trim durable by itself, and others wait for that.
-const AT_ONCE: usize = 100;
-/// So long a look is held up by it, at most.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// Most partitions trimmed per report: the journal makes each trim durable by itself, and other requests wait for that.
+const TRIMS_MAX: usize = 100;
+/// Longest time that trims may delay a report.
+const TRIM_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Messages of a partition that may go.
+/// Messages of a partition to drop.
 pub struct Trim {
     partition: PartitionId,
     oldest: Option<MessageId>,
@@ -25,17 +25,17 @@ impl Trim {
     }
 }
 
-/// Lets messages go, the oldest first.
+/// Drops messages, oldest first.
 pub async fn trim(journal: &dyn Journal, mut trims: Vec<Trim>) {
     trims.sort_by_key(|trim| trim.oldest);
     let all = async {
-        for Trim { partition, through, .. } in trims.iter().take(AT_ONCE) {
+        for Trim { partition, through, .. } in trims.iter().take(TRIMS_MAX) {
             match journal.trim(partition, *through).await {
                 Ok(()) => debug!(%partition, through = through.seconds(), "handled messages dropped"),
-                Err(error) => debug!(%partition, %error, "handled messages not dropped"),
+                Err(error) => debug!(%partition, %error, "cannot drop handled messages"),
             }
         }
     };
-    // Cut off in the middle, a trim has happened or not: both are fine.
-    let _ = timeout(PATIENCE, all).await;
+    // An interrupted trim has happened or not: both are fine.
+    let _ = timeout(TRIM_TIMEOUT, all).await;
 }

@@ -1,4 +1,4 @@
-//! What a worker shows of itself.
+//! Snapshots of a worker.
 
 use menagerie_znodes::Name;
 use menagerie_znodes::queues::PartitionName;
@@ -7,60 +7,60 @@ use serde::Serialize;
 /// Counts since the start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct Stats {
-    /// Messages that are done.
+    /// Messages handled.
     pub done: u64,
-    /// Attempts that failed and are made again.
+    /// Attempts that failed and will be repeated.
     pub retried: u64,
-    /// Messages that were given up.
+    /// Messages given up.
     pub given_up: u64,
-    /// Messages whose time to live was over before their turn came.
+    /// Messages that expired before their turn came.
     pub expired: u64,
-    /// Attempts that were stopped.
+    /// Attempts stopped.
     pub stopped: u64,
-    /// Records that were confirmed.
+    /// Records confirmed.
     pub records: u64,
-    /// Partitions that were taken.
+    /// Partitions claimed.
     pub taken: u64,
-    /// Partitions that were given back.
+    /// Partitions released.
     pub released: u64,
-    /// Partitions that were lost.
+    /// Partitions lost.
     pub lost: u64,
 }
 
-/// One partition.
+/// A partition of the worker.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct LaneView {
-    /// Which one.
+    /// Its name.
     pub partition: PartitionName,
     /// Our fence.
     pub fence: String,
-    /// All up to here is recorded.
+    /// Last message recorded.
     pub recorded: String,
-    /// All up to here is done.
+    /// Last message done.
     pub done: String,
-    /// Messages that were read and wait.
+    /// Messages read ahead.
     pub cached: usize,
-    /// Messages that are being handled.
+    /// Messages being handled.
     pub running: Vec<String>,
-    /// It waits for the next attempt.
+    /// Whether it waits for the next attempt.
     pub backing_off: bool,
-    /// What comes next cannot be read, for this reason: it waits until that is passed over.
+    /// Why the next messages cannot be read; the partition waits until they are skipped.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub damaged: Option<String>,
 }
 
-/// A worker, at a moment.
+/// Snapshot of a worker.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct WorkerView {
-    /// What it is called.
+    /// Its name.
     pub worker: Name,
-    /// The assignment that it obeys.
+    /// Epoch of the assignment it follows.
     pub epoch: u64,
-    /// It takes nothing until it is told to.
+    /// Whether it is paused.
     pub paused: bool,
-    /// Partitions that it waits for.
+    /// Partitions it is claiming.
     pub waiting_for: Vec<PartitionName>,
-    /// Partitions that it has.
+    /// Partitions it owns.
     pub partitions: Vec<LaneView>,
     /// Counts since the start.
     pub stats: Stats,

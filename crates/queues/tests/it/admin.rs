@@ -1,4 +1,4 @@
-//! What operators do.
+//! What operators do with queues.
 
 use std::fs;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use menagerie_queues::QueueError;
 use menagerie_queues::admin::delayed::{DelayedMessage, DelayedMessages};
 use menagerie_queues::admin::failed::FailedMessages;
 use menagerie_queues::admin::show::{list, show, workers};
-use menagerie_queues::admin::{self, Created, Place, Scope};
+use menagerie_queues::admin::{self, Created, Destination, Scope};
 use menagerie_queues::task::Outcome;
 use menagerie_testkit::eventually_async;
 use menagerie_znodes::queues::{self, Pause, QueueName};
@@ -23,7 +23,7 @@ fn queue(name: &str) -> QueueName {
 }
 
 #[tokio::test]
-async fn a_queue_is_made_once_and_a_different_one_of_that_name_is_refused() {
+async fn a_queue_is_created_once_and_a_different_one_of_that_name_is_refused() {
     let world = World::new("create");
     let session = world.session().await;
     let create = |partitions| {
@@ -42,12 +42,12 @@ async fn a_queue_is_made_once_and_a_different_one_of_that_name_is_refused() {
 }
 
 #[tokio::test]
-async fn a_queue_is_not_made_narrower_than_what_its_journal_has_of_it() {
+async fn a_queue_is_not_created_with_fewer_partitions_than_its_journal_has() {
     let world = World::new("narrow");
     let session = world.session().await;
     world.create(&session, "mail", 4).await;
     world.put(&session, "mail", 0..4).await;
-    // Nobody knows the queue any more, and its messages are still there.
+    // The queue is gone, and its messages are still there.
     admin::abandon(&session, &queue("mail")).await.unwrap();
     let create = async |partitions| {
         admin::create(&session, &world.journals(), &queue("mail"), partitions, JOURNAL).await
@@ -66,7 +66,7 @@ async fn a_queue_is_not_made_narrower_than_what_its_journal_has_of_it() {
 }
 
 #[tokio::test]
-async fn what_waits_and_who_handles_it_can_be_seen() {
+async fn lag_and_owners_are_shown() {
     let world = World::new("show");
     let session = world.session().await;
     world.create(&session, "mail", 2).await;
@@ -110,7 +110,7 @@ async fn failed_messages_come_back_once_and_may_fail_again() {
     world.create(&session, "mail", 2).await;
     let hour = Duration::from_secs(3_600);
     let bad = NewMessage { ttl: Some(hour), ..NewMessage::new("bad") };
-    world.putter(&session, "mail").await.put(vec![(admin::Place::Partition(2), bad)]).await.unwrap();
+    world.putter(&session, "mail").await.put(vec![(admin::Destination::Partition(2), bad)]).await.unwrap();
     world.put_to(&session, "mail-2", &["good"]).await;
     let log = Log::default();
     let hopeless = |body: &str| if body == "bad" { Outcome::failed("no") } else { Outcome::Done };
@@ -123,14 +123,14 @@ async fn failed_messages_come_back_once_and_may_fail_again() {
             (all.len() == 1).then_some(all)
         })
         .await;
-        let story = all[0].story.clone().unwrap();
-        assert_eq!((story.origin.to_string(), story.retries), ("mail-2".to_owned(), retries));
-        assert_eq!(story.ttl, Some(hour), "it is to live as long as at first, each time");
-        // An id that somebody has used for a message of theirs is not taken for that of the one that comes back.
+        let record = all[0].record.clone().unwrap();
+        assert_eq!((record.origin.to_string(), record.retries), ("mail-2".to_owned(), retries));
+        assert_eq!(record.ttl, Some(hour), "it is to live as long as at first, each time");
+        // A client's dedup id is never taken for that of the retried message.
         let theirs =
             NewMessage { dedup: Some(format!("retry/{}", all[0].id).into()), ..NewMessage::new("good") };
         let mut putter = world.putter(&session, "mail").await;
-        putter.put(vec![(admin::Place::Partition(2), theirs)]).await.unwrap();
+        putter.put(vec![(admin::Destination::Partition(2), theirs)]).await.unwrap();
         assert!(failed.retry(&all[0]).await.unwrap());
         assert!(!failed.retry(&all[0]).await.unwrap(), "it is gone from here");
     }
@@ -145,9 +145,9 @@ async fn failed_messages_come_back_once_and_may_fail_again() {
     assert!(!failed.forget(last.id).await.unwrap());
 }
 
-/// Somebody has looked at it, and somebody else is faster with what they make of it.
+/// Two operators act on the same failed message.
 #[tokio::test]
-async fn a_message_that_was_forgotten_does_not_come_back_and_one_that_comes_back_does_so_once() {
+async fn a_dropped_message_is_not_retried_and_a_retried_one_comes_back_once() {
     let world = World::new("retry-race");
     let session = world.session().await;
     world.create(&session, "mail", 1).await;
@@ -158,7 +158,7 @@ async fn a_message_that_was_forgotten_does_not_come_back_and_one_that_comes_back
         let id = world.store().commit(put).await.unwrap().appends[0].id().unwrap();
         let message = failed.after(MessageId(Ticks(id.0.0 - 1)), 1).await.unwrap().remove(0);
         let before = world.messages("mail", 1).await.len();
-        // In one group, as the first polls come one after the other.
+        // In one group, as the first polls follow one another.
         let (first, second, forgotten) =
             tokio::join!(failed.retry(&message), failed.retry(&message), failed.forget(id));
         assert_eq!((first.unwrap(), second.unwrap(), forgotten.unwrap()), (true, false, false));
@@ -173,7 +173,7 @@ async fn a_message_that_was_forgotten_does_not_come_back_and_one_that_comes_back
 }
 
 #[tokio::test]
-async fn a_queue_that_is_taken_away_is_worked_on_by_nobody() {
+async fn nobody_works_on_a_deleted_queue() {
     let world = World::new("delete");
     let session = world.session().await;
     for name in ["mail", "other"] {
@@ -187,14 +187,14 @@ async fn a_queue_that_is_taken_away_is_worked_on_by_nobody() {
     let gone = admin::delete(&session, &world.journals(), &queue("mail")).await;
     assert_eq!(gone, Err(QueueError::NoQueue { queue: queue("mail") }));
     assert_eq!(session.term().children(queues::cursors().path()).await.unwrap().len(), 2);
-    // Its worker has contended for it again before it knew.
+    // Its worker has contended for it again before it noticed.
     eventually_async("its locks are gone", async || {
         (session.term().children(queues::locks().path()).await.unwrap().len() == 2).then_some(())
     })
     .await;
     world.put(&session, "other", 0..4).await;
     world.drained(&session, "other", 2).await;
-    // A queue of the same name begins anew.
+    // A queue of the same name starts from scratch.
     world.create(&session, "mail", 1).await;
     worker.has(3).await;
     world.put_to(&session, "mail-1", &["anew"]).await;
@@ -203,12 +203,12 @@ async fn a_queue_that_is_taken_away_is_worked_on_by_nobody() {
 }
 
 #[tokio::test]
-async fn a_queue_that_is_made_again_before_anybody_noticed_is_worked_on() {
+async fn a_queue_recreated_before_anybody_noticed_is_worked_on() {
     let world = World::new("delete-create");
     let session = world.session().await;
     world.create(&session, "mail", 2).await;
     let log = Log::default();
-    // So slow that the assignment is the same before and after.
+    // Settles so slowly that the assignment is the same before and after.
     let mut slow = options("w1", &["mail"]);
     slow.settle = Rule { quiet: Duration::from_secs(4), cap: Duration::from_secs(60) };
     let worker = world.start(&session, slow, log.task("w1"));
@@ -223,7 +223,7 @@ async fn a_queue_that_is_made_again_before_anybody_noticed_is_worked_on() {
 }
 
 #[tokio::test]
-async fn a_purged_queue_is_empty_and_goes_on() {
+async fn a_purged_queue_is_empty_and_still_works() {
     let world = World::new("purge");
     let session = world.session().await;
     world.create(&session, "mail", 2).await;
@@ -241,7 +241,7 @@ async fn a_purged_queue_is_empty_and_goes_on() {
 }
 
 #[tokio::test]
-async fn damaged_messages_hold_their_partition_until_they_are_skipped() {
+async fn damaged_messages_block_their_partition_until_skipped() {
     let world = World::new("skip");
     let session = world.session().await;
     world.create(&session, "mail", 2).await;
@@ -276,7 +276,7 @@ async fn damaged_messages_hold_their_partition_until_they_are_skipped() {
 }
 
 #[tokio::test]
-async fn delayed_messages_are_listed_as_they_will_be_due_and_taken_back() {
+async fn delayed_messages_are_listed_by_due_time_and_cancelled() {
     let world = World::new("cancel");
     let session = world.session().await;
     world.create(&session, "mail", 3).await;
@@ -285,7 +285,7 @@ async fn delayed_messages_are_listed_as_they_will_be_due_and_taken_back() {
     let mut delay = async |partition, minutes: u64, body: &'static str| {
         let due = Some(start.plus(Duration::from_secs(60 * minutes)));
         let message = NewMessage { due, ..NewMessage::new(body) };
-        match putter.put(vec![(Place::Partition(partition), message)]).await.unwrap()[..] {
+        match putter.put(vec![(Destination::Partition(partition), message)]).await.unwrap()[..] {
             [Appended::Delayed(id)] => id,
             ref other => panic!("it is delayed: {other:?}"),
         }
@@ -309,9 +309,9 @@ async fn delayed_messages_are_listed_as_they_will_be_due_and_taken_back() {
     let other = delay(3, 1, "d").await;
     assert_eq!(one.cancel_all(|_| {}).await.unwrap(), 2);
     assert_eq!(ids(all.next(100).await.unwrap()), [other]);
-    let mut told = Vec::new();
-    assert_eq!(all.cancel_all(|cancelled| told.push(cancelled)).await.unwrap(), 1);
-    assert_eq!((told, all.cancel_all(|_| {}).await.unwrap()), (vec![1], 0));
+    let mut progress = Vec::new();
+    assert_eq!(all.cancel_all(|cancelled| progress.push(cancelled)).await.unwrap(), 1);
+    assert_eq!((progress, all.cancel_all(|_| {}).await.unwrap()), (vec![1], 0));
     let view = show(&session, &world.journals(), &queue("mail")).await.unwrap();
     assert_eq!((view.delayed(), view.messages()), (0, 0));
 }

@@ -1,4 +1,4 @@
-//! Workers that come and go at random, while messages are put.
+//! Workers that join and leave at random, while messages are put.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -10,7 +10,7 @@ use crate::world::{Log, Running, World, options};
 
 const PARTITIONS: u16 = 6;
 
-/// A small generator of numbers: what a test needs is that they differ, and that the seed can be read.
+/// A small random number generator with a visible seed.
 struct Chance(u64);
 
 impl Chance {
@@ -22,7 +22,7 @@ impl Chance {
     }
 }
 
-/// How long it goes on: `MENAGERIE_TEST_CHURN` seconds, or a few.
+/// Length of the test: `MENAGERIE_TEST_CHURN` seconds, or a few.
 fn length() -> Duration {
     let seconds = std::env::var("MENAGERIE_TEST_CHURN").ok().and_then(|text| text.parse().ok());
     Duration::from_secs(seconds.unwrap_or(8))
@@ -81,7 +81,7 @@ async fn churn(name: &str, kills: bool) {
     check(&log, put, most);
 }
 
-/// Everything was handled, in order; no more was repeated than what the dead had not recorded.
+/// Every message was handled, in order; only messages that killed workers had not recorded were repeated.
 fn check(log: &Log, put: u32, repeats_max: usize) {
     let mut last: BTreeMap<String, u32> = BTreeMap::new();
     let mut seen = vec![0_usize; put as usize];
@@ -103,11 +103,11 @@ fn check(log: &Log, put: u32, repeats_max: usize) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_only_comes_and_goes_has_everything_handled_in_order_exactly_once() {
+async fn while_workers_join_and_leave_messages_are_handled_in_order_exactly_once() {
     churn("churn", false).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn whoever_is_killed_everything_is_handled_in_order_at_least_once() {
+async fn while_workers_are_killed_messages_are_handled_in_order_at_least_once() {
     churn("churn-kills", true).await;
 }

@@ -1,4 +1,4 @@
-//! Who handles what.
+//! Assignment of partitions to workers.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use menagerie_znodes::queues::{self, Worker};
 
 use crate::world::{Log, Running, World, assignment, name, options};
 
-/// Long enough for a busy machine to start ten workers between two looks.
+/// Long enough for a busy machine to start ten workers before it settles.
 const SETTLE: Rule = Rule { quiet: Duration::from_secs(3), cap: Duration::from_secs(30) };
 
 async fn workers(world: &World, count: usize, settle: Rule) -> Vec<Running> {
@@ -80,7 +80,7 @@ async fn ten_workers_started_at_once_make_one_rebalance_and_another_one_moves_on
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn idle_workers_wait_and_take_over_and_all_is_listed_truly() {
+async fn idle_workers_take_over_and_what_is_published_is_true() {
     let world = World::new("idle");
     let session = world.session().await;
     world.create(&session, "mail", 2).await;
@@ -114,7 +114,7 @@ async fn idle_workers_wait_and_take_over_and_all_is_listed_truly() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_cannot_assign_makes_place_and_it_goes_on_when_it_can() {
+async fn a_leader_that_cannot_assign_steps_back_and_assigns_once_it_can() {
     let world = World::new("unassigned");
     let session = world.session().await;
     world.create(&session, "mail", 2).await;
@@ -128,7 +128,7 @@ async fn who_cannot_assign_makes_place_and_it_goes_on_when_it_can() {
     let assignment = queues::assignment();
     let access = |letters: &str| [format!("world:anyone:{letters}").parse().unwrap()];
     session.term().set_access(assignment.path(), &access("ra"), None).await.unwrap();
-    // Both serve it; whoever is elected cannot say so.
+    // Both serve it, but whoever is elected cannot write the assignment.
     let wider = Change { partitions: Some(4), ..Change::default() };
     admin::change(&session, &world.journals(), &"mail".parse().unwrap(), &wider).await.unwrap();
     eventually_async("the other one is elected", async || {
@@ -145,7 +145,7 @@ async fn who_cannot_assign_makes_place_and_it_goes_on_when_it_can() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_assignment_that_is_gone_or_cannot_be_read_moves_nothing_and_is_written_again() {
+async fn a_missing_or_damaged_assignment_moves_nothing_and_is_rewritten() {
     let world = World::new("unreadable");
     let session = world.session().await;
     world.create(&session, "mail", 4).await;
@@ -168,7 +168,7 @@ async fn an_assignment_that_is_gone_or_cannot_be_read_moves_nothing_and_is_writt
     back().await;
     term.set(znode.path(), b"?", None).await.unwrap();
     back().await;
-    // What a newer version has written is not ours to replace.
+    // We do not replace what a newer version wrote.
     let election = Election::new(&session, queues::election(), "nobody");
     let leader = async || election.leader().await.unwrap().map(|leader| leader.identifier);
     let first = leader().await.unwrap();
@@ -194,7 +194,7 @@ async fn an_assignment_that_is_gone_or_cannot_be_read_moves_nothing_and_is_writt
 }
 
 #[tokio::test]
-async fn who_is_called_like_somebody_who_has_just_died_waits_and_takes_over() {
+async fn a_worker_with_the_name_of_one_that_just_died_waits_and_takes_over() {
     let world = World::new("same-name");
     let session = world.session().await;
     world.create(&session, "mail", 2).await;
@@ -202,7 +202,7 @@ async fn who_is_called_like_somebody_who_has_just_died_waits_and_takes_over() {
     let (first, proxy) = world.session_through_proxy(crate::world::SHORT).await;
     let before = world.start(&first, options("web-1-17", &["mail"]), log.task("first"));
     before.has(2).await;
-    // It dies without a word: its session is there until it times out.
+    // It dies silently: its session lasts until the time-out.
     proxy.partition();
     before.run.abort();
     let second = world.session().await;

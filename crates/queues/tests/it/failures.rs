@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use menagerie_journal::NewMessage;
-use menagerie_queues::admin::Place;
+use menagerie_queues::admin::Destination;
 use menagerie_queues::core::failure::OnFailure;
 use menagerie_queues::core::ledger::{Ack, Commit};
-use menagerie_queues::failed::Story;
+use menagerie_queues::failed::FailureRecord;
 use menagerie_queues::task::{Failed, Outcome, Work};
 use menagerie_queues::worker::Ended;
 use menagerie_testkit::eventually_async;
@@ -23,14 +23,14 @@ fn attempts(list: &[(&str, u32)]) -> Vec<(String, u32)> {
     list.iter().map(|(body, attempt)| ((*body).to_owned(), *attempt)).collect()
 }
 
-/// How many calls of a journal were timed.
+/// Number of timed calls to a journal.
 fn timed(metrics: &str, call: &str) -> u64 {
     let name = format!(r#"menagerie_worker_journal_seconds_count{{call="{call}"}} "#);
     metrics.lines().find_map(|line| line.strip_prefix(&name)?.parse().ok()).unwrap_or_default()
 }
 
 #[tokio::test]
-async fn a_failing_message_holds_its_partition_until_it_is_given_up_and_kept() {
+async fn a_failing_message_blocks_its_partition_until_it_is_given_up_and_stored() {
     let world = World::new("failing");
     let session = world.session().await;
     world.create(&session, "mail", 1).await;
@@ -57,7 +57,7 @@ async fn a_failing_message_holds_its_partition_until_it_is_given_up_and_kept() {
         assert!(metrics.contains(&line), "{metrics}");
     }
     assert!(metrics.contains(r#"menagerie_worker_rebalances_total{reason="joined"} 1"#), "{metrics}");
-    // Taken; two failures to try again; two messages given up. How often it was read and reported is left open.
+    // One claim, two failures to retry, two messages given up. The number of reads and reports is open.
     assert!(timed(&metrics, "commit") >= 5 && timed(&metrics, "read") >= 1, "{metrics}");
     eventually_async("nothing waits", async || {
         worker.metrics().contains(r#"menagerie_worker_lag{queue="mail",partition="1"} 0"#).then_some(())
@@ -67,15 +67,15 @@ async fn a_failing_message_holds_its_partition_until_it_is_given_up_and_kept() {
     let expected = attempts(&[("good", 1), ("bad", 1), ("bad", 2), ("bad", 3), ("hopeless", 1), ("last", 1)]);
     assert_eq!(handled(&log), expected);
     let failed = world.messages("mail.failed", 1).await;
-    let story: Story = serde_json::from_slice(&failed[0].meta).unwrap();
-    assert_eq!((&failed[0].body[..], story.attempts), (&b"bad"[..], 3));
-    assert_eq!((story.error.as_str(), story.output.as_str()), ("it is bad", "what it printed"));
-    assert_eq!(story.origin, "mail-1".parse().unwrap());
+    let record: FailureRecord = serde_json::from_slice(&failed[0].meta).unwrap();
+    assert_eq!((&failed[0].body[..], record.attempts), (&b"bad"[..], 3));
+    assert_eq!((record.error.as_str(), record.output.as_str()), ("it is bad", "what it printed"));
+    assert_eq!(record.origin, "mail-1".parse().unwrap());
     assert_eq!((failed.len(), &failed[1].body[..]), (2, &b"hopeless"[..]));
 }
 
 #[tokio::test]
-async fn the_next_owner_goes_on_counting_attempts() {
+async fn the_next_owner_continues_to_count_attempts() {
     let world = World::new("counting");
     let session = world.session().await;
     world.create(&session, "mail", 1).await;
@@ -131,7 +131,7 @@ async fn a_message_that_kills_its_workers_is_given_up_in_the_end() {
         }
         assert!(round < 10, "it is never given up");
     }
-    // Once for each attempt, and once more if the first one could not be told from the message before it.
+    // Once per attempt, and once more if the first could not be told apart from the message before it.
     let deaths = deaths.load(Ordering::Relaxed);
     assert!((3..=4).contains(&deaths), "{deaths}");
     let poisoned: Vec<u32> = log
@@ -148,7 +148,7 @@ async fn a_message_that_kills_its_workers_is_given_up_in_the_end() {
 }
 
 #[tokio::test]
-async fn a_worker_stops_or_goes_on_if_that_is_wanted() {
+async fn after_a_failure_a_worker_stops_or_continues_by_policy() {
     let world = World::new("on-failure");
     let session = world.session().await;
     let cases = [
@@ -185,7 +185,7 @@ async fn a_worker_stops_or_goes_on_if_that_is_wanted() {
 }
 
 #[tokio::test]
-async fn a_task_that_panics_has_failed_and_the_worker_goes_on() {
+async fn a_panicking_task_has_failed_and_the_worker_continues() {
     let world = World::new("panics");
     let session = world.session().await;
     world.create(&session, "mail", 1).await;
@@ -206,7 +206,7 @@ async fn a_task_that_panics_has_failed_and_the_worker_goes_on() {
 }
 
 #[tokio::test]
-async fn of_a_batch_the_done_beginning_is_recorded_and_the_rest_comes_again() {
+async fn of_a_batch_the_done_prefix_is_recorded_and_the_rest_runs_again() {
     let world = World::new("batch-failure");
     let session = world.session().await;
     world.create(&session, "mail", 1).await;
@@ -226,29 +226,29 @@ async fn of_a_batch_the_done_beginning_is_recorded_and_the_rest_comes_again() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_message_that_leaves_no_room_for_its_story_is_given_up_with_less_of_it() {
+async fn a_message_that_leaves_no_room_for_its_failure_record_is_given_up_with_a_shorter_one() {
     let world = World::new("no-room");
     let session = world.session().await;
     let max = menagerie_journal::Config::new("".into()).message_bytes_max as usize;
     let task = |worker: &str| Log::default().task_with(worker, |_| Outcome::failed("no ".repeat(1 << 20)));
-    for (queue, room, told) in
+    for (queue, room, stored) in
         [("long", 100 << 10, Some(4096)), ("short", 2000, Some(128)), ("none", 0, None)]
     {
         world.create(&session, queue, 1).await;
         let message = NewMessage::new(vec![b'x'; max - room]);
-        world.putter(&session, queue).await.put(vec![(Place::Any, message)]).await.unwrap();
+        world.putter(&session, queue).await.put(vec![(Destination::Any, message)]).await.unwrap();
         let worker = world.start(&session, options(queue, &[queue]), task(queue));
         world.drained(&session, queue, 1).await;
         worker.finish().await;
         let failed = world.messages(&format!("{queue}.failed"), 1).await;
         assert_eq!((failed.len(), failed[0].body.len()), (1, max - room), "{queue}");
-        let story: Option<Story> = serde_json::from_slice(&failed[0].meta).ok();
-        assert_eq!(story.map(|story| story.error.len()), told, "{queue}");
+        let record: Option<FailureRecord> = serde_json::from_slice(&failed[0].meta).ok();
+        assert_eq!(record.map(|record| record.error.len()), stored, "{queue}");
     }
 }
 
 #[tokio::test]
-async fn what_is_done_is_recorded_in_time_also_while_an_attempt_runs() {
+async fn finished_messages_are_recorded_in_time_even_while_an_attempt_runs() {
     let world = World::new("timer");
     let session = world.session().await;
     world.create(&session, "mail", 1).await;
@@ -275,7 +275,7 @@ async fn what_is_done_is_recorded_in_time_also_while_an_attempt_runs() {
 }
 
 #[tokio::test]
-async fn a_task_that_stops_though_nobody_told_it_to_is_not_begun_again_at_once() {
+async fn a_task_that_stops_unasked_is_not_restarted_at_once() {
     let world = World::new("spin");
     let session = world.session().await;
     world.create(&session, "mail", 1).await;
@@ -295,7 +295,7 @@ async fn a_task_that_stops_though_nobody_told_it_to_is_not_begun_again_at_once()
 }
 
 #[tokio::test]
-async fn at_most_once_means_one_attempt_whatever_becomes_of_it() {
+async fn at_most_once_means_one_attempt_whatever_its_outcome() {
     let world = World::new("once");
     let session = world.session().await;
     world.create(&session, "mail", 1).await;

@@ -1,4 +1,4 @@
-//! What a worker does with messages.
+//! How a worker handles messages.
 
 use std::num::NonZeroU32;
 use std::sync::{Arc, Mutex};
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use menagerie_journal::{NewMessage, Ticks};
 use menagerie_kernel::session::IfLate;
-use menagerie_queues::admin::Place;
+use menagerie_queues::admin::Destination;
 use menagerie_queues::core::ledger::{Ack, Commit};
 use menagerie_queues::core::turn::Policy;
 use menagerie_queues::task::{Outcome, Work};
@@ -28,7 +28,7 @@ async fn messages_of_a_partition_are_handled_in_order_and_recorded() {
     let worker = world.start(&session, options("w1", &["mail"]), log.task("w1"));
     world.drained(&session, "mail", 3).await;
     assert_eq!(worker.view().await.stats.done, 300);
-    assert_eq!(worker.finish().await, Ended::Told);
+    assert_eq!(worker.finish().await, Ended::AskedToStop);
     for partition in ["mail-1", "mail-2", "mail-3"] {
         let handled = log.handled().into_iter().filter(|handled| handled.partition == partition);
         let numbers: Vec<u32> = handled.map(|handled| handled.body.parse().unwrap()).collect();
@@ -39,7 +39,7 @@ async fn messages_of_a_partition_are_handled_in_order_and_recorded() {
 }
 
 #[tokio::test]
-async fn what_was_recorded_is_not_handled_again_by_the_next_worker() {
+async fn the_next_worker_does_not_repeat_recorded_messages() {
     let world = World::new("goes-on");
     let session = world.session().await;
     world.create(&session, "mail", 2).await;
@@ -71,7 +71,7 @@ async fn queues_come_in_turn_or_strictly() {
         }
         let (log, gate) = (Log::default(), Arc::new(Notify::new()));
         let mut options = options("w1", &["urgent", "mail", "bulk"]);
-        (options.policy, options.first_look) = (policy, Duration::from_secs(30));
+        (options.policy, options.first_read_wait) = (policy, Duration::from_secs(30));
         let (noted, opened) = (log.clone(), gate.clone());
         let worker = world.start(&session, options, move |work: Work| {
             let (entry, gate) = (noted.begin("w1", &work), opened.clone());
@@ -83,7 +83,7 @@ async fn queues_come_in_turn_or_strictly() {
                 vec![Outcome::Done]
             }
         });
-        // Whoever has not been read by then does not come in its turn, but later.
+        // A partition not read by then comes later than its turn.
         eventually_async("all have been read while the first runs", async || {
             let lanes = worker.view().await.partitions;
             (lanes.len() == 3 && lanes.iter().all(|lane| lane.cached > 0)).then_some(())
@@ -126,7 +126,7 @@ async fn few_large_messages_are_read_ahead() {
 }
 
 #[tokio::test]
-async fn what_has_outlived_its_time_before_its_turn_is_passed_over() {
+async fn a_message_that_expires_before_its_turn_is_skipped() {
     let world = World::new("outlived");
     let session = world.session().await;
     world.create(&session, "mail", 1).await;
@@ -145,11 +145,11 @@ async fn what_has_outlived_its_time_before_its_turn_is_passed_over() {
     worker.has(1).await;
     world.put_to(&session, "mail-1", &["first"]).await;
     eventually_async("the first one runs", async || (!log.handled().is_empty()).then_some(())).await;
-    // Long enough to be read ahead, also where that takes its time.
+    // Long enough to be read ahead even on a slow machine.
     let ttl = Duration::from_secs(10);
     let short = |body: &'static str| NewMessage { ttl: Some(ttl), ..NewMessage::new(body) };
     let messages = [short("a"), NewMessage::new("b"), short("c"), NewMessage::new("d")];
-    let messages = messages.map(|message| (Place::Partition(1), message)).into();
+    let messages = messages.map(|message| (Destination::Partition(1), message)).into();
     world.putter(&session, "mail").await.put(messages).await.unwrap();
     eventually_async("the others are read", async || {
         (worker.view().await.partitions[0].cached == 4).then_some(())
@@ -182,7 +182,7 @@ async fn resume(session: &menagerie_kernel::Session, scope: &str) {
 }
 
 #[tokio::test]
-async fn a_paused_queue_keeps_its_worker_and_goes_on_when_it_is_resumed() {
+async fn a_paused_queue_keeps_its_worker_and_continues_when_resumed() {
     let world = World::new("pause");
     let session = world.session().await;
     for queue in ["mail", "other"] {
@@ -192,7 +192,7 @@ async fn a_paused_queue_keeps_its_worker_and_goes_on_when_it_is_resumed() {
     let worker = world.start(&session, options("w1", &["mail", "other"]), log.task("w1"));
     let before = worker.has(2).await;
     pause(&session, "queue:mail").await;
-    // The worker hears of pauses in their order.
+    // The worker sees pauses in order.
     world.put_to(&session, "other-1", &["o1"]).await;
     world.drained(&session, "other", 1).await;
     pause(&session, "worker:w1").await;
@@ -245,10 +245,11 @@ async fn a_graceful_end_finishes_what_runs_and_an_abort_stops_it() {
     let log = Log::default();
     let worker = world.start(&session, options("w1", &["mail"]), log.endless("w1", true));
     eventually_async("it runs", async || (!log.handled().is_empty()).then_some(())).await;
-    assert_eq!(worker.abort().await, Ended::Told);
+    assert_eq!(worker.abort().await, Ended::AskedToStop);
     let first = log.handled().remove(0);
     assert!(first.ended.is_some(), "it was stopped");
-    // It was no attempt that counts: the next worker begins with the same message, and the run knows that it is not the first.
+    // The stopped attempt does not count: the next worker starts with the same message, and the task sees that it may
+    // have run.
     let gate = Arc::new(Notify::new());
     let (opened, noted) = (gate.clone(), log.clone());
     let worker = world.start(&session, options("w2", &["mail"]), move |work: Work| {
@@ -263,7 +264,7 @@ async fn a_graceful_end_finishes_what_runs_and_an_abort_stops_it() {
     eventually_async("the next one runs", async || (log.handled().len() == 2).then_some(())).await;
     worker.orders.send(Order::Finish).await.unwrap();
     gate.notify_one();
-    assert_eq!(worker.run.await.unwrap().unwrap(), Ended::Told);
+    assert_eq!(worker.run.await.unwrap().unwrap(), Ended::AskedToStop);
     let handled: Vec<_> = log.handled().into_iter().map(|handled| (handled.body, handled.attempt)).collect();
     assert_eq!(handled, [("one".to_owned(), 1), ("one".to_owned(), 2)]);
     let messages = world.messages("mail", 1).await;
@@ -307,7 +308,7 @@ async fn bodies_of_any_kind_and_names_with_dashes_pass() {
     let big = vec![7; 10 << 20];
     for body in [Vec::new(), vec![0xff, 0xfe, 0], big] {
         let message = menagerie_journal::NewMessage::new(body);
-        putter.put(vec![(menagerie_queues::admin::Place::Any, message)]).await.unwrap();
+        putter.put(vec![(menagerie_queues::admin::Destination::Any, message)]).await.unwrap();
     }
     let lengths = Arc::new(Mutex::new(Vec::new()));
     let seen = lengths.clone();
@@ -321,13 +322,13 @@ async fn bodies_of_any_kind_and_names_with_dashes_pass() {
 }
 
 #[tokio::test]
-async fn messages_that_are_delayed_come_when_they_are_due_and_doubles_once() {
+async fn delayed_messages_come_when_due_and_duplicates_once() {
     let world = World::new("delayed");
     let session = world.session().await;
     world.create(&session, "mail", 1).await;
     let mut putter = world.putter(&session, "mail").await;
     let double = NewMessage { dedup: Some("order 17".into()), ..NewMessage::new("once") };
-    let mut put = async |message| putter.put(vec![(Place::Any, message)]).await.map(drop).unwrap();
+    let mut put = async |message| putter.put(vec![(Destination::Any, message)]).await.map(drop).unwrap();
     for message in [double.clone(), double, NewMessage::new("now")] {
         put(message).await;
     }

@@ -1,4 +1,4 @@
-//! Partitions that are lost while they are being worked on.
+//! Partitions lost while in use.
 
 use std::num::NonZeroU32;
 use std::sync::Arc;
@@ -9,8 +9,8 @@ use menagerie_journal::{
     Commit, Consumer, Fence, Journal as _, JournalError, MessageId, PartitionId, PartitionStats, Ticks, Topic,
 };
 use menagerie_queues::admin::{self, Scope};
-use menagerie_queues::coordination::claim::{Claim, Claimed, Parting, claim};
-use menagerie_queues::coordination::cursor::{Record, make_all};
+use menagerie_queues::coordination::claim::{Claim, Claimed, Handover, claim};
+use menagerie_queues::coordination::cursor::{Record, write_all};
 use menagerie_queues::core::failure::Attempts;
 use menagerie_queues::core::ledger::Recorded;
 use menagerie_queues::metrics::Metrics;
@@ -22,13 +22,13 @@ use prometheus_client::registry::Registry;
 use crate::world::{LONG, Log, SHORT, World, cursor_of, name, options};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_task_is_over_before_another_worker_has_its_message_and_nothing_is_recorded() {
+async fn a_task_ends_before_another_worker_runs_its_message_and_nothing_is_recorded() {
     let world = World::new("expiry");
     let session = world.session().await;
     world.create(&session, "mail", 1).await;
     let log = Log::default();
     let (cut_off, proxy) = world.session_through_proxy(SHORT * 2).await;
-    // It does not even look whether it is to stop.
+    // It ignores requests to stop.
     let first = world.start(&cut_off, options("w1", &["mail"]), log.endless("w1", false));
     first.has(1).await;
     let second = world.start(&session, options("w2", &["mail"]), log.task("w2"));
@@ -39,11 +39,11 @@ async fn a_task_is_over_before_another_worker_has_its_message_and_nothing_is_rec
     proxy.partition();
     world.drained(&session, "mail", 1).await;
     let handled = log.handled();
-    let told: Vec<_> =
+    let runs: Vec<_> =
         handled.iter().map(|entry| (entry.worker.as_str(), entry.body.as_str(), entry.attempt)).collect();
-    assert_eq!(told, [("w1", "one", 1), ("w2", "one", 2), ("w2", "two", 2)]);
+    assert_eq!(runs, [("w1", "one", 1), ("w2", "one", 2), ("w2", "two", 2)]);
     assert!(handled[0].ended.unwrap() <= handled[1].began, "two at once");
-    // When it is back, it is an ordinary worker again.
+    // Once back, it is an ordinary worker again.
     proxy.heal();
     eventually_async("it is listed again", async || {
         let view = first.view().await;
@@ -55,12 +55,12 @@ async fn a_task_is_over_before_another_worker_has_its_message_and_nothing_is_rec
     first.finish().await;
 }
 
-/// One thread: while a test blocks it, everything stands still, like a process that was stopped. When it goes on, all that is
-/// overdue comes at once, in any order.
+/// One thread: while the test blocks it, everything stands still, as in a stopped process. When it continues,
+/// everything overdue happens at once, in any order.
 #[tokio::test]
-async fn who_was_frozen_begins_nothing_after_its_lease() {
+async fn a_frozen_worker_begins_nothing_after_its_lease() {
     let world = World::new("frozen");
-    // Not ended by the same freeze.
+    // Its session does not end with the freeze.
     let session = world.session_with(|config| config.timeout = LONG * 3).await;
     world.create(&session, "mail", 16).await;
     let frozen = world.session_with(|config| config.timeout = SHORT).await;
@@ -116,43 +116,43 @@ async fn ours_of(
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_was_cut_off_changes_nothing_any_more_neither_here_nor_there() {
+async fn an_owner_that_was_cut_off_changes_neither_cursor_nor_journal() {
     let world = World::new("zombie");
     let session = world.session().await;
     world.create(&session, "mail", 1).await;
     let (cut_off, proxy) = world.session_through_proxy(SHORT).await;
     let zombie = ours(&world, &cut_off, "w1").await;
-    assert_eq!(zombie.follows, None, "nobody was there before");
+    assert_eq!(zombie.predecessor, None, "nobody was there before");
     proxy.partition();
     let owner = ours(&world, &session, "w2").await;
-    assert_eq!(owner.follows.as_ref().map(|holder| holder.window), Some(2));
+    assert_eq!(owner.predecessor.as_ref().map(|holder| holder.window), Some(2));
     assert!(owner.held.fence() > zombie.held.fence());
     let position = MessageId(Ticks::now());
     assert_eq!(
-        Record::new(owner.cursor.clone(), owner.held.grant(), position).make().await,
+        Record::new(owner.cursor.clone(), owner.held.grant(), position).write().await,
         Recorded::Confirmed
     );
     proxy.heal();
     let later = MessageId(Ticks::now());
     assert_ne!(
-        Record::new(zombie.cursor.clone(), zombie.held.grant(), later).make().await,
+        Record::new(zombie.cursor.clone(), zombie.held.grant(), later).write().await,
         Recorded::Confirmed
     );
     let attempts = Attempts { message: later, attempts: 7, given_up: false, begun: MessageId::ZERO };
-    let commit = Commit { states: vec![zombie.books.attempts(&attempts)], ..Commit::default() };
+    let commit = Commit { states: vec![zombie.fenced.attempts(&attempts)], ..Commit::default() };
     let refused = world.store().commit(commit).await;
     assert!(matches!(refused, Err(JournalError::Fenced { .. })), "{refused:?}");
     let stored = cursor_of(&session, &"mail-1".parse().unwrap()).await;
     assert_eq!(stored.to_string(), position.seconds());
-    // Released in good order, it is suspected by nobody.
-    menagerie_queues::coordination::claim::release(owner.held, &owner.books, position, Parting::default())
+    // After a clean release nothing is suspect.
+    menagerie_queues::coordination::claim::release(owner.held, &owner.fenced, position, Handover::default())
         .await
         .unwrap();
-    assert_eq!(ours(&world, &session, "w3").await.follows, None);
+    assert_eq!(ours(&world, &session, "w3").await.predecessor, None);
 }
 
 #[tokio::test]
-async fn a_record_that_is_refused_keeps_no_other_of_its_request_from_being_made() {
+async fn a_refused_record_does_not_block_the_others_of_its_request() {
     let world = World::new("together");
     let session = world.session().await;
     world.create(&session, "mail", 2).await;
@@ -160,14 +160,14 @@ async fn a_record_that_is_refused_keeps_no_other_of_its_request_from_being_made(
         (ours_of(&world, &session, "w1", "mail-1").await, ours_of(&world, &session, "w1", "mail-2").await);
     let first = MessageId(Ticks::now());
     let record = |claimed: &Claimed| Record::new(claimed.cursor.clone(), claimed.held.grant(), first);
-    let made = make_all(&[record(&lost), record(&kept)]).await;
+    let made = write_all(&[record(&lost), record(&kept)]).await;
     assert_eq!(made, [Recorded::Confirmed, Recorded::Confirmed]);
     // Somebody removes a ticket by hand.
     let grant = lost.held.grant();
     grant.term().delete(grant.ticket(), None).await.unwrap();
     let second = MessageId(Ticks::now());
     let record = |claimed: &Claimed| Record::new(claimed.cursor.moved(first), claimed.held.grant(), second);
-    let made = make_all(&[record(&lost), record(&kept)]).await;
+    let made = write_all(&[record(&lost), record(&kept)]).await;
     assert_eq!(made, [Recorded::Refused, Recorded::Confirmed]);
     for (partition, position) in [("mail-1", second), ("mail-2", first)] {
         let stored = cursor_of(&session, &partition.parse().unwrap()).await;
@@ -176,11 +176,11 @@ async fn a_record_that_is_refused_keeps_no_other_of_its_request_from_being_made(
 }
 
 #[tokio::test]
-async fn who_is_refused_by_the_journal_before_a_message_begins_does_not_begin_it() {
+async fn a_worker_refused_by_the_journal_does_not_begin_the_message() {
     let world = World::new("fenced");
     let session = world.session().await;
     world.create(&session, "mail", 1).await;
-    // Somebody who does not give it back: the first attempt after that is stored before it begins.
+    // An owner that does not release: the next attempt is stored before it begins.
     drop(ours(&world, &session, "w0").await);
     let scope = Scope::Queue("mail".parse().unwrap());
     admin::pause(&session, &scope, &Pause { by: "me".to_owned(), reason: None }).await.unwrap();
@@ -200,7 +200,7 @@ async fn who_is_refused_by_the_journal_before_a_message_begins_does_not_begin_it
 }
 
 #[tokio::test]
-async fn partition_that_the_journal_knows_to_be_anothers_keeps_no_other_from_being_told() {
+async fn a_fenced_partition_does_not_block_reports_of_the_others() {
     let world = World::new("told-apart");
     let session = world.session().await;
     world.create(&session, "mail", 3).await;
@@ -213,7 +213,7 @@ async fn partition_that_the_journal_knows_to_be_anothers_keeps_no_other_from_bei
     let fenced = PartitionId::new(topic.clone(), 2);
     world.store().open(&fenced, &Consumer::new("workers").unwrap(), newer).await.unwrap();
     world.put(&session, "mail", 0..30).await;
-    // The fenced one, too: it has been taken again, with a newer fence.
+    // The fenced one, too: we have claimed it again, with a newer fence.
     eventually_async("the journal knows that all is done", async || {
         let stats = world.store().stats(&topic).await.unwrap();
         let done = |stats: &PartitionStats| stats.consumers.iter().all(|consumer| consumer.lag == 0);

@@ -6,13 +6,13 @@ mod churn;
 mod coordination;
 mod failures;
 mod handling;
-mod keeping;
 mod loss;
 mod outage;
 mod processes;
 #[cfg(feature = "python")]
 mod python;
 mod repeats;
+mod retention;
 mod runners;
 mod scale;
 mod world;

@@ -1,4 +1,4 @@
-//! A journal that is away for a while.
+//! A journal that is down for a while.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,7 +21,7 @@ fn remote(world: &mut World) -> Journals {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_journal_that_is_away_is_waited_for_and_nobody_leaves() {
+async fn workers_wait_for_a_journal_that_is_down() {
     let mut world = World::new("outage");
     let session = world.session().await;
     let journals = remote(&mut world);
@@ -29,7 +29,7 @@ async fn a_journal_that_is_away_is_waited_for_and_nobody_leaves() {
     admin::create(&session, &journals, &mail, 2, JOURNAL).await.unwrap();
     let put = async |from: u32| {
         let mut putter = admin::Putter::open(&session, &journals, &mail, 0).await.unwrap();
-        let message = |number: u32| (admin::Place::Any, NewMessage::new(number.to_string()));
+        let message = |number: u32| (admin::Destination::Any, NewMessage::new(number.to_string()));
         putter.put((from..from + 50).map(message).collect()).await.unwrap();
     };
     put(0).await;
@@ -38,7 +38,7 @@ async fn a_journal_that_is_away_is_waited_for_and_nobody_leaves() {
     eventually_async("the first are handled", async || (log.handled().len() == 50).then_some(())).await;
     let listed = session.term().stat(queues::worker(&worker.name).path()).await.unwrap().unwrap();
     world.journal.stop_serving();
-    // Another worker comes while it is away: it waits, too.
+    // Another worker joins meanwhile, and waits, too.
     let own = world.session().await;
     let second = world.start_with(&own, options("w2", &["mail"]), log.task("w2"), journals.clone());
     worker.has(1).await;
@@ -55,7 +55,7 @@ async fn a_journal_that_is_away_is_waited_for_and_nobody_leaves() {
     second.finish().await;
 }
 
-/// A task that says when it has begun, and fails when it is told to.
+/// A task that signals when it has begun, and fails on request.
 fn failing() -> (impl Task, Arc<Notify>, Arc<Notify>) {
     let (began, go_on) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
     let (begins, fails) = (began.clone(), go_on.clone());
@@ -71,7 +71,7 @@ fn failing() -> (impl Task, Arc<Notify>, Arc<Notify>) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_worker_can_be_ended_while_a_journal_that_is_away_should_note_a_failure() {
+async fn a_worker_can_stop_while_it_waits_to_note_a_failure() {
     let mut world = World::new("outage-end");
     let session = world.session().await;
     let journals = remote(&mut world);
@@ -84,7 +84,7 @@ async fn a_worker_can_be_ended_while_a_journal_that_is_away_should_note_a_failur
     go_on.notify_one();
     eventually_async("it has failed", async || (worker.view().await.stats.retried == 1).then_some(())).await;
     tokio::time::timeout(Duration::from_secs(60), worker.finish()).await.expect("it ends");
-    // The failure was not counted, and the message is there.
+    // The failure was not counted, and the message is still there.
     let log = Log::default();
     let next = world.start(&session, options("w2", &["mail"]), log.task("w2"));
     world.drained(&session, "mail", 1).await;
@@ -92,7 +92,7 @@ async fn a_worker_can_be_ended_while_a_journal_that_is_away_should_note_a_failur
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn at_most_once_what_has_failed_does_not_come_again_when_its_worker_is_stopped_before_that_is_noted() {
+async fn at_most_once_a_failed_message_does_not_run_again_if_its_note_is_lost() {
     let mut world = World::new("outage-once");
     let session = world.session().await;
     let journals = remote(&mut world);

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use menagerie_queues::failed::Story;
+use menagerie_queues::failed::FailureRecord;
 use menagerie_queues::runner::python::Python;
 use menagerie_queues::runner::serve::{Greeting, Serve};
 use menagerie_queues::runner::{Limits, Program, Shape};
@@ -124,7 +124,7 @@ fn task(folder: &Path, function: &str, startup: &str, hook: Option<&str>, shape:
 }
 
 #[tokio::test]
-async fn a_function_is_called_in_a_fork_for_each_message_with_what_was_made_at_the_start() {
+async fn a_function_runs_in_a_fork_per_message_with_the_startup_context() {
     binary();
     let world = World::new("python");
     let session = world.session().await;
@@ -140,13 +140,13 @@ async fn a_function_is_called_in_a_fork_for_each_message_with_what_was_made_at_t
     worker.finish().await;
     let log = fs::read_to_string(folder.path().join("log")).unwrap();
     assert_eq!(log, "one 1 True 1\ntwo 1 True 1\n", "a fork each, and nothing leaks from one to the next");
-    let failed: Vec<Story> = world
+    let failed: Vec<FailureRecord> = world
         .messages("mail.failed", 1)
         .await
         .iter()
         .map(|message| serde_json::from_slice(&message.meta).unwrap())
         .collect();
-    let errors: Vec<_> = failed.iter().map(|story| story.error.as_str()).collect();
+    let errors: Vec<_> = failed.iter().map(|record| record.error.as_str()).collect();
     assert_eq!(errors, ["Hopeless: never", "its process was ended by signal 9", "SystemExit: 3"]);
     let output = &failed[0].output;
     assert!(output.contains("printed by the task") && output.contains("Traceback"), "{output}");
@@ -156,8 +156,8 @@ async fn a_function_is_called_in_a_fork_for_each_message_with_what_was_made_at_t
     );
 }
 
-/// What is kept of messages that a function cannot handle, in three attempts.
-async fn failures(name: &str, function: &str, bodies: &[&str]) -> Vec<Story> {
+/// Failure records of messages that a function cannot handle, after three attempts.
+async fn failures(name: &str, function: &str, bodies: &[&str]) -> Vec<FailureRecord> {
     binary();
     let world = World::new(name);
     let session = world.session().await;
@@ -176,12 +176,12 @@ async fn failures(name: &str, function: &str, bodies: &[&str]) -> Vec<Story> {
 }
 
 #[tokio::test]
-async fn what_returns_before_its_work_is_done_has_failed_for_good() {
+async fn returning_unfinished_work_is_a_permanent_failure() {
     let failed = failures("python-later", "returns_later", &["awaited", "generated"]).await;
     assert_eq!(failed.len(), 2, "{failed:?}");
-    for story in failed {
-        assert!(story.error.starts_with("NotRun: it returned a coroutine or a generator"), "{story:?}");
-        assert_eq!(story.attempts, 1, "{story:?}");
+    for record in failed {
+        assert!(record.error.starts_with("NotRun: it returned a coroutine or a generator"), "{record:?}");
+        assert_eq!(record.attempts, 1, "{record:?}");
     }
 }
 
@@ -194,9 +194,9 @@ async fn half_a_character_does_not_spoil_an_answer() {
 #[tokio::test]
 async fn whatever_is_raised_is_the_error_with_its_traceback() {
     let failed = failures("python-raised", "odd", &["interrupted", "halted", "silent"]).await;
-    let told: Vec<_> = failed.iter().map(|story| (story.error.as_str(), story.attempts)).collect();
-    assert_eq!(told, [("KeyboardInterrupt", 3), ("Halt: at once", 1), ("Silent", 3)]);
-    assert!(failed.iter().all(|story| story.output.contains("Traceback")), "{failed:?}");
+    let errors: Vec<_> = failed.iter().map(|record| (record.error.as_str(), record.attempts)).collect();
+    assert_eq!(errors, [("KeyboardInterrupt", 3), ("Halt: at once", 1), ("Silent", 3)]);
+    assert!(failed.iter().all(|record| record.output.contains("Traceback")), "{failed:?}");
 }
 
 #[tokio::test]
@@ -238,19 +238,23 @@ async fn batches_are_lists_and_hooks_run_in_each_fork() {
 }
 
 #[tokio::test]
-async fn what_cannot_work_is_refused_with_the_reason() {
+async fn unusable_functions_are_refused_with_a_reason() {
     let folder = tempfile::tempdir().unwrap();
     for (function, startup, why) in [
         ("handle", "with_threads", "threads run before the fork: of the task"),
         ("missing", "startup", "AttributeError"),
         ("handle", "missing", "AttributeError"),
-        ("later", "startup", "tasks_of_a_test:later is no plain function but a coroutine or a generator"),
-        ("one_by_one", "startup", "is no plain function but"),
-        ("later_object", "startup", "is no plain function but"),
+        (
+            "later",
+            "startup",
+            "tasks_of_a_test:later is no default_settings function but a coroutine or a generator",
+        ),
+        ("one_by_one", "startup", "is no default_settings function but"),
+        ("later_object", "startup", "is no default_settings function but"),
         ("no_function", "startup", "is no function"),
         ("handle", "odd_startup", "ValueError: caf?"),
         ("handle", "ends_at_startup", "SystemExit: no database"),
-        ("handle", "later", "is no plain function but"),
+        ("handle", "later", "is no default_settings function but"),
     ] {
         let refused = task(folder.path(), function, startup, None, Shape::One).warm_up().await.unwrap_err();
         assert!(refused.to_string().contains(why), "{refused}");

@@ -1,4 +1,4 @@
-//! What is run again, and whether it knows; and workers that are told to end while something is amiss.
+//! Messages that run again, and whether their task knows; and workers that are asked to stop at a bad time.
 
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use menagerie_znodes::queues;
 
 use crate::world::{Log, Running, SHORT, World, name, options};
 
-/// Long enough for anything that does not wait for ever.
+/// Upper bound for anything that ends at all.
 const PATIENCE: Duration = Duration::from_secs(90);
 
 fn runs(log: &Log) -> Vec<(String, u32)> {
@@ -21,15 +21,15 @@ fn runs(log: &Log) -> Vec<(String, u32)> {
 }
 
 async fn begun(log: &Log, count: usize) {
-    eventually_async("so many have begun", async || (log.handled().len() >= count).then_some(())).await;
+    eventually_async("messages have begun", async || (log.handled().len() >= count).then_some(())).await;
 }
 
 async fn ended(worker: Running) {
     let ended = tokio::time::timeout(PATIENCE, worker.abort()).await;
-    assert_eq!(ended.expect("it ends"), Ended::Told);
+    assert_eq!(ended.expect("it ends"), Ended::AskedToStop);
 }
 
-/// A task that does what it is given, up to the one that goes on until it is stopped.
+/// A task that succeeds, except for one message that runs until it is stopped.
 fn stuck_at(log: &Log, body: &'static str) -> impl Task + use<> {
     let log = log.clone();
     move |work: Work| {
@@ -50,8 +50,8 @@ fn once(worker: &str) -> Options {
     Options { ack: Ack::Before, ..options(worker, &["mail"]) }
 }
 
-/// What the next worker is told of the messages, in order.
-async fn told_next(world: &World, options: Options) -> Vec<u32> {
+/// The attempts that the next worker's task sees, in order.
+async fn next_attempts(world: &World, options: Options) -> Vec<u32> {
     let session = world.session().await;
     let log = Log::default();
     let count = world.messages("mail", 1).await.len();
@@ -66,7 +66,7 @@ async fn told_next(world: &World, options: Options) -> Vec<u32> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_stall_costs_no_attempt_and_what_it_stopped_knows_that_it_runs_again() {
+async fn a_stall_costs_no_attempt_and_the_stopped_message_sees_that_it_runs_again() {
     let world = World::new("stall");
     let session = world.session().await;
     world.create(&session, "mail", 1).await;
@@ -83,7 +83,7 @@ async fn a_stall_costs_no_attempt_and_what_it_stopped_knows_that_it_runs_again()
             let done = async {
                 match work.attempt {
                     1 => std::future::pending().await,
-                    // A lease that is nearly over would end it.
+                    // A lease that is nearly over would stop the task.
                     _ => tokio::time::sleep(Duration::from_secs(3)).await,
                 }
             };
@@ -97,7 +97,7 @@ async fn a_stall_costs_no_attempt_and_what_it_stopped_knows_that_it_runs_again()
     let term = stalled.term();
     proxy.hold_replies();
     term.lapsed().await;
-    // By now one heartbeat brings back no more than a moment of the lease.
+    // By now one heartbeat extends the lease by only a moment.
     let until = *term.valid_until().borrow() + Duration::from_millis(1500);
     tokio::time::sleep(until - Moment::now()).await;
     proxy.heal();
@@ -113,7 +113,7 @@ fn tens(worker: &str) -> Options {
 }
 
 #[tokio::test]
-async fn everything_that_may_have_run_before_a_crash_is_told_so_whatever_the_rule_of_the_next() {
+async fn all_messages_that_may_have_run_before_a_crash_see_it_whatever_the_next_workers_policy() {
     for next in [tens("w2"), options("w2", &["mail"]), once("w2")] {
         let world = World::new("crash-told");
         let session = world.session().await;
@@ -126,14 +126,14 @@ async fn everything_that_may_have_run_before_a_crash_is_told_so_whatever_the_rul
         let worker = world.start(&own, tens("w1"), stuck_at(&log, "8"));
         begun(&log, 8).await;
         worker.kill().await;
-        let told = told_next(&world, next).await;
-        assert!(told[..8].iter().all(|attempt| *attempt == 2), "{told:?}");
-        assert_eq!(told[20..], [1; 4], "nobody can have begun these");
+        let attempts = next_attempts(&world, next).await;
+        assert!(attempts[..8].iter().all(|attempt| *attempt == 2), "{attempts:?}");
+        assert_eq!(attempts[20..], [1; 4], "nobody can have begun these");
     }
 }
 
 #[tokio::test]
-async fn what_was_given_up_does_not_run_again_however_little_was_recorded() {
+async fn a_message_given_up_does_not_run_again_however_little_was_recorded() {
     let world = World::new("given-up-once");
     let session = world.session().await;
     world.create(&session, "mail", 1).await;
@@ -166,7 +166,7 @@ async fn what_was_given_up_does_not_run_again_however_little_was_recorded() {
 }
 
 #[tokio::test]
-async fn what_was_stopped_in_good_order_is_told_so_and_nothing_else() {
+async fn only_the_stopped_message_sees_that_it_may_have_run() {
     let world = World::new("stop-told");
     let session = world.session().await;
     world.create(&session, "mail", 1).await;
@@ -176,11 +176,11 @@ async fn what_was_stopped_in_good_order_is_told_so_and_nothing_else() {
     let worker = world.start(&own, options("w1", &["mail"]), stuck_at(&log, "2"));
     begun(&log, 2).await;
     ended(worker).await;
-    assert_eq!(told_next(&world, options("w2", &["mail"])).await, [2, 1]);
+    assert_eq!(next_attempts(&world, options("w2", &["mail"])).await, [2, 1]);
 }
 
 #[tokio::test]
-async fn at_most_once_what_follows_a_crash_is_at_its_first_run_whatever_the_rule_of_the_next() {
+async fn at_most_once_messages_after_a_crash_run_first_whatever_the_next_workers_policy() {
     for next in [once("w2"), options("w2", &["mail"])] {
         let world = World::new("once-told");
         let session = world.session().await;
@@ -191,12 +191,12 @@ async fn at_most_once_what_follows_a_crash_is_at_its_first_run_whatever_the_rule
         let worker = world.start(&own, once("w1"), stuck_at(&log, "1"));
         begun(&log, 1).await;
         worker.kill().await;
-        assert_eq!(told_next(&world, next).await, [1, 1]);
+        assert_eq!(next_attempts(&world, next).await, [1, 1]);
     }
 }
 
 #[tokio::test]
-async fn at_most_once_who_aborts_begins_nothing_more_and_leaves_the_rest_to_the_next() {
+async fn at_most_once_an_abort_begins_nothing_more_and_leaves_the_rest_to_the_next_worker() {
     let world = World::new("once-abort");
     let session = world.session().await;
     world.create(&session, "mail", 1).await;
@@ -207,14 +207,14 @@ async fn at_most_once_who_aborts_begins_nothing_more_and_leaves_the_rest_to_the_
     begun(&log, 1).await;
     ended(worker).await;
     assert_eq!(log.bodies(), ["1"]);
-    assert_eq!(told_next(&world, once("w2")).await, [1; 5]);
+    assert_eq!(next_attempts(&world, once("w2")).await, [1; 5]);
 }
 
-/// A worker that was told so while it recorded the first of two messages, which begins only then.
-async fn told_while_recording(world: &World, order: Order, task: impl Task) -> (Running, Proxy) {
+/// A worker that got this order while it recorded the first of two messages, which begins only after that.
+async fn ordered_while_recording(world: &World, order: Order, task: impl Task) -> (Running, Proxy) {
     let session = world.session().await;
     world.create(&session, "mail", 1).await;
-    // Long: heartbeats are held back, too.
+    // Long, as heartbeats are held back, too.
     let (own, proxy) = world.session_through_proxy(PATIENCE).await;
     let worker = world.start(&own, once("w1"), task);
     worker.has(1).await;
@@ -229,29 +229,29 @@ async fn told_while_recording(world: &World, order: Order, task: impl Task) -> (
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn at_most_once_what_is_being_recorded_when_its_worker_is_told_to_end_is_handled() {
+async fn at_most_once_a_message_being_recorded_when_its_worker_stops_is_handled() {
     for order in [Order::Finish, Order::Abort] {
         let (world, log) = (World::new("once-end"), Log::default());
-        let (worker, _proxy) = told_while_recording(&world, order, log.task("w1")).await;
+        let (worker, _proxy) = ordered_while_recording(&world, order, log.task("w1")).await;
         let ended = tokio::time::timeout(PATIENCE, worker.run).await;
-        assert_eq!(ended.expect("it ends").unwrap().unwrap(), Ended::Told);
+        assert_eq!(ended.expect("it ends").unwrap().unwrap(), Ended::AskedToStop);
         assert_eq!(log.bodies(), ["1"]);
-        assert_eq!(told_next(&world, once("w2")).await, [1]);
+        assert_eq!(next_attempts(&world, once("w2")).await, [1]);
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn at_most_once_what_has_begun_after_its_worker_was_told_to_stop_is_stopped_when_it_is_told_again() {
+async fn at_most_once_a_second_abort_stops_a_message_that_began_after_the_first() {
     let (world, log) = (World::new("once-again"), Log::default());
-    let (worker, _proxy) = told_while_recording(&world, Order::Abort, stuck_at(&log, "1")).await;
+    let (worker, _proxy) = ordered_while_recording(&world, Order::Abort, stuck_at(&log, "1")).await;
     begun(&log, 1).await;
     ended(worker).await;
     assert_eq!(log.bodies(), ["1"]);
-    assert_eq!(told_next(&world, once("w2")).await, [1]);
+    assert_eq!(next_attempts(&world, once("w2")).await, [1]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_worker_ends_while_zookeeper_is_away() {
+async fn a_worker_can_stop_while_zookeeper_is_down() {
     let world = World::new("away-end");
     let session = world.session().await;
     world.create(&session, "mail", 1).await;
@@ -265,13 +265,13 @@ async fn a_worker_ends_while_zookeeper_is_away() {
 }
 
 #[tokio::test]
-async fn a_worker_that_waits_for_its_name_ends_when_it_is_told_to() {
+async fn a_worker_that_waits_for_its_name_stops_when_asked() {
     let world = World::new("name-end");
     let (session, own) = (world.session().await, world.session().await);
     let me = queues::Worker::default();
     let _holder = Presence::begin(&session, &queues::worker(&name("w1")), &me).await.unwrap();
     let worker = world.start(&own, options("w1", &["mail"]), Log::default().task("w1"));
-    // It hears orders, and waits.
+    // It takes orders while it waits.
     eventually_async("it waits", async || (!worker.run.is_finished()).then_some(())).await;
     ended(worker).await;
     assert!(session.term().stat(queues::worker(&name("w1")).path()).await.unwrap().is_some());

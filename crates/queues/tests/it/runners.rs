@@ -7,7 +7,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::time::Duration;
 
-use menagerie_queues::failed::Story;
+use menagerie_queues::failed::FailureRecord;
 use menagerie_queues::runner::exec::Exec;
 use menagerie_queues::runner::serve::{Greeting, Serve};
 use menagerie_queues::runner::{Limits, Program, Shape};
@@ -30,7 +30,7 @@ fn script(text: &str, folder: &Path) -> Program {
     }
 }
 
-/// With the executable there before any session begins: building it takes longer than sessions last.
+/// Builds the executable before any session starts: that takes longer than sessions last.
 fn world(name: &str) -> World {
     binary();
     World::new(name)
@@ -42,17 +42,17 @@ fn attempts(worker: &str, queue: &str, attempts: u32) -> Options {
     options
 }
 
-async fn stories(world: &World, topic: &str) -> Vec<(String, Story)> {
+async fn failure_records(world: &World, topic: &str) -> Vec<(String, FailureRecord)> {
     let messages = world.messages(topic, 1).await.into_iter();
-    let story = |message: menagerie_journal::Message| {
+    let record = |message: menagerie_journal::Message| {
         let body = String::from_utf8_lossy(&message.body).into_owned();
         (body, serde_json::from_slice(&message.meta).unwrap())
     };
-    messages.map(story).collect()
+    messages.map(record).collect()
 }
 
 #[tokio::test]
-async fn a_process_is_run_for_each_message_and_its_exit_code_is_the_outcome() {
+async fn one_process_runs_per_message_and_its_exit_code_is_the_outcome() {
     let world = world("exec");
     let session = world.session().await;
     world.create(&session, "mail", 1).await;
@@ -75,11 +75,11 @@ async fn a_process_is_run_for_each_message_and_its_exit_code_is_the_outcome() {
     let log = fs::read_to_string(folder.path().join("log")).unwrap();
     let expected = ["1 done", "1 for good", "1 again", "2 again", "1 killed", "2 killed", "1 last"];
     assert_eq!(log.lines().collect::<Vec<_>>(), expected.map(|line| format!("mail-1 {line}")));
-    let failed = stories(&world, "mail.failed").await;
-    let told: Vec<_> =
-        failed.iter().map(|(body, story)| (body.as_str(), story.error.as_str(), story.attempts)).collect();
+    let failed = failure_records(&world, "mail.failed").await;
+    let errors: Vec<_> =
+        failed.iter().map(|(body, record)| (body.as_str(), record.error.as_str(), record.attempts)).collect();
     assert_eq!(
-        told,
+        errors,
         [
             ("for good", "it exited with code 65: failed for good", 1),
             ("killed", "it was ended by signal 9", 2)
@@ -89,7 +89,7 @@ async fn a_process_is_run_for_each_message_and_its_exit_code_is_the_outcome() {
 }
 
 #[tokio::test]
-async fn a_program_that_takes_too_long_or_too_much_is_ended() {
+async fn a_program_that_exceeds_its_time_or_memory_limit_is_ended() {
     let world = world("limits");
     let session = world.session().await;
     world.create(&session, "mail", 1).await;
@@ -107,13 +107,14 @@ async fn a_program_that_takes_too_long_or_too_much_is_ended() {
     let worker = world.start(&session, attempts("w1", "mail", 1), Exec::new(program));
     world.drained(&session, "mail", 1).await;
     worker.finish().await;
-    let failed = stories(&world, "mail.failed").await;
+    let failed = failure_records(&world, "mail.failed").await;
     assert_eq!(failed.iter().map(|(body, _)| body.as_str()).collect::<Vec<_>>(), ["slow", "greedy"]);
     assert_eq!(failed[0].1.error, "it took longer than its time limit");
 }
 
 #[tokio::test]
-async fn who_takes_too_long_and_does_not_end_when_told_has_failed_though_its_grace_is_longer_than_a_lease() {
+async fn a_program_over_its_time_limit_that_ignores_sigterm_has_failed_even_with_a_grace_longer_than_a_lease()
+{
     let world = world("stubborn");
     let session = world.session().await;
     world.create(&session, "mail", 2).await;
@@ -132,7 +133,7 @@ async fn who_takes_too_long_and_does_not_end_when_told_has_failed_though_its_gra
         worker.finish().await;
     }
     let errors: Vec<String> =
-        stories(&world, "mail.failed").await.into_iter().map(|(_, story)| story.error).collect();
+        failure_records(&world, "mail.failed").await.into_iter().map(|(_, record)| record.error).collect();
     assert_eq!(errors, ["it took longer than its time limit"; 2]);
 }
 
@@ -145,13 +146,13 @@ async fn a_program_need_not_read_and_may_be_missing() {
     }
     let message = menagerie_journal::NewMessage::new(vec![b'x'; 4 << 20]);
     let mut putter = world.putter(&session, "deaf").await;
-    putter.put(vec![(menagerie_queues::admin::Place::Any, message)]).await.unwrap();
+    putter.put(vec![(menagerie_queues::admin::Destination::Any, message)]).await.unwrap();
     world.put_to(&session, "missing-1", &["one"]).await;
     let folder = tempfile::tempdir().unwrap();
     let deaf = world.start(&session, options("w1", &["deaf"]), Exec::new(script("exec true", folder.path())));
     world.drained(&session, "deaf", 1).await;
     deaf.finish().await;
-    // It is no fault of the message that a program is not there: it waits for it.
+    // A missing program is not the message's fault: the message waits for it.
     let mut program = script("", folder.path());
     let missing = folder.path().join("program");
     program.command = vec![missing.clone().into()];
@@ -169,16 +170,16 @@ async fn a_program_need_not_read_and_may_be_missing() {
     assert!(world.messages("missing.failed", 1).await.is_empty());
 }
 
-/// Who reads a pipe takes its end for the end of the message, also when it ends because the worker was killed.
+/// A program that read a pipe would take the worker's death for the end of the message.
 #[tokio::test]
-async fn all_of_a_body_is_there_before_its_program_begins_and_stays_as_it_is() {
+async fn the_whole_body_is_there_before_its_program_starts_and_does_not_change() {
     let world = world("whole");
     let session = world.session().await;
     world.create(&session, "mail", 1).await;
     for body in [vec![b'x'; 5 << 20], Vec::new()] {
         let message = menagerie_journal::NewMessage::new(body);
         let mut putter = world.putter(&session, "mail").await;
-        putter.put(vec![(menagerie_queues::admin::Place::Any, message)]).await.unwrap();
+        putter.put(vec![(menagerie_queues::admin::Destination::Any, message)]).await.unwrap();
     }
     let folder = tempfile::tempdir().unwrap();
     let text = r#"size=$(stat -Lc %s /dev/stdin)
@@ -192,7 +193,7 @@ async fn all_of_a_body_is_there_before_its_program_begins_and_stays_as_it_is() {
 }
 
 #[tokio::test]
-async fn a_program_that_dies_while_it_is_idle_costs_no_attempt() {
+async fn a_program_that_dies_while_idle_costs_no_attempt() {
     let world = world("idle-death");
     let session = world.session().await;
     world.create(&session, "mail", 1).await;
@@ -214,7 +215,7 @@ async fn a_program_that_dies_while_it_is_idle_costs_no_attempt() {
 }
 
 #[tokio::test]
-async fn a_program_waits_for_its_next_message_for_longer_than_any_lease() {
+async fn an_idle_program_outlives_any_lease() {
     let world = world("idle-long");
     let session = world.session().await;
     world.create(&session, "mail", 1).await;
@@ -224,7 +225,7 @@ async fn a_program_waits_for_its_next_message_for_longer_than_any_lease() {
     let serve = Serve::new(script(&text, folder.path()), Shape::One, Greeting::None);
     let worker = world.start(&session, attempts("w1", "mail", 1), serve);
     world.drained(&session, "mail", 1).await;
-    // No lease that it can have been given lasts until then.
+    // Longer than any lease it can have had.
     let lease = *session.term().valid_until().borrow();
     tokio::time::sleep(lease - menagerie_kernel::Moment::now()).await;
     world.put_to(&session, "mail-1", &["b"]).await;
@@ -235,7 +236,7 @@ async fn a_program_waits_for_its_next_message_for_longer_than_any_lease() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_partition_is_kept_until_its_program_has_ended_however_long_its_grace() {
+async fn a_partition_is_released_only_after_its_program_has_ended_however_long_its_grace() {
     let world = world("patience");
     let session = world.session().await;
     world.create(&session, "mail", 1).await;
@@ -246,7 +247,7 @@ async fn a_partition_is_kept_until_its_program_has_ended_however_long_its_grace(
     let mut program = script(text, folder.path());
     program.grace = Duration::from_secs(60);
     let mut options = options("w1", &["mail"]);
-    options.stop_patience = Duration::from_millis(100);
+    options.stop_timeout = Duration::from_millis(100);
     let worker = world.start(&session, options, Exec::new(program));
     let file = |name: &str| fs::read_to_string(folder.path().join(name)).ok();
     let pid = eventually_async("the program runs", async || file("pid")).await;
@@ -255,7 +256,7 @@ async fn a_partition_is_kept_until_its_program_has_ended_however_long_its_grace(
     assert_eq!(file("ended").as_deref(), Some("ended\n"), "it had its grace");
 }
 
-/// A program that answers each line; what it is to do is in the message.
+/// A program that answers each line; the message says what to do.
 const SERVER: &str = r#"
     echo start >> "$1/starts"
     while read -r line; do
@@ -271,7 +272,7 @@ const SERVER: &str = r#"
     done"#;
 
 #[tokio::test]
-async fn a_program_is_fed_lines_and_started_again_when_it_dies_or_prints_garbage() {
+async fn a_program_is_fed_lines_and_restarted_when_it_dies_or_prints_garbage() {
     let world = world("serve");
     let session = world.session().await;
     world.create(&session, "mail", 1).await;
@@ -286,28 +287,33 @@ async fn a_program_is_fed_lines_and_started_again_when_it_dies_or_prints_garbage
     let done = worker.view().await.stats.done;
     worker.finish().await;
     assert_eq!(done, 5);
-    let failed = stories(&world, "mail.failed").await;
-    let told: Vec<_> =
-        failed.iter().map(|(body, story)| (body.as_str(), story.error.split(':').next().unwrap())).collect();
-    assert_eq!(told[0].0, "garbage");
-    assert!(told[0].1.starts_with("it printed what is no answer"), "{told:?}");
-    assert_eq!(told[1], ("dies", "it ended without an answer"));
-    assert!(told[2].1.starts_with("it answered somebody else when it was asked"), "{told:?}");
-    assert_eq!(told[3..], [("hopeless", "it is hopeless"), ("hangs", "it took longer than its time limit")]);
+    let failed = failure_records(&world, "mail.failed").await;
+    let errors: Vec<_> = failed
+        .iter()
+        .map(|(body, record)| (body.as_str(), record.error.split(':').next().unwrap()))
+        .collect();
+    assert_eq!(errors[0].0, "garbage");
+    assert!(errors[0].1.starts_with("it printed what is no answer"), "{errors:?}");
+    assert_eq!(errors[1], ("dies", "it ended without an answer"));
+    assert!(errors[2].1.starts_with("it answered somebody else when it was asked"), "{errors:?}");
+    assert_eq!(
+        errors[3..],
+        [("hopeless", "it is hopeless"), ("hangs", "it took longer than its time limit")]
+    );
     assert_eq!(failed[1].1.output, "last words\n");
     let starts = fs::read_to_string(folder.path().join("starts")).unwrap();
     assert_eq!(starts.lines().count(), 5, "warm as long as it behaves");
 }
 
 #[tokio::test]
-async fn lists_are_answered_by_lists_and_what_is_no_text_is_encoded() {
+async fn lists_are_answered_by_lists_and_binary_bodies_are_encoded() {
     let world = world("serve-lists");
     let session = world.session().await;
     world.create(&session, "mail", 1).await;
     let mut putter = world.putter(&session, "mail").await;
     let bodies: [&[u8]; 3] = [b"text", &[0xff, 0], b""];
     let message = |body: &[u8]| {
-        (menagerie_queues::admin::Place::Any, menagerie_journal::NewMessage::new(body.to_vec()))
+        (menagerie_queues::admin::Destination::Any, menagerie_journal::NewMessage::new(body.to_vec()))
     };
     putter.put(bodies.map(message).to_vec()).await.unwrap();
     let folder = tempfile::tempdir().unwrap();
@@ -334,13 +340,13 @@ async fn lists_are_answered_by_lists_and_what_is_no_text_is_encoded() {
     assert_eq!((given[2]["body"].as_str(), given[2]["attempt"].as_u64()), (Some(""), Some(1)));
 }
 
-/// It knows enough after the beginning of a line, and reads the rest of it later.
+/// The program answers after the start of a line, and reads the rest of it later.
 #[tokio::test]
-async fn a_program_that_answers_before_it_has_read_all_is_not_fed_the_next_line_behind_half_of_one() {
+async fn a_program_that_answers_before_reading_the_whole_line_is_not_fed_another() {
     let world = world("serve-early");
     let session = world.session().await;
     world.create(&session, "mail", 1).await;
-    // More than a pipe takes.
+    // More than a pipe buffers.
     let large = "x".repeat(300 << 10);
     world.put_to(&session, "mail-1", &[&large, &large, "small"]).await;
     let folder = tempfile::tempdir().unwrap();
@@ -359,7 +365,7 @@ async fn a_program_that_answers_before_it_has_read_all_is_not_fed_the_next_line_
     assert_eq!((stats.done, stats.given_up), (3, 0));
 }
 
-/// What a cut-off worker runs is gone before the next owner begins, also what has left its process group.
+/// A worker that is cut off ends its programs before the next owner begins, even processes outside their group.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nothing_of_a_program_runs_beside_the_next_owners_task() {
     for served in [false, true] {
@@ -368,7 +374,7 @@ async fn nothing_of_a_program_runs_beside_the_next_owners_task() {
         world.create(&session, "mail", 1).await;
         let folder = tempfile::tempdir().unwrap();
         let text = r#"setsid sleep 1000 & echo $! > "$1/child"; echo $$ > "$1/new"; mv "$1/new" "$1/pid"; sleep 1000"#;
-        // Long enough that a busy machine lets the guard act between the end of the lease and that of the session.
+        // Long enough for the guard to act between the ends of lease and session, even on a busy machine.
         let (cut_off, proxy) = world.session_through_proxy(LONG).await;
         let program = script(text, folder.path());
         let first = match served {
@@ -438,8 +444,8 @@ async fn an_abort_ends_the_program_and_the_message_stays() {
     assert_eq!(log.handled()[0].attempt, 2, "it has run before");
 }
 
-/// A lease that is short for a while, as ZooKeeper or we stand still, is nobody's failure: neither of what runs, nor of
-/// what would begin before ZooKeeper has answered twice.
+/// A lease that is short for a while, because ZooKeeper or we stood still, fails neither the running message nor one
+/// that would begin before ZooKeeper has answered twice.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_pause_that_the_session_survives_costs_no_attempt() {
     let world = world("pause");
@@ -469,6 +475,6 @@ async fn a_pause_that_the_session_survives_costs_no_attempt() {
     proxy.heal();
     world.drained(&session, "mail", 1).await;
     worker.finish().await;
-    let failed = stories(&world, "mail.failed").await;
+    let failed = failure_records(&world, "mail.failed").await;
     assert!(failed.is_empty(), "{failed:?}");
 }

@@ -1,4 +1,4 @@
-//! Many partitions.
+//! Thousands of partitions.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! What every test needs: a root of its own, a journal, queues, workers, and a record of what they did.
+//! Fixtures: a root of its own, a journal, queues, workers, and a log of what they handled.
 
 use std::collections::BTreeMap;
 use std::ops::Deref;
@@ -9,9 +9,9 @@ use menagerie_journal::{Message, MessageId, NewMessage, PartitionId, Read, Store
 use menagerie_kernel::Session;
 use menagerie_kernel::recipes::settle::Rule;
 use menagerie_queues::Journals;
-use menagerie_queues::admin::{self, Place, Putter};
+use menagerie_queues::admin::{self, Destination, Putter};
 use menagerie_queues::task::{Outcome, Task, Work};
-use menagerie_queues::worker::{self, Ended, Means, Options, Order, WorkerView};
+use menagerie_queues::worker::{self, Deps, Ended, Options, Order, WorkerView};
 use menagerie_queues::{QueueError, coordination::cursor};
 pub use menagerie_testkit::{LONG, SHORT};
 use menagerie_testkit::{LocalJournal, eventually_async};
@@ -21,9 +21,9 @@ use prometheus_client::registry::Registry;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 
-/// Short, for tests in which nothing depends on it.
+/// A short time-out, for tests that do not depend on it.
 pub const QUICK: Rule = Rule { quiet: Duration::from_millis(100), cap: Duration::from_secs(1) };
-/// What all queues of a test are in.
+/// The journal of all queues.
 pub const JOURNAL: &str = "local";
 
 /// A world with a journal in this process.
@@ -49,7 +49,7 @@ impl World {
         self.journal.store()
     }
 
-    /// The journal, for who is in this process.
+    /// The journal, called directly within this process.
     pub fn journals(&self) -> Journals {
         Journals::from([(JOURNAL.to_owned(), Arc::new(self.store().clone()) as _)])
     }
@@ -62,21 +62,22 @@ impl World {
         Putter::open(session, &self.journals(), &queue.parse().unwrap(), 0).await.unwrap()
     }
 
-    /// Puts numbered messages, to one partition after the other.
+    /// Puts numbered messages, round robin.
     pub async fn put(&self, session: &Session, queue: &str, numbers: std::ops::Range<u32>) {
-        let messages = numbers.map(|number| (Place::Any, NewMessage::new(number.to_string()))).collect();
+        let messages =
+            numbers.map(|number| (Destination::Any, NewMessage::new(number.to_string()))).collect();
         self.putter(session, queue).await.put(messages).await.unwrap();
     }
 
     pub async fn put_to(&self, session: &Session, partition: &str, bodies: &[&str]) {
         let partition: PartitionName = partition.parse().unwrap();
-        let place = Place::Partition(partition.number());
+        let place = Destination::Partition(partition.number());
         let message = |body: &&str| (place.clone(), NewMessage::new(body.to_string()));
         let mut putter = self.putter(session, &partition.queue().to_string()).await;
         putter.put(bodies.iter().map(message).collect()).await.unwrap();
     }
 
-    /// Everything in a partition.
+    /// All messages of a partition.
     pub async fn messages(&self, topic: &str, partition: u32) -> Vec<Message> {
         use menagerie_journal::Journal as _;
         let partition = PartitionId::new(Topic::new(topic).unwrap(), partition);
@@ -109,7 +110,7 @@ impl World {
         task: impl Task,
         journals: Journals,
     ) -> Running {
-        let (orders, told) = mpsc::channel(8);
+        let (orders, received) = mpsc::channel(8);
         let (session, name) = (session.clone(), options.name.clone());
         let registry = Arc::new(Mutex::new(Registry::default()));
         let kept = registry.clone();
@@ -118,8 +119,8 @@ impl World {
             let mut registry = Registry::default();
             let metrics = menagerie_queues::metrics::Metrics::new(&mut registry);
             *kept.lock().unwrap() = registry;
-            let means = Means { session, journals, task: Arc::new(task), metrics };
-            worker::run(means, options, told)
+            let deps = Deps { session, journals, task: Arc::new(task), metrics };
+            worker::run(deps, options, received)
         };
         Running { name, session, orders, registry, run: tokio::spawn(run) }
     }
@@ -155,7 +156,7 @@ pub fn options(worker: &str, served: &[&str]) -> Options {
     options
 }
 
-/// A worker that runs in this process.
+/// A worker running in this process.
 pub struct Running {
     pub name: Name,
     pub session: Session,
@@ -171,7 +172,7 @@ impl Running {
         view.await.unwrap()
     }
 
-    /// What it would show at `/metrics`.
+    /// Its metrics as served at `/metrics`.
     pub fn metrics(&self) -> String {
         let mut text = String::new();
         prometheus_client::encoding::text::encode(&mut text, &self.registry.lock().unwrap()).unwrap();
@@ -188,14 +189,14 @@ impl Running {
         self.run.await.unwrap().unwrap()
     }
 
-    /// As if its process had been killed, and the server had noticed at once.
+    /// Ends it as if its process were killed and the server had noticed at once.
     pub async fn kill(self) {
         self.run.abort();
         let _ = self.run.await;
         self.session.close().await;
     }
 
-    /// Waits until it has so many partitions.
+    /// Waits until it owns this many partitions.
     pub async fn has(&self, partitions: usize) -> WorkerView {
         eventually_async(&format!("{} has {partitions} partitions", self.name), async || {
             let view = self.view().await;
@@ -205,7 +206,7 @@ impl Running {
     }
 }
 
-/// One message that a task was given.
+/// One run of a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Handled {
     pub worker: String,
@@ -216,7 +217,7 @@ pub struct Handled {
     pub ended: Option<Instant>,
 }
 
-/// What all tasks of a test have done, in order. Two at once in one partition are noticed at once.
+/// All runs of a test, in order. Panics at once if two run concurrently in one partition.
 #[derive(Clone, Default)]
 pub struct Log(Arc<Mutex<Inner>>);
 
@@ -227,7 +228,7 @@ struct Inner {
     fences: BTreeMap<String, menagerie_kernel::Fence>,
 }
 
-/// A message that is being handled; its end is noted when it is dropped, however that happens.
+/// A running message; dropping it logs its end, however that happens.
 pub struct Entry {
     log: Log,
     place: usize,
@@ -265,12 +266,12 @@ impl Log {
         self.handled().into_iter().map(|handled| handled.body).collect()
     }
 
-    /// A task that notes what it is given, and succeeds.
+    /// A task that logs its messages and succeeds.
     pub fn task(&self, worker: &str) -> impl Task {
         self.task_with(worker, |_| Outcome::Done)
     }
 
-    /// A task that notes what it is given, and says what comes of each.
+    /// A task that logs its messages and returns these outcomes.
     pub fn task_with<F>(&self, worker: &str, outcome: F) -> impl Task + use<F>
     where
         F: Fn(&str) -> Outcome + Send + Sync + 'static,
@@ -289,7 +290,7 @@ impl Log {
         }
     }
 
-    /// A task that goes on until it is stopped, or for ever if it does not care.
+    /// A task that runs until stopped; for ever unless `obedient`.
     pub fn endless(&self, worker: &str, obedient: bool) -> impl Task + use<> {
         let (log, worker) = (self.clone(), worker.to_owned());
         move |work: Work| {

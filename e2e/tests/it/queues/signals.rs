@@ -30,7 +30,7 @@ fn ended_well(worker: &mut Process) {
 fn interrupt_finishes_what_runs_and_begins_nothing_else() {
     let (fleet, mut worker, _) = at_work("int", &[]);
     worker.signal(Signal::INT);
-    eventually("it has heard", || worker.stderr().contains("worker ends").then_some(()));
+    eventually("it has heard", || worker.stderr().contains("worker stopping").then_some(()));
     fleet.user.write("go", "");
     ended_well(&mut worker);
     assert_eq!(fleet.file("done"), "a 1\n");
@@ -42,7 +42,7 @@ fn interrupt_finishes_what_runs_and_begins_nothing_else() {
 fn second_interrupt_stops_what_runs() {
     let (fleet, mut worker, task) = at_work("int-int", &[]);
     worker.signal(Signal::INT);
-    eventually("it has heard", || worker.stderr().contains("worker ends").then_some(()));
+    eventually("it has heard", || worker.stderr().contains("worker stopping").then_some(()));
     worker.signal(Signal::INT);
     ended_well(&mut worker);
     wait_until_gone(task);
@@ -67,7 +67,7 @@ fn terminate_stops_what_runs_and_leaves_cleanly() {
 fn terminate_with_grace_lets_what_runs_finish() {
     let (fleet, mut worker, _) = at_work("term-grace", &["--term-grace", "60s"]);
     worker.signal(Signal::TERM);
-    eventually("it has heard", || worker.stderr().contains("worker ends").then_some(()));
+    eventually("it has heard", || worker.stderr().contains("worker stopping").then_some(()));
     fleet.user.write("go", "");
     ended_well(&mut worker);
     assert_eq!((fleet.file("done").as_str(), fleet.lag("mail")), ("a 1\n", 1));

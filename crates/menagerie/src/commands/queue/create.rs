@@ -55,9 +55,9 @@ impl Create {
         stores.change(async |stores| {
             let journal = self.journal.name(stores).await?;
             let doing = || cannot(format!("make queue {}", self.queue));
-            let plain = admin::plain(self.partitions, &journal);
+            let plain = admin::default_settings(self.partitions, &journal);
             let settings = Settings { keep: self.keep.unwrap_or_default(), ..plain };
-            let created = admin::create_as(&stores.session, &stores.journals, &self.queue, &settings).await;
+            let created = admin::create_with(&stores.session, &stores.journals, &self.queue, &settings).await;
             let created = created.map_err(doing())?;
             if created == admin::Created::Existed {
                 let there = admin::settings(&stores.session, &self.queue).await.map_err(doing())?;

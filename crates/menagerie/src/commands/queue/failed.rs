@@ -3,7 +3,7 @@
 use clap::Args;
 use menagerie_journal::MessageId;
 use menagerie_queues::admin::failed::{FailedMessage, FailedMessages};
-use menagerie_queues::failed::Story;
+use menagerie_queues::failed::FailureRecord;
 use menagerie_znodes::queues::QueueName;
 use serde::Serialize;
 
@@ -32,7 +32,7 @@ struct FailedMessageView {
     id: String,
     timestamp: String,
     #[serde(flatten)]
-    story: Option<Story>,
+    story: Option<FailureRecord>,
     #[serde(flatten)]
     body: Body,
 }
@@ -42,7 +42,7 @@ impl FailedMessageView {
         Self {
             id: failed.id.to_string(),
             timestamp: failed.id.seconds(),
-            story: failed.story.clone(),
+            story: failed.record.clone(),
             body: Body::of(&failed.message),
         }
     }

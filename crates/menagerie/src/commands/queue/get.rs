@@ -2,7 +2,7 @@
 
 use clap::Args;
 use menagerie_journal::MessageId;
-use menagerie_queues::admin::browse::{Browser, Found};
+use menagerie_queues::admin::browse::{Browser, QueuedMessage};
 use menagerie_znodes::queues::QueueName;
 
 use super::message;
@@ -24,7 +24,7 @@ pub struct Get {
     format: FormatArg,
 }
 
-fn places(found: &[Found]) -> String {
+fn places(found: &[QueuedMessage]) -> String {
     let names: Vec<String> = found.iter().map(|found| found.partition.to_string()).collect();
     names.join(", ")
 }

@@ -9,7 +9,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use menagerie_journal::Ticks;
 use menagerie_journal::commit::KEY_BYTES_MAX;
-use menagerie_queues::admin::Place;
+use menagerie_queues::admin::Destination;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
@@ -31,7 +31,7 @@ pub enum InputFormat {
 /// A message to put. Optional fields override the command line.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct InputMessage {
-    pub place: Option<Place>,
+    pub place: Option<Destination>,
     pub due: Option<Ticks>,
     pub ttl: Option<Duration>,
     pub dedup: Option<String>,
@@ -160,8 +160,8 @@ fn object(text: &[u8]) -> Result<InputMessage, String> {
     };
     let place = match (object.key, object.partition) {
         (Some(_), Some(_)) => return Err("it has both key and partition".to_owned()),
-        (Some(key), None) => Some(Place::Key(key.into_bytes())),
-        (None, Some(partition)) => Some(Place::Partition(partition)),
+        (Some(key), None) => Some(Destination::Key(key.into_bytes())),
+        (None, Some(partition)) => Some(Destination::Partition(partition)),
         (None, None) => None,
     };
     let text = |value: Value| match value {
@@ -203,7 +203,7 @@ mod tests {
     #[test]
     fn objects_say_where_and_when() {
         let item = object(br#"{"body":"hi","key":"a"}"#).unwrap();
-        assert_eq!((item.body.as_slice(), item.place), (&b"hi"[..], Some(Place::Key(b"a".to_vec()))));
+        assert_eq!((item.body.as_slice(), item.place), (&b"hi"[..], Some(Destination::Key(b"a".to_vec()))));
         let item = object(br#"{"body":{"to":[1,2]},"partition":3,"delay":60}"#).unwrap();
         assert_eq!(item.body, br#"{"to":[1,2]}"#);
         assert!(item.due.is_some_and(|due| due > Ticks::now()));

@@ -3,7 +3,7 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use menagerie_journal::Message;
-use menagerie_queues::admin::browse::Found;
+use menagerie_queues::admin::browse::QueuedMessage;
 use menagerie_znodes::queues::PartitionName;
 use serde::Serialize;
 
@@ -46,7 +46,7 @@ impl Body {
 }
 
 impl MessageView {
-    pub fn of(found: &Found) -> Self {
+    pub fn of(found: &QueuedMessage) -> Self {
         Self {
             id: found.message.id.to_string(),
             partition: found.partition.clone(),
@@ -63,7 +63,7 @@ impl Show for MessageView {
 }
 
 /// Prints one line per message.
-pub fn print(found: &[Found], format: FormatArg) -> Result<(), CliError> {
+pub fn print(found: &[QueuedMessage], format: FormatArg) -> Result<(), CliError> {
     found.iter().try_for_each(|found| format.print_line(&MessageView::of(found)))
 }
 

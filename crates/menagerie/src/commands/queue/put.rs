@@ -8,7 +8,7 @@ use bytes::Bytes;
 use clap::Args;
 use menagerie_journal::{Appended, JournalError, NewMessage, Ticks};
 use menagerie_queues::QueueError;
-use menagerie_queues::admin::{Place, Putter};
+use menagerie_queues::admin::{Destination, Putter};
 use menagerie_znodes::queues::{PartitionName, QueueName};
 use serde::Serialize;
 
@@ -78,7 +78,7 @@ struct FinishedPut {
 
 /// Puts all of the batch or nothing.
 async fn put_all(putter: &mut Putter, batch: &[PendingPut]) -> Result<Vec<FinishedPut>, QueueError> {
-    let message = |next: &PendingPut| (Place::Partition(next.partition.number()), next.message.clone());
+    let message = |next: &PendingPut| (Destination::Partition(next.partition.number()), next.message.clone());
     let put = putter.put(batch.iter().map(message).collect()).await?;
     let done = |(next, appended): (&PendingPut, _)| FinishedPut {
         partition: next.partition.clone(),
@@ -217,7 +217,7 @@ impl Put {
         let Some(message) = input.next()? else { return Ok(None) };
         let (place, message) = self.message(message);
         let number = input.number();
-        let partition = putter.place(&place);
+        let partition = putter.choose_partition(&place);
         let partition = partition.map_err(cannot(self.doing(&input.name(number))))?;
         Ok(Some(PendingPut { number, partition, message }))
     }
@@ -262,7 +262,7 @@ impl Put {
     async fn print(&self, putter: &Putter, put: Vec<FinishedPut>) -> Result<(), CliError> {
         for FinishedPut { mut partition, appended, body } in put {
             if let Appended::Duplicate(Some(id)) = appended {
-                let found = putter.holding(&partition, id, &body).await;
+                let found = putter.find_duplicate(&partition, id, &body).await;
                 partition = found.map_err(cannot(format!("find message {id}")))?;
             }
             self.format.print_line(&PutView::of((partition, appended)))?;
@@ -284,13 +284,13 @@ impl Put {
     }
 
     /// Fills in from the command line what the message leaves open.
-    fn message(&self, message: InputMessage) -> (Place, NewMessage) {
+    fn message(&self, message: InputMessage) -> (Destination, NewMessage) {
         let due = self.at.or_else(|| self.delay.map(|delay| Ticks::now().plus(delay)));
         let InputMessage { place, due: own, ttl, dedup, body } = message;
         let place = place.unwrap_or_else(|| match (&self.key, self.partition) {
-            (Some(key), _) => Place::Key(key.clone().into_bytes()),
-            (None, Some(partition)) => Place::Partition(partition),
-            (None, None) => Place::Any,
+            (Some(key), _) => Destination::Key(key.clone().into_bytes()),
+            (None, Some(partition)) => Destination::Partition(partition),
+            (None, None) => Destination::Any,
         });
         let dedup = dedup.or_else(|| self.dedup.clone()).map(Bytes::from);
         let (ttl, due) = (ttl.or(self.ttl), own.or(due));

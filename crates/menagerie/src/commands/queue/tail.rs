@@ -7,7 +7,7 @@ use std::time::Duration;
 use clap::Args;
 use menagerie_journal::MessageId;
 use menagerie_queues::QueueError;
-use menagerie_queues::admin::browse::{Browser, Found};
+use menagerie_queues::admin::browse::{Browser, QueuedMessage};
 use menagerie_znodes::queues::{PartitionName, QueueName};
 use tokio::task::JoinSet;
 
@@ -49,7 +49,7 @@ impl Tail {
             // Read the newest ids first, so that no message falls between the two reads.
             let mut places = BTreeMap::new();
             for partition in &partitions {
-                places.insert(partition.clone(), browser.last(partition).await.map_err(doing())?);
+                places.insert(partition.clone(), browser.last_id(partition).await.map_err(doing())?);
             }
             let newest = browser.newest(&partitions, self.lines).await.map_err(doing())?;
             message::print(&newest, self.format)?;
@@ -72,13 +72,13 @@ impl Tail {
         browser: Browser,
         places: BTreeMap<PartitionName, MessageId>,
     ) -> Result<(), CliError> {
-        type Polled = (PartitionName, MessageId, Result<Vec<Found>, QueueError>);
+        type Polled = (PartitionName, MessageId, Result<Vec<QueuedMessage>, QueueError>);
         let browser = Arc::new(browser);
         let mut polls: JoinSet<Polled> = JoinSet::new();
         let poll = |polls: &mut JoinSet<Polled>, partition: PartitionName, after: MessageId| {
             let browser = browser.clone();
             polls.spawn(async move {
-                let found = browser.following(&partition, after, BATCH, POLL).await;
+                let found = browser.read_after(&partition, after, BATCH, POLL).await;
                 (partition, after, found)
             });
         };

@@ -19,7 +19,7 @@ use menagerie_kernel::Session;
 use menagerie_kernel::session::Rights::Owner;
 use menagerie_queues::admin::show;
 use menagerie_queues::metrics::Metrics;
-use menagerie_queues::worker::{self, Ended, Means, Order};
+use menagerie_queues::worker::{self, Deps, Ended, Order};
 use menagerie_queues::{Journals, QueueError};
 use menagerie_znodes::queues::QueueName;
 use serde_json::Map;
@@ -42,7 +42,7 @@ const ORDERS_MAX: usize = 16;
 /// Handle the messages of queues: with a command per message, a long-lived program, or a Python function.
 ///
 /// A command reads the message body from standard input; MENAGERIE_QUEUE, _PARTITION, _MESSAGE_ID, _ATTEMPT and _FENCE
-/// describe the message. Exit code 0 means done, 65 means failed for good; after any other the message is tried again.
+/// describe the message. Exit code 0 deps done, 65 deps failed for good; after any other the message is tried again.
 ///
 /// SIGINT finishes running tasks and exits; SIGTERM stops them and exits; SIGHUP reloads the configuration; SIGUSR1 reopens
 /// the log file; SIGUSR2 prints state and statistics to standard output, as one line of JSON.
@@ -109,10 +109,10 @@ impl Worker {
                 // Stopped before it began.
                 () = life.stopping() => return Ok(()),
             };
-            let means = Means { session: session.clone(), journals, task, metrics };
+            let deps = Deps { session: session.clone(), journals, task, metrics };
             let name = options.name.clone();
             tokio::select! {
-                ended = worker::run(means, options, received) => outcome(ended.map_err(cannot("work"))?),
+                ended = worker::run(deps, options, received) => outcome(ended.map_err(cannot("work"))?),
                 never = announce(life, orders, name.as_str()) => match never {},
             }
         };
@@ -160,7 +160,7 @@ async fn announce(life: &Life, orders: mpsc::Sender<Order>, name: &str) -> Infal
 
 fn outcome(ended: Ended) -> Result<(), CliError> {
     match ended {
-        Ended::Told => Ok(()),
+        Ended::AskedToStop => Ok(()),
         Ended::Failed(why) => Err(CliError::Refused {
             what: format!("the worker has stopped, because a message failed: {}", why.error),
             help: "the message stays where it is: see to what was wrong, and start the worker again"

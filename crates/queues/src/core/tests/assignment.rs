@@ -49,7 +49,7 @@ fn as_many_partitions_as_workers_are_one_to_one() {
     assert!(loads(&facts, &assign(&facts, &Owners::new())).values().all(|count| *count == 1));
 }
 
-/// The original divided as integers: what was left over was nobody's, and with more workers than partitions all was.
+/// qdo divided as integers: the remainder had no worker, and with more workers than partitions nothing had one.
 #[test]
 fn nothing_is_left_over() {
     for (workers, partitions) in [(3, 10), (7, 3), (1, 4)] {
@@ -94,8 +94,8 @@ fn six_journals_make_two_for_each_of_three_workers() {
 }
 
 #[test]
-fn who_serves_little_is_given_what_it_serves_by_way_of_others() {
-    // All start on w0, who serves all; w1 serves a and b, w2 only b.
+fn a_worker_that_serves_few_queues_gets_its_share_by_way_of_others() {
+    // All start on w0, which serves everything; w1 serves a and b, w2 only b.
     let (a, b) = (queue("a"), queue("b"));
     let partitions: Vec<_> = (1..=4).map(|n| a.partition(n)).chain((1..=2).map(|n| b.partition(n))).collect();
     let facts = Facts {
@@ -113,7 +113,7 @@ fn who_serves_little_is_given_what_it_serves_by_way_of_others() {
 }
 
 #[test]
-fn what_nobody_serves_is_nobodys() {
+fn an_unserved_queue_has_no_owner() {
     let mut facts = facts(2, 3, 3);
     for serves in facts.workers.values_mut() {
         *serves = Some(BTreeSet::from([queue("other")]));
@@ -164,7 +164,7 @@ proptest! {
     }
 
     #[test]
-    fn nobody_has_two_more_than_who_could_take_one(before in any_facts(), facts in any_facts()) {
+    fn no_worker_has_two_more_than_one_that_could_take_one(before in any_facts(), facts in any_facts()) {
         let owners = assign(&facts, &assign(&before, &Owners::new()));
         let loads = loads(&facts, &owners);
         for (partition, worker) in &owners {
@@ -184,13 +184,13 @@ proptest! {
     fn workers_alike_move_no_more_than_balance_asks(workers in 1..8_usize, left in 0..8_usize, partitions in 1..40_u16) {
         let before = assign(&facts(workers, partitions, 100), &Owners::new());
         let mut after = facts(left + 1, partitions, 100);
-        // Whoever joins is new, whoever leaves is one of those who were there: w00 always stays.
+        // Workers that join are new, and those that leave were there before: w00 always stays.
         after.workers.insert(name("w00"), None);
         let owners = assign(&after, &before);
         let stayed = loads(&after, &before.iter().filter(|(_, worker)| after.workers.contains_key(*worker))
             .map(|(partition, worker)| (partition.clone(), worker.clone())).collect());
         let (share, more) = (usize::from(partitions) / after.workers.len(), usize::from(partitions) % after.workers.len());
-        // The fullest may keep one above the share, as many as there is a rest.
+        // As many workers as there is a remainder may keep one above the share.
         let mut kept: Vec<_> = stayed.values().copied().collect();
         kept.sort_unstable_by(|a, b| b.cmp(a));
         let kept: usize = kept.iter().enumerate().map(|(rank, count)| (*count).min(share + usize::from(rank < more))).sum();

@@ -27,41 +27,47 @@ fn ledger(commit: Commit) -> Ledger {
 }
 
 #[test]
-fn the_next_message_may_run_while_a_record_is_on_its_way_and_no_more_than_one() {
+fn the_next_message_can_run_while_a_record_is_in_flight_and_no_more_than_one() {
     let now = Instant::now();
     let mut ledger = ledger(Commit::EACH);
     ledger.begin([id(1)]);
     ledger.finish(1, now);
     assert_eq!(ledger.record_due(ids(2..=9), false, now), Some(id(1)));
-    ledger.recording(id(1));
-    assert_eq!(ledger.may_begin(ids(2..=9), 1, now), 1);
+    ledger.start_record(id(1));
+    assert_eq!(ledger.ready_count(ids(2..=9), 1, now), 1);
     ledger.begin([id(2)]);
     ledger.finish(1, now);
-    assert_eq!((ledger.may_begin(ids(3..=9), 1, now), ledger.record_due(ids(3..=9), false, now)), (0, None));
-    ledger.recorded();
+    assert_eq!(
+        (ledger.ready_count(ids(3..=9), 1, now), ledger.record_due(ids(3..=9), false, now)),
+        (0, None)
+    );
+    ledger.confirm_record();
     assert_eq!((ledger.confirmed(), ledger.record_due(ids(3..=9), false, now)), (id(1), Some(id(2))));
-    assert_eq!(ledger.may_begin(ids(3..=9), 1, now), 0, "the record that is due comes first");
-    ledger.recording(id(2));
-    assert_eq!(ledger.may_begin(ids(3..=9), 1, now), 1);
+    assert_eq!(ledger.ready_count(ids(3..=9), 1, now), 0, "the record that is due comes first");
+    ledger.start_record(id(2));
+    assert_eq!(ledger.ready_count(ids(3..=9), 1, now), 1);
 }
 
 #[test]
-fn a_refused_record_stops_the_one_ahead_and_nothing_begins_any_more() {
+fn after_a_refused_record_nothing_begins_any_more() {
     let now = Instant::now();
     let mut ledger = ledger(Commit::EACH);
     ledger.begin([id(1)]);
     ledger.finish(1, now);
-    ledger.recording(id(1));
+    ledger.start_record(id(1));
     ledger.begin([id(2)]);
     ledger.lose();
-    assert!(!ledger.may_release(), "it still runs");
+    assert!(!ledger.can_release(), "it still runs");
     ledger.finish(0, now);
-    assert!(ledger.may_release());
-    assert_eq!((ledger.may_begin(ids(2..=9), 1, now), ledger.record_due(ids(2..=9), false, now)), (0, None));
+    assert!(ledger.can_release());
+    assert_eq!(
+        (ledger.ready_count(ids(2..=9), 1, now), ledger.record_due(ids(2..=9), false, now)),
+        (0, None)
+    );
 }
 
 #[test]
-fn what_somebody_waits_for_is_recorded_whatever_the_rule() {
+fn an_awaited_record_is_due_whatever_the_policy() {
     let now = Instant::now();
     let mut ledger = ledger(count(5));
     ledger.begin([id(1)]);
@@ -69,9 +75,9 @@ fn what_somebody_waits_for_is_recorded_whatever_the_rule() {
     assert!(!ledger.is_recorded());
     assert_eq!(ledger.record_due(ids(2..=9), false, now), None);
     assert_eq!(ledger.record_due(ids(2..=9), true, now), Some(id(1)));
-    ledger.recording(id(1));
+    ledger.start_record(id(1));
     assert_eq!((ledger.is_recorded(), ledger.record_due(ids(2..=9), true, now)), (false, None));
-    ledger.recorded();
+    ledger.confirm_record();
     assert_eq!((ledger.is_recorded(), ledger.record_due(ids(2..=9), true, now)), (true, None));
 }
 
@@ -82,20 +88,20 @@ fn a_release_waits_for_the_record_and_makes_it_due() {
         let mut ledger = ledger(commit);
         ledger.begin([id(1)]);
         ledger.close();
-        assert!(!ledger.may_release());
+        assert!(!ledger.can_release());
         ledger.finish(1, now);
-        assert!(!ledger.may_release());
-        assert_eq!(ledger.may_begin(ids(2..=9), 1, now), 0);
+        assert!(!ledger.can_release());
+        assert_eq!(ledger.ready_count(ids(2..=9), 1, now), 0);
         assert_eq!(ledger.record_due(ids(2..=9), false, now), Some(id(1)));
-        ledger.recording(id(1));
-        assert!(!ledger.may_release());
-        ledger.recorded();
-        assert!(ledger.may_release());
+        ledger.start_record(id(1));
+        assert!(!ledger.can_release());
+        ledger.confirm_record();
+        assert!(ledger.can_release());
     }
 }
 
 #[test]
-fn records_by_number_come_when_it_is_reached_or_nothing_more_is_there() {
+fn counted_records_are_due_at_their_count_or_when_idle() {
     let now = Instant::now();
     let mut ledger = ledger(count(3));
     for message in 1..=2 {
@@ -111,7 +117,7 @@ fn records_by_number_come_when_it_is_reached_or_nothing_more_is_there() {
 }
 
 #[test]
-fn records_by_time_come_so_long_after_the_first_that_is_not_recorded() {
+fn timed_records_are_due_after_their_time_since_the_first_unrecorded_message() {
     let now = Instant::now();
     let later = now + Duration::from_millis(50);
     let mut ledger = ledger(Commit::Every(Duration::from_millis(50)));
@@ -124,79 +130,85 @@ fn records_by_time_come_so_long_after_the_first_that_is_not_recorded() {
 }
 
 #[test]
-fn of_a_batch_the_longest_done_beginning_is_recorded() {
+fn of_a_batch_the_done_prefix_is_recorded() {
     let now = Instant::now();
     let mut ledger = ledger(Commit::EACH);
-    assert_eq!(ledger.may_begin(ids(1..=9), 4, now), 4);
+    assert_eq!(ledger.ready_count(ids(1..=9), 4, now), 4);
     ledger.begin(ids(1..=4));
     ledger.finish(2, now);
     assert_eq!(ledger.record_due(ids(3..=9), false, now), Some(id(2)));
     assert_eq!(ledger.done(), id(2));
-    ledger.recording(id(2));
-    assert_eq!(ledger.may_begin(ids(3..=9), 4, now), 4);
+    ledger.start_record(id(2));
+    assert_eq!(ledger.ready_count(ids(3..=9), 4, now), 4);
 }
 
-/// Records the message whose turn it is, which has to be done before it begins.
+/// Records the next message, which must happen before it begins.
 fn record_first(ledger: &mut Ledger, message: MessageId) {
-    assert!(ledger.records_first(message));
-    ledger.recording(message);
+    assert!(ledger.must_record_first(message));
+    ledger.start_record(message);
 }
 
 #[test]
-fn a_message_that_may_be_handled_once_at_most_is_recorded_when_its_turn_has_come_and_begins_then() {
+fn at_most_once_a_message_is_recorded_when_its_turn_comes_and_then_begins() {
     let now = Instant::now();
     let mut ledger = Ledger::new(id(0), Commit::EACH, Ack::Before);
-    assert_eq!((ledger.may_begin(ids(1..=9), 1, now), ledger.record_due(ids(1..=9), false, now)), (1, None));
+    assert_eq!(
+        (ledger.ready_count(ids(1..=9), 1, now), ledger.record_due(ids(1..=9), false, now)),
+        (1, None)
+    );
     record_first(&mut ledger, id(1));
-    assert_eq!(ledger.may_begin(ids(1..=9), 1, now), 0, "it is not recorded yet");
+    assert_eq!(ledger.ready_count(ids(1..=9), 1, now), 0, "it is not recorded yet");
     ledger.close();
-    assert!(!ledger.may_release());
-    ledger.recorded();
-    assert!(!ledger.may_release(), "what was recorded has to be handled: nobody else would");
-    assert_eq!(ledger.may_begin(ids(1..=9), 5, now), 1);
-    assert!(!ledger.records_first(id(1)));
+    assert!(!ledger.can_release());
+    ledger.confirm_record();
+    assert!(!ledger.can_release(), "what was recorded has to be handled: nobody else would");
+    assert_eq!(ledger.ready_count(ids(1..=9), 5, now), 1);
+    assert!(!ledger.must_record_first(id(1)));
     ledger.begin([id(1)]);
     assert_eq!(ledger.finish(0, now), 1, "however it ended");
-    assert!(ledger.may_release());
-    assert_eq!((ledger.may_begin(ids(2..=9), 1, now), ledger.record_due(ids(2..=9), false, now)), (0, None));
+    assert!(ledger.can_release());
+    assert_eq!(
+        (ledger.ready_count(ids(2..=9), 1, now), ledger.record_due(ids(2..=9), false, now)),
+        (0, None)
+    );
 }
 
 #[test]
-fn what_could_not_be_recorded_does_not_begin_when_it_may_be_handled_once_at_most() {
+fn at_most_once_a_message_that_cannot_be_recorded_does_not_begin() {
     let now = Instant::now();
     let mut ledger = Ledger::new(id(0), Commit::EACH, Ack::Before);
     record_first(&mut ledger, id(1));
     ledger.lose();
-    assert_eq!(ledger.may_begin(ids(1..=9), 1, now), 0);
+    assert_eq!(ledger.ready_count(ids(1..=9), 1, now), 0);
 }
 
 #[test]
-fn after_an_owner_that_did_not_release_all_is_recorded_one_by_one_for_a_while() {
+fn after_an_owner_that_did_not_release_messages_are_recorded_one_by_one_for_a_while() {
     let now = Instant::now();
-    let mut ledger = ledger(count(2)).carefully(count(2).window(Ack::After, 1));
+    let mut ledger = ledger(count(2)).with_careful_window(count(2).window(Ack::After, 1));
     for message in 1..=4 {
-        assert_eq!(ledger.may_begin(ids(message..=9), 3, now), 1);
+        assert_eq!(ledger.ready_count(ids(message..=9), 3, now), 1);
         ledger.begin([id(message)]);
         ledger.finish(1, now);
         if message < 4 {
-            assert_eq!(ledger.may_begin(ids(message + 1..=9), 3, now), 0, "not ahead of its record");
+            assert_eq!(ledger.ready_count(ids(message + 1..=9), 3, now), 0, "not ahead of its record");
             assert_eq!(ledger.record_due(ids(message + 1..=9), false, now), Some(id(message)));
-            ledger.recording(id(message));
-            ledger.recorded();
+            ledger.start_record(id(message));
+            ledger.confirm_record();
         }
     }
-    assert_eq!(ledger.may_begin(ids(5..=9), 3, now), 3, "as before");
+    assert_eq!(ledger.ready_count(ids(5..=9), 3, now), 3, "as before");
 }
 
 #[test]
-fn the_careful_while_is_as_long_as_what_batches_may_have_begun() {
+fn the_careful_window_covers_what_batches_may_have_begun() {
     let now = Instant::now();
     for (rule, batch, window) in [(1, 50, 100_u32), (10, 1, 20), (10, 5, 28)] {
         assert_eq!(
             (count(rule).window(Ack::After, batch), count(rule).window(Ack::Before, batch)),
             (window, 0)
         );
-        let mut ledger = ledger(count(rule)).carefully(window);
+        let mut ledger = ledger(count(rule)).with_careful_window(window);
         for message in 1..=window {
             assert!(ledger.is_careful(), "{message} of {window}");
             ledger.begin([id(message.into())]);
@@ -206,7 +218,7 @@ fn the_careful_while_is_as_long_as_what_batches_may_have_begun() {
     }
 }
 
-/// One step of a worker with its partition.
+/// One step of a worker on its partition.
 #[derive(Debug, Clone)]
 enum Step {
     Begin(usize),
@@ -242,17 +254,18 @@ fn rules() -> impl Strategy<Value = Commit> {
 }
 
 proptest! {
-    /// Whatever happens in whatever order: the cursor only moves forward and never beyond what is done; messages are begun
-    /// in order; and by number, what a crash repeats is bounded by two records' worth of batches. At most once: nothing begins
-    /// that is not behind the cursor, or has begun before; one that is recorded and has not begun can, and no more than that.
+    /// Whatever happens, in whatever order: the cursor only advances, and never beyond what is done; messages begin in
+    /// order; and with counted records, a crash repeats at most two records' worth of batches. At most once: a message
+    /// begins only after the cursor has passed it, and only once; a recorded message that has not begun still can, and
+    /// no other.
     #[test]
-    fn nothing_is_passed_over_and_little_is_repeated(
+    fn nothing_is_skipped_and_little_is_repeated(
         steps in steps(), commit in rules(), before in any::<bool>(), careful in any::<bool>(), batch in 1_usize..4,
     ) {
         let ack = if before { Ack::Before } else { Ack::After };
         let mut ledger = Ledger::new(id(0), commit, ack);
         if careful {
-            ledger = ledger.carefully(commit.window(Ack::After, batch));
+            ledger = ledger.with_careful_window(commit.window(Ack::After, batch));
         }
         let (mut now, mut last, mut cursor) = (Instant::now(), 0_u64, 0_u64);
         let (mut on_its_way, mut latest) = (None, 0_u64);
@@ -264,11 +277,11 @@ proptest! {
                 Step::Wait(ms) => now += Duration::from_millis(ms),
                 Step::Close => ledger.close(),
                 Step::Begin(wish) => {
-                    let room = ledger.may_begin(waiting.clone(), wish.min(batch), now);
+                    let room = ledger.ready_count(waiting.clone(), wish.min(batch), now);
                     let next = id(behind + 1);
-                    if room > 0 && ledger.records_first(next) {
+                    if room > 0 && ledger.must_record_first(next) {
                         prop_assert!(next.0.0 > cursor, "forward");
-                        ledger.recording(next);
+                        ledger.start_record(next);
                         on_its_way = Some(next.0.0);
                     } else if room > 0 {
                         prop_assert!(ack == Ack::After || next.0.0 > latest, "once");
@@ -285,19 +298,19 @@ proptest! {
                     if let Some(position) = ledger.record_due(waiting, false, now) {
                         prop_assert!(on_its_way.is_none(), "one at a time");
                         prop_assert!(position.0.0 > cursor, "forward");
-                        ledger.recording(position);
+                        ledger.start_record(position);
                         on_its_way = Some(position.0.0);
                     }
                 }
                 Step::Confirm => if let Some(position) = on_its_way.take() {
                     cursor = position;
-                    ledger.recorded();
+                    ledger.confirm_record();
                 }
                 Step::Doubt(happened) => if let Some(position) = on_its_way.take() {
                     cursor = if happened { position } else { cursor };
                     ledger.lose();
-                    prop_assert_eq!(ledger.may_begin(waiting, batch, now), 0);
-                    // It is taken again.
+                    prop_assert_eq!(ledger.ready_count(waiting, batch, now), 0);
+                    // The partition is claimed again.
                     ledger = Ledger::new(id(cursor), commit, ack).as_careful_as(&ledger);
                 }
             }
@@ -308,14 +321,14 @@ proptest! {
                     prop_assert!(begun <= cursor && cursor <= begun + 1);
                     let waits = begun < cursor && on_its_way.is_none();
                     let waiting = ids(begun + 1..=last);
-                    prop_assert!(!waits || ledger.may_begin(waiting, 1, now) == 1 && !ledger.may_release());
+                    prop_assert!(!waits || ledger.ready_count(waiting, 1, now) == 1 && !ledger.can_release());
                 }
             }
             if let (Ack::After, Commit::Count(count)) = (ack, commit) {
                 let most = 2 * (u64::from(count.get()) - 1 + batch as u64);
                 prop_assert!(begun.saturating_sub(cursor) <= most, "{begun} begun, cursor at {cursor}");
             }
-            if ledger.may_release() {
+            if ledger.can_release() {
                 prop_assert!(on_its_way.is_none() && ledger.running().is_empty());
                 prop_assert_eq!(cursor.max(ledger.done().0.0), ledger.done().0.0);
             }

@@ -4,7 +4,7 @@ use menagerie_journal::{MessageId, Ticks};
 use menagerie_znodes::queues::{PartitionName, QueueName};
 use proptest::prelude::*;
 
-use crate::core::turn::{Lane, Policy, Ready, Turn};
+use crate::core::turn::{PartitionState, Policy, Ready, Turn};
 
 fn id(ticks: u64) -> MessageId {
     MessageId(Ticks(ticks))
@@ -22,7 +22,7 @@ fn partition(name: &str) -> PartitionName {
     name.parse().unwrap()
 }
 
-/// Takes until nothing is ready; every partition has a backlog, and goes on at once.
+/// Takes until nothing is ready; every partition has a backlog, and is ready again at once.
 fn taken(turn: &mut Turn, heads: &mut [(&str, Vec<u64>)], most: usize) -> Vec<String> {
     let mut taken = Vec::new();
     for (name, backlog) in heads.iter() {
@@ -31,7 +31,7 @@ fn taken(turn: &mut Turn, heads: &mut [(&str, Vec<u64>)], most: usize) -> Vec<St
     while taken.len() < most {
         let Some(next) = turn.take() else { break };
         taken.push(next.to_string());
-        turn.ended(&next);
+        turn.finish(&next);
         let (_, backlog) = heads.iter_mut().find(|(name, _)| partition(name) == next).unwrap();
         backlog.remove(0);
         turn.update(&next, now(backlog.first().copied()));
@@ -59,7 +59,7 @@ fn strictly_a_queue_is_drained_before_the_next_one() {
 }
 
 #[test]
-fn a_queue_that_has_nothing_is_passed_over_and_keeps_its_place() {
+fn an_empty_queue_is_skipped_and_keeps_its_rank() {
     let mut turn = Turn::new(&queues(&["a", "b", "c"]), Policy::InTurn, 1);
     let mut backlog = [("a-1", vec![1, 2]), ("c-1", vec![1, 2])];
     assert_eq!(taken(&mut turn, &mut backlog, 3), ["a-1", "c-1", "a-1"]);
@@ -74,45 +74,48 @@ fn one_message_of_a_partition_runs_at_a_time_and_no_more_than_allowed_in_all() {
         turn.update(&partition(name), now(Some(5)));
     }
     let first = turn.take().unwrap();
-    // Said to be ready although it runs: that changes nothing.
+    // Marked ready although it runs: no effect.
     turn.update(&first, now(Some(1)));
     let second = turn.take().unwrap();
     assert_ne!(first, second);
     assert_eq!((turn.take(), turn.running()), (None, 2));
-    turn.ended(&first);
+    turn.finish(&first);
     turn.update(&first, now(Some(1)));
     assert_eq!(turn.take(), Some(first));
 }
 
 #[test]
-fn what_is_paused_backing_off_running_or_not_open_is_not_ready() {
+fn a_partition_that_is_paused_backing_off_running_or_blocked_is_not_ready() {
     let now = Instant::now();
-    let lane = Lane {
+    let lane = PartitionState {
         head: Some(id(1)),
-        running: false,
-        open: true,
-        recording: false,
-        paused: false,
+        is_running: false,
+        can_begin: true,
+        is_recording: false,
+        is_paused: false,
         not_before: None,
     };
     assert_eq!(lane.ready(now), Ready::Now(id(1)));
     let later = now + Duration::from_secs(1);
-    assert_eq!(Lane { not_before: Some(later), ..lane }.ready(now), Ready::No);
-    assert_eq!(Lane { not_before: Some(later), ..lane }.ready(later), Ready::Now(id(1)));
-    assert_eq!(Lane { open: false, recording: true, ..lane }.ready(now), Ready::Soon(id(1)));
+    assert_eq!(PartitionState { not_before: Some(later), ..lane }.ready(now), Ready::No);
+    assert_eq!(PartitionState { not_before: Some(later), ..lane }.ready(later), Ready::Now(id(1)));
+    assert_eq!(
+        PartitionState { can_begin: false, is_recording: true, ..lane }.ready(now),
+        Ready::Soon(id(1))
+    );
     for lane in [
-        Lane { head: None, ..lane },
-        Lane { running: true, ..lane },
-        Lane { open: false, ..lane },
-        Lane { paused: true, ..lane },
-        Lane { paused: true, recording: true, open: false, ..lane },
+        PartitionState { head: None, ..lane },
+        PartitionState { is_running: true, ..lane },
+        PartitionState { can_begin: false, ..lane },
+        PartitionState { is_paused: true, ..lane },
+        PartitionState { is_paused: true, is_recording: true, can_begin: false, ..lane },
     ] {
         assert_eq!(lane.ready(now), Ready::No, "{lane:?}");
     }
 }
 
 #[test]
-fn only_who_is_strict_waits_for_a_queue_whose_record_is_on_its_way() {
+fn only_the_strict_policy_waits_for_a_queue_whose_record_is_in_flight() {
     for (policy, taken) in [(Policy::InTurn, Some(partition("mail-1"))), (Policy::Strict, None)] {
         let mut turn = Turn::new(&queues(&["urgent", "mail"]), policy, 1);
         turn.update(&partition("urgent-1"), Ready::Soon(id(2)));
@@ -124,30 +127,30 @@ fn only_who_is_strict_waits_for_a_queue_whose_record_is_on_its_way() {
 }
 
 #[test]
-fn queues_wait_until_those_before_them_were_looked_into() {
+fn queues_wait_for_the_first_reads_of_those_before_them() {
     for policy in [Policy::InTurn, Policy::Strict] {
         let mut turn = Turn::new(&queues(&["urgent", "mail", "bulk"]), policy, 3);
         for name in ["bulk-1", "mail-1", "urgent-1", "urgent-2"] {
-            turn.expect(&partition(name));
+            turn.await_first_read(&partition(name));
         }
         for name in ["bulk-1", "urgent-2"] {
-            turn.looked(&partition(name));
+            turn.mark_read(&partition(name));
             turn.update(&partition(name), now(Some(5)));
         }
         assert_eq!(turn.take(), None, "the other partition of the queue may have an older one");
-        turn.looked(&partition("urgent-1"));
+        turn.mark_read(&partition("urgent-1"));
         turn.update(&partition("urgent-1"), now(Some(1)));
         assert_eq!([turn.take(), turn.take()], [Some(partition("urgent-1")), Some(partition("urgent-2"))]);
-        assert_eq!(turn.take(), None, "nobody has looked into mail-1");
-        turn.expect_no_more();
-        assert_eq!((turn.take(), turn.expects()), (Some(partition("bulk-1")), false));
+        assert_eq!(turn.take(), None, "mail-1 has not been read yet");
+        turn.stop_awaiting_reads();
+        assert_eq!((turn.take(), turn.awaits_first_reads()), (Some(partition("bulk-1")), false));
     }
 }
 
 proptest! {
-    /// However messages are spread, no queue that has one waits longer than for one message of each other queue.
+    /// However messages are spread, a queue with messages waits for at most one message of each other queue.
     #[test]
-    fn nobody_starves(backlog in prop::collection::vec((0_usize..4, 1_u16..4, 1_u64..100), 1..60)) {
+    fn no_queue_starves(backlog in prop::collection::vec((0_usize..4, 1_u16..4, 1_u64..100), 1..60)) {
         let names = ["a", "b", "c", "d"];
         let mut turn = Turn::new(&queues(&names), Policy::InTurn, 1);
         let mut waiting: std::collections::BTreeMap<PartitionName, Vec<u64>> = Default::default();
@@ -172,7 +175,7 @@ proptest! {
                 since[place] = if waits && place != queue { since[place] + 1 } else { 0 };
                 prop_assert!(since[place] < names.len(), "{name} starves");
             }
-            turn.ended(&next);
+            turn.finish(&next);
             let head = waiting[&next].first().copied();
             turn.update(&next, now(head));
         }

@@ -7,12 +7,12 @@ use std::time::Duration;
 use menagerie_journal::NewMessage;
 use menagerie_kernel::recipes::settle::Rule;
 use menagerie_kernel::{Config, Session, guard};
-use menagerie_queues::admin::{self, Place, Putter, show};
+use menagerie_queues::admin::{self, Destination, Putter, show};
 use menagerie_queues::journals::{Access, Journals};
 use menagerie_queues::metrics::Metrics;
 use menagerie_queues::runner::exec::Exec;
 use menagerie_queues::runner::{Limits, Program, lease_grace};
-use menagerie_queues::worker::{self, Means, Options, Order};
+use menagerie_queues::worker::{self, Deps, Options, Order};
 use menagerie_znodes::Name;
 use menagerie_znodes::queues::QueueName;
 use prometheus_client::registry::Registry;
@@ -70,7 +70,8 @@ async fn fill(
     let journal = names.first().ok_or("there is no journal")?;
     admin::create(session, &journals, queue, PARTITIONS, journal).await.map_err(to_text)?;
     let mut putter = Putter::open(session, &journals, queue, 0).await.map_err(to_text)?;
-    let messages = (1..=MESSAGES).map(|number| (Place::Any, NewMessage::new(format!("letter {number}"))));
+    let messages =
+        (1..=MESSAGES).map(|number| (Destination::Any, NewMessage::new(format!("letter {number}"))));
     putter.put(messages.collect()).await.map_err(to_text)?;
     println!(
         "demo: queue {QUEUE} has {MESSAGES} messages in {PARTITIONS} partitions, and {WORKERS} workers handle them in order"
@@ -120,7 +121,7 @@ async fn work(
     let settle = Rule { quiet, cap: quiet * 10 };
     let options = Options { settle, ..Options::new(name, vec![queue]) };
     let metrics = Metrics::new(&mut Registry::default());
-    let means = Means { session: session.clone(), journals, task: Arc::new(Exec::new(program)), metrics };
+    let deps = Deps { session: session.clone(), journals, task: Arc::new(Exec::new(program)), metrics };
     let (orders, received) = mpsc::channel(1);
     let stop = async {
         stop_requested(stopping).await;
@@ -128,7 +129,7 @@ async fn work(
     };
     // Keep the sender of orders: a worker whose orders end stops.
     let ended = tokio::select! {
-        ended = worker::run(means, options, received) => ended,
+        ended = worker::run(deps, options, received) => ended,
         never = async { stop.await; std::future::pending().await } => never,
     };
     session.close().await;

@@ -1,4 +1,4 @@
-//! What the loop is told, and what it makes of it.
+//! What the loop does on each event.
 
 use std::time::{Duration, Instant};
 
@@ -8,24 +8,24 @@ use menagerie_znodes::queues::PartitionName;
 use tracing::{debug, info, warn};
 
 use super::Ended;
-use super::effects::{Event, Noted};
-use super::lane::{Begun, Lane, Noting};
-use super::looping::{Course, Loop};
-use super::records::Due;
-use crate::coordination::claim::{self, Claimed, Parting};
+use super::effects::{Event, NoteOutcome};
+use super::event_loop::{EventLoop, Phase};
+use super::lane::{AbortOnDrop, AfterNote, Lane};
+use super::records::PendingRecord;
+use crate::coordination::claim::{self, Claimed, Handover};
 use crate::core::failure::{Failure, Verdict};
 use crate::core::ledger::{Ack, Recorded};
 use crate::failed;
-use crate::metrics::Came;
+use crate::metrics::MessageOutcome;
 use crate::task::{Failed, Outcome};
 
-/// After a task that was stopped, or could not begin, while its partition is ours.
+/// Pause after a task that stopped by itself, or could not begin, so that it does not spin.
 pub const STOPPED_PAUSE: Duration = Duration::from_secs(1);
 
-impl Loop {
-    pub fn react(&mut self, event: Event) {
+impl EventLoop {
+    pub fn handle(&mut self, event: Event) {
         match event {
-            Event::Claimed(partition, claimed) => self.claimed(&partition, *claimed),
+            Event::Claimed(partition, claimed) => self.on_claimed(&partition, *claimed),
             Event::Lost(partition, fence) => {
                 if let Some(lane) = self.lane(&partition, fence) {
                     warn!(%partition, %fence, "partition lost");
@@ -37,23 +37,23 @@ impl Loop {
                     warn!(partition = %lane.partition, fence = %lane.fence(), "lease over: partition lost");
                     lane.lose();
                 }
-                self.touch_all();
+                self.mark_all_dirty();
                 if term.is_some() {
                     self.watch_lease();
                 }
             }
-            Event::Fetched(partition, fence, batch) => self.fetched(&partition, fence, batch),
-            Event::Ran(partition, fence, outcomes) => self.ran(&partition, fence, outcomes),
-            Event::Noted(partition, fence, noted) => self.noted(&partition, fence, noted),
+            Event::Fetched(partition, fence, batch) => self.on_fetched(&partition, fence, batch),
+            Event::Ran(partition, fence, outcomes) => self.on_ran(&partition, fence, outcomes),
+            Event::Noted(partition, fence, noted) => self.on_noted(&partition, fence, noted),
             Event::Recorded(records) => {
-                self.records.came_back();
+                self.records.batch_done();
                 for (due, recorded) in records {
-                    self.recorded(&due, recorded);
+                    self.on_recorded(&due, recorded);
                 }
             }
             Event::RecordedFirst(records) => {
                 for (due, recorded) in records {
-                    self.recorded_first(&due, recorded);
+                    self.on_recorded_first(&due, recorded);
                 }
             }
             Event::Released(partition, released) => {
@@ -67,74 +67,74 @@ impl Loop {
                 }
                 self.claim(&partition);
             }
-            Event::Reported(report) => self.reported(report),
+            Event::Reported(report) => self.on_reported(report),
         }
     }
 
-    fn recorded(&mut self, due: &Due, recorded: Recorded) {
+    fn on_recorded(&mut self, due: &PendingRecord, recorded: Recorded) {
         let (partition, fence) = (&due.partition, due.fence());
         let Some(lane) = self.lane(partition, fence) else { return };
         lane.recorded(due.record.position(), recorded);
         match recorded {
             Recorded::Confirmed => {
                 self.stats.records += 1;
-                self.unreported = true;
+                self.has_unreported = true;
             }
             Recorded::Refused | Recorded::Unknown => {
-                warn!(%partition, %fence, ?recorded, "record not made: the partition is another's");
+                warn!(%partition, %fence, ?recorded, "record refused; partition lost");
             }
         }
     }
 
-    /// A message that had its turn is recorded, and begins: also when we are about to leave, as nobody else will handle it.
-    fn recorded_first(&mut self, due: &Due, recorded: Recorded) {
+    /// Begins the message whose record is stored. Even while stopping: nobody else would handle it.
+    fn on_recorded_first(&mut self, due: &PendingRecord, recorded: Recorded) {
         let (partition, fence) = (&due.partition, due.fence());
-        self.recorded(due, recorded);
+        self.on_recorded(due, recorded);
         if self.lane(partition, fence).is_some() {
             return self.begin(partition, Instant::now());
         }
-        // It was lost, and may be ours again.
-        self.turn.ended(partition);
-        self.touched.insert(partition.clone());
+        // We lost the partition, and may own it again by now.
+        self.turn.finish(partition);
+        self.dirty.insert(partition.clone());
     }
 
-    /// The partition, if it is still held as it was when the event's cause began. It is touched.
+    /// The partition, marked dirty, if we still own it by the fence of the event.
     fn lane(&mut self, partition: &PartitionName, fence: Fence) -> Option<&mut Lane> {
         let lane = self.lanes.get_mut(partition).filter(|lane| lane.fence() == fence)?;
-        self.touched.insert(partition.clone());
+        self.dirty.insert(partition.clone());
         Some(lane)
     }
 
-    fn claimed(&mut self, partition: &PartitionName, claimed: Claimed) {
-        // Aborted a moment too late.
-        if self.claims.remove(partition).is_none() || self.course != Course::Work {
-            let Claimed { held, books, cursor, follows, .. } = claimed;
-            let parting = Parting { begun: None, suspect: follows.is_some() };
-            return self.release(partition, held, books, cursor.position(), parting);
+    fn on_claimed(&mut self, partition: &PartitionName, claimed: Claimed) {
+        // The claim was aborted a moment too late.
+        if self.claims.remove(partition).is_none() || self.phase != Phase::Running {
+            let Claimed { held, fenced, cursor, predecessor, .. } = claimed;
+            let handover = Handover { begun: None, suspect: predecessor.is_some() };
+            return self.release(partition, held, fenced, cursor.position(), handover);
         }
         let (grant, fence) = (claimed.held.grant(), claimed.held.fence());
         info!(
-            %partition, %fence, epoch = self.ordered.epoch,
-            cursor = claimed.cursor.position().seconds(), follows = ?claimed.follows, "partition taken"
+            %partition, %fence, epoch = self.assigned.epoch,
+            cursor = claimed.cursor.position().seconds(), predecessor = ?claimed.predecessor, "partition taken"
         );
         let watched = partition.clone();
         let watcher = self.events.spawn(async move {
-            claim::removed(grant).await;
+            claim::wait_until_removed(grant).await;
             Event::Lost(watched, fence)
         });
-        let ours = self.lost.remove(partition);
-        let lane = Lane::new(claimed, &self.options, Begun(watcher), ours);
+        let ours = self.lost_lanes.remove(partition);
+        let lane = Lane::new(claimed, &self.options, AbortOnDrop(watcher), ours);
         self.stats.taken += 1;
-        self.unsaid = true;
-        self.unreported |= lane.reported < lane.ledger.confirmed();
+        self.presence_dirty = true;
+        self.has_unreported |= lane.reported < lane.ledger.confirmed();
         self.lanes.insert(partition.clone(), lane);
-        self.touched.insert(partition.clone());
+        self.dirty.insert(partition.clone());
     }
 
-    fn fetched(&mut self, partition: &PartitionName, fence: Fence, batch: Result<Batch, JournalError>) {
+    fn on_fetched(&mut self, partition: &PartitionName, fence: Fence, batch: Result<Batch, JournalError>) {
         let Some(lane) = self.lane(partition, fence) else { return };
         lane.fetching = None;
-        lane.looked = true;
+        lane.has_read = true;
         match batch {
             Ok(batch) => {
                 lane.read_failures = 0;
@@ -150,7 +150,7 @@ impl Loop {
             Err(error) => {
                 lane.read_failures = lane.read_failures.saturating_add(1);
                 match lane.read_failures {
-                    _ if matches!(error, JournalError::Damaged(_)) => lane.complain(&error),
+                    _ if matches!(error, JournalError::Damaged(_)) => lane.log_damage(&error),
                     1 => warn!(%partition, %error, "cannot read messages; waiting for the journal"),
                     _ => debug!(%partition, %error, "cannot read messages"),
                 }
@@ -158,9 +158,9 @@ impl Loop {
         }
     }
 
-    fn ran(&mut self, partition: &PartitionName, fence: Fence, ran: Result<Vec<Outcome>, JournalError>) {
-        // Counts for all that run, whoever has the partition by now.
-        self.turn.ended(partition);
+    fn on_ran(&mut self, partition: &PartitionName, fence: Fence, ran: Result<Vec<Outcome>, JournalError>) {
+        // Frees the concurrency slot, even if we have lost the partition.
+        self.turn.finish(partition);
         let now = Instant::now();
         let (policy, once) = (self.options.failure, self.options.ack == Ack::Before);
         let Some(lane) = self.lane(partition, fence) else { return };
@@ -176,43 +176,43 @@ impl Loop {
         let undone = lane.running.get(done).cloned();
         lane.finish(done, now);
         if let Some(message) = undone.as_ref().filter(|_| stopped && !once) {
-            lane.tally.stopped(message.id, attempt);
+            lane.tally.record_stop(message.id, attempt);
         }
-        let lost = lane.lost;
+        let lost = lane.is_lost;
         self.stats.done += done as u64;
         let queue = partition.queue();
-        self.metrics.count(queue, Came::Done, done as u64);
-        // What was stopped may have been handled, and is not to be handled twice.
+        self.metrics.count(queue, MessageOutcome::Done, done as u64);
+        // With at-most-once delivery, a stopped message may have been handled and must not run again.
         let Some(message) = undone.filter(|_| !(lost || once && stopped)) else {
             self.stats.stopped += (total - done) as u64;
-            self.metrics.count(queue, Came::Stopped, (total - done) as u64);
+            self.metrics.count(queue, MessageOutcome::Stopped, (total - done) as u64);
             return;
         };
         let (failure, why) = match outcomes.get(done) {
-            Some(Outcome::Failed(why)) if why.retry => (Failure::Retry, Some(failed::short(why))),
-            Some(Outcome::Failed(why)) => (Failure::ForGood, Some(failed::short(why))),
+            Some(Outcome::Failed(why)) if why.retry => (Failure::Retry, Some(failed::truncated(why))),
+            Some(Outcome::Failed(why)) => (Failure::ForGood, Some(failed::truncated(why))),
             Some(Outcome::Stopped | Outcome::Done) | None => (Failure::Stopped, None),
         };
         match (policy.judge(attempt, failure), why) {
             (verdict @ Verdict::Retry(pause), Some(why)) => {
                 self.stats.retried += 1;
-                self.metrics.count(queue, Came::Retried, 1);
-                self.try_again(partition, attempt, verdict, now + pause, &why);
+                self.metrics.count(queue, MessageOutcome::Retried, 1);
+                self.retry_later(partition, attempt, verdict, now + pause, &why);
             }
             (Verdict::GiveUp(_), Some(why)) => self.give_up(partition, &message, attempt, why),
             (Verdict::Again | Verdict::Retry(_) | Verdict::GiveUp(_), _) => {
-                // We go on, and have not told it to stop: whatever it was, it must not spin.
+                // It stopped although we did not ask it to: pause, so that it does not spin.
                 if let Some(lane) = self.lanes.get_mut(partition) {
                     lane.not_before = Some(now + STOPPED_PAUSE);
                 }
                 self.stats.stopped += 1;
-                self.metrics.count(queue, Came::Stopped, 1);
+                self.metrics.count(queue, MessageOutcome::Stopped, 1);
             }
         }
     }
 
-    /// The first message that waits is tried again later.
-    fn try_again(
+    /// Schedules another attempt of the first cached message.
+    fn retry_later(
         &mut self,
         partition: &PartitionName,
         attempt: u32,
@@ -223,45 +223,45 @@ impl Loop {
         let Some(lane) = self.lanes.get_mut(partition) else { return };
         let Some(message) = lane.cache.front().map(|message| message.id) else { return };
         info!(%partition, id = %message, attempt, error = why.error, "attempt failed; trying again");
-        let stored = lane.tally.failed(message, attempt, verdict);
+        let stored = lane.tally.record_failure(message, attempt, verdict);
         lane.not_before = Some(not_before);
         let commit = menagerie_journal::Commit {
-            states: vec![lane.books.attempts(&stored)],
+            states: vec![lane.fenced.attempts(&stored)],
             ..menagerie_journal::Commit::default()
         };
-        self.note(partition, vec![commit], Noting::Wait);
+        self.note(partition, vec![commit], AfterNote::Wait);
     }
 
-    fn noted(&mut self, partition: &PartitionName, fence: Fence, noted: Noted) {
+    fn on_noted(&mut self, partition: &PartitionName, fence: Fence, noted: NoteOutcome) {
         let Some(lane) = self.lane(partition, fence) else { return };
-        let noting = lane.note.take().map(|note| note.then);
+        let after = lane.note.take().map(|note| note.then);
         match noted {
-            Noted::Stored => lane.unsure = false,
-            Noted::Refused(error) => {
-                warn!(%partition, %error, "what was to be said of a failure was refused: partition lost");
+            NoteOutcome::Stored => lane.is_note_uncertain = false,
+            NoteOutcome::Refused(error) => {
+                warn!(%partition, %error, "journal refused a note about a failure; partition lost");
                 return lane.lose();
             }
-            // It comes again, unless it was recorded before it began.
-            Noted::Left => {
-                lane.unsure = true;
+            // The message will run again, unless it was recorded before it began.
+            NoteOutcome::Abandoned => {
+                lane.is_note_uncertain = true;
                 return;
             }
         }
-        match noting {
-            Some(Noting::Pass(message)) => {
-                lane.tally.gave_up(message);
-                if lane.lost {
+        match after {
+            Some(AfterNote::Skip(message)) => {
+                lane.tally.confirm_give_up(message);
+                if lane.is_lost {
                     return;
                 }
-                // What was recorded before it began is behind us already.
+                // A message recorded before it began is already out of the cache.
                 if lane.cache.front().is_some_and(|front| front.id == message) {
-                    lane.pass(Instant::now());
+                    lane.skip_first(Instant::now());
                 }
                 self.stats.given_up += 1;
-                self.metrics.count(partition.queue(), Came::GivenUp, 1);
+                self.metrics.count(partition.queue(), MessageOutcome::GivenUp, 1);
             }
-            Some(Noting::Stop(why)) => self.end(Ended::Failed(why)),
-            Some(Noting::Wait) | None => {}
+            Some(AfterNote::Stop(why)) => self.stop(Ended::Failed(why)),
+            Some(AfterNote::Wait) | None => {}
         }
     }
 }

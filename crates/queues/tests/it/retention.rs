@@ -1,4 +1,4 @@
-//! What was handled stays for a while, and then goes; what waits stays.
+//! Retention: handled messages are dropped after a while; waiting ones stay.
 
 use std::fs::{DirEntry, File};
 use std::io::Read as _;
@@ -10,7 +10,7 @@ use menagerie_kernel::Session;
 use menagerie_queues::admin::browse::Browser;
 use menagerie_queues::admin::failed::FailedMessages;
 use menagerie_queues::admin::show::show;
-use menagerie_queues::admin::{self, Change, Changed, Place, Purged};
+use menagerie_queues::admin::{self, Change, Changed, Destination, Purged};
 use menagerie_queues::coordination::cursor;
 use menagerie_queues::core::ledger::Ack;
 use menagerie_queues::task::{Outcome, Work};
@@ -19,7 +19,7 @@ use menagerie_znodes::queues::{Keep, QueueName, Settings};
 
 use crate::world::{JOURNAL, Log, World, cursor_of, options};
 
-/// As short as can be: what is handled goes when a worker looks next.
+/// The shortest retention: handled messages are dropped with the worker's next report.
 const AT_ONCE: Keep = Keep::For(Duration::ZERO);
 
 fn queue(name: &str) -> QueueName {
@@ -27,11 +27,11 @@ fn queue(name: &str) -> QueueName {
 }
 
 async fn create(world: &World, session: &Session, name: &str, partitions: u16, keep: Keep) {
-    let settings = Settings { keep, ..admin::plain(partitions, JOURNAL) };
-    admin::create_as(session, &world.journals(), &queue(name), &settings).await.unwrap();
+    let settings = Settings { keep, ..admin::default_settings(partitions, JOURNAL) };
+    admin::create_with(session, &world.journals(), &queue(name), &settings).await.unwrap();
 }
 
-/// Messages that are there, in all partitions.
+/// Messages stored in all partitions.
 async fn there(world: &World, topic: &str) -> u64 {
     let stats = world.store().stats(&Topic::new(topic).unwrap()).await.unwrap();
     stats.iter().map(|stats| stats.messages).sum()
@@ -48,7 +48,7 @@ async fn keep(world: &World, session: &Session, name: &str, keep: Keep) {
     assert!(matches!(changed, Changed::To(Settings { keep: is, .. }) if is == keep), "{changed:?}");
 }
 
-/// Bytes of all files below.
+/// Bytes of all files below this folder.
 fn size(folder: &Path) -> u64 {
     let below = std::fs::read_dir(folder).into_iter().flatten().flatten();
     let bytes = |entry: DirEntry| match entry.path() {
@@ -58,7 +58,7 @@ fn size(folder: &Path) -> u64 {
     below.map(bytes).sum()
 }
 
-/// What does not compress.
+/// Incompressible bytes.
 fn noise(bytes: usize) -> Vec<u8> {
     let mut noise = vec![0; bytes];
     File::open("/dev/urandom").unwrap().read_exact(&mut noise).unwrap();
@@ -66,11 +66,11 @@ fn noise(bytes: usize) -> Vec<u8> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn handled_messages_go_and_the_disk_has_their_room_back() {
+async fn handled_messages_are_dropped_and_their_disk_space_freed() {
     let world = World::new("keep-room");
     let session = world.session().await;
     create(&world, &session, "mail", 2, AT_ONCE).await;
-    let messages = (0..300).map(|_| (Place::Any, NewMessage::new(noise(16 << 10)))).collect();
+    let messages = (0..300).map(|_| (Destination::Any, NewMessage::new(noise(16 << 10)))).collect();
     world.putter(&session, "mail").await.put(messages).await.unwrap();
     let segments = world.journal.folder().join("segments");
     world.store().checkpoint().unwrap();
@@ -79,11 +79,11 @@ async fn handled_messages_go_and_the_disk_has_their_room_back() {
     let worker = world.start(&session, options("w1", &["mail"]), |_: Work| async { vec![Outcome::Done] });
     has_left(&world, "mail", 0).await;
     assert_eq!(worker.view().await.stats.done, 300);
-    // By itself it comes every ten minutes.
+    // By itself it happens every ten minutes.
     world.store().checkpoint().unwrap();
     let left = size(&segments);
     assert!(left < full / 10, "{left} of {full} bytes are still there");
-    // It goes on as if nothing had been.
+    // Everything continues as if nothing had happened.
     world.put(&session, "mail", 0..4).await;
     eventually_async("they are handled", async || (worker.view().await.stats.done == 304).then_some(()))
         .await;
@@ -91,7 +91,7 @@ async fn handled_messages_go_and_the_disk_has_their_room_back() {
 }
 
 #[tokio::test]
-async fn what_waits_or_has_failed_stays_however_old_it_is() {
+async fn waiting_and_failed_messages_stay_however_old() {
     let world = World::new("keep-waiting");
     let session = world.session().await;
     create(&world, &session, "mail", 1, AT_ONCE).await;
@@ -121,7 +121,7 @@ async fn what_waits_or_has_failed_stays_however_old_it_is() {
 }
 
 #[tokio::test]
-async fn what_was_recorded_before_it_began_stays_while_it_runs() {
+async fn at_most_once_a_recorded_message_stays_while_it_runs() {
     let world = World::new("keep-before");
     let session = world.session().await;
     create(&world, &session, "mail", 2, AT_ONCE).await;
@@ -142,7 +142,7 @@ async fn what_was_recorded_before_it_began_stays_while_it_runs() {
         (cursor::to_message(cursor_of(&session, &partition).await) == begun).then_some(())
     })
     .await;
-    // By this it is seen that the worker has looked: the oldest would have gone first.
+    // This shows that the worker has trimmed: it drops the oldest first.
     world.put_to(&session, "mail-2", &["other"]).await;
     has_left(&world, "mail", 3).await;
     assert_eq!(world.messages("mail", 1).await.len(), 3);
@@ -154,7 +154,7 @@ async fn what_was_recorded_before_it_began_stays_while_it_runs() {
 }
 
 #[tokio::test]
-async fn how_long_it_is_kept_can_be_changed_while_workers_run() {
+async fn retention_can_change_while_workers_run() {
     let world = World::new("keep-change");
     let session = world.session().await;
     world.create(&session, "mail", 1).await;
@@ -167,7 +167,7 @@ async fn how_long_it_is_kept_can_be_changed_while_workers_run() {
     let log = Log::default();
     let worker = world.start(&session, options("w1", &["mail", "news", "quick"]), log.task("w1"));
     eventually_async("all are handled", async || (log.handled().len() == 30).then_some(())).await;
-    // When the worker has looked and dropped these, it has looked at the others, too.
+    // Once the worker has dropped these, it has considered the others, too.
     has_left(&world, "quick", 0).await;
     assert_eq!((there(&world, "mail").await, there(&world, "news").await), (10, 10));
     let browser = Browser::open(&session, &world.journals(), &queue("mail")).await.unwrap();
@@ -186,7 +186,7 @@ async fn how_long_it_is_kept_can_be_changed_while_workers_run() {
 }
 
 #[tokio::test]
-async fn handled_messages_can_be_purged_at_once_and_what_waits_is_not() {
+async fn handled_messages_can_be_purged_at_once_and_waiting_ones_stay() {
     let world = World::new("keep-purge");
     let session = world.session().await;
     world.create(&session, "mail", 2).await;

@@ -1,4 +1,4 @@
-//! What a worker is to do: its partitions, what is paused, and for how long queues keep what was handled.
+//! What a worker must do: its assigned partitions, pauses, and retention of handled messages.
 
 use std::collections::BTreeSet;
 
@@ -8,26 +8,26 @@ use menagerie_znodes::Name;
 use menagerie_znodes::queues::{self, Keep, PartitionName, QueueName};
 use tokio::sync::watch;
 
-/// What is true now for one worker. It may be a little old: the locks guard.
+/// A worker's part of the assignment. May be slightly stale: the locks keep us safe.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Ordered {
-    /// Which assignment it is.
+pub struct AssignedPartitions {
+    /// Epoch of the assignment.
     pub epoch: u64,
-    /// What it is to handle.
+    /// Partitions to claim.
     pub partitions: BTreeSet<PartitionName>,
 }
 
-/// Follows what is ordered.
+/// Caches assignment, pauses and settings for one worker.
 #[derive(Debug, Clone)]
-pub struct Orders {
+pub struct Instructions {
     worker: Name,
     assignment: TreeCache,
     pauses: TreeCache,
     settings: TreeCache,
 }
 
-impl Orders {
-    /// Begins to follow, and waits until it knows.
+impl Instructions {
+    /// Starts the caches, and waits until they are filled.
     pub async fn follow(session: &Session, worker: &Name) -> Result<Self, TreeCacheError> {
         let assignment = TreeCache::start(session, &queues::assignment());
         let pauses = TreeCache::start(session, &queues::pauses());
@@ -38,38 +38,38 @@ impl Orders {
         Ok(Self { worker: worker.clone(), assignment, pauses, settings })
     }
 
-    /// What the worker is to handle; nothing, if nobody says so.
+    /// The worker's partitions; `None` if there is no assignment.
     ///
     /// # Errors
-    /// What is said cannot be read.
-    pub fn ordered(&self) -> Result<Option<Ordered>, CallError> {
+    /// The assignment cannot be decoded.
+    pub fn assigned(&self) -> Result<Option<AssignedPartitions>, CallError> {
         let Some(found) = self.assignment.read(&queues::assignment())? else { return Ok(None) };
         let assignment = found.value;
         let partitions = assignment.workers.get(&self.worker).into_iter().flatten().cloned().collect();
-        Ok(Some(Ordered { epoch: assignment.epoch, partitions }))
+        Ok(Some(AssignedPartitions { epoch: assignment.epoch, partitions }))
     }
 
-    /// Whether nobody is to take messages of this queue.
-    pub fn queue_paused(&self, queue: &QueueName) -> bool {
+    /// Whether this queue is paused.
+    pub fn is_queue_paused(&self, queue: &QueueName) -> bool {
         self.pauses.contains(&queues::pause_of_queue(queue))
     }
 
-    /// Whether this worker is to take none at all.
-    pub fn worker_paused(&self) -> bool {
+    /// Whether this worker is paused.
+    pub fn is_worker_paused(&self) -> bool {
         self.pauses.contains(&queues::pause_of_worker(&self.worker))
     }
 
-    /// For how long a queue keeps what was handled; nothing, if nobody says or it cannot be read.
+    /// Retention of a queue's handled messages; `None` if its settings are missing or damaged.
     pub fn keep(&self, queue: &QueueName) -> Option<Keep> {
         Some(self.settings.read(&queues::settings(queue)).ok()??.value.keep)
     }
 
-    /// Rises whenever the assignment changes.
+    /// Counts changes of the assignment.
     pub fn assignments(&self) -> watch::Receiver<u64> {
         self.assignment.subscribe()
     }
 
-    /// Rises whenever something is paused or goes on.
+    /// Counts changes of pauses.
     pub fn pauses(&self) -> watch::Receiver<u64> {
         self.pauses.subscribe()
     }
