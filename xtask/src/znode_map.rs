@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context as _, Result, bail};
 use clap::Args;
-use menagerie_znodes::{Entry, map};
+use menagerie_znodes::{ZnodeSpec, map};
 
 use crate::run::root;
 
@@ -48,25 +48,25 @@ fn render() -> String {
          varies; what a path cannot carry is written as `%XX` there. This page is rendered from `crates/znodes` by \
          `cargo xtask znode-map`.\n",
     );
-    for (owner, entries) in map() {
+    for (owner, specs) in map() {
         // Writing to a string cannot fail.
         let _ = write!(text, "\n## {owner}\n");
-        for entry in entries {
-            describe(&mut text, entry);
+        for spec in specs {
+            describe(&mut text, spec);
         }
     }
     text
 }
 
-fn describe(text: &mut String, entry: &Entry) {
-    let _ = write!(text, "\n### `{}`\n\n", entry.pattern);
+fn describe(text: &mut String, spec: &ZnodeSpec) {
+    let _ = write!(text, "\n### `{}`\n\n", spec.pattern);
     for (what, said) in [
-        ("kind", entry.kind.to_string().as_str()),
-        ("payload", entry.payload),
-        ("written by", entry.written_by),
-        ("guarded by", entry.guarded_by),
-        ("deleted by", entry.deleted_by),
-        ("seed", entry.seed),
+        ("kind", spec.kind.to_string().as_str()),
+        ("payload", spec.payload),
+        ("written by", spec.written_by),
+        ("guarded by", spec.guarded_by),
+        ("deleted by", spec.deleted_by),
+        ("seed", spec.seed),
     ] {
         let _ = writeln!(text, "- {what}: {said}");
     }

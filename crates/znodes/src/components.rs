@@ -1,4 +1,4 @@
-//! Who runs: every process of ours registers itself by its kind.
+//! The registry: every process of ours registers itself by its kind.
 
 use std::fmt;
 
@@ -6,11 +6,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::Name;
-use crate::entry::{Entry, Kind};
 use crate::payload::{Payload, PayloadError, check};
+use crate::spec::{Kind, ZnodeSpec};
 use crate::znode::{Dir, Znode};
 
-const ROOT: Entry = Entry {
+const ROOT: ZnodeSpec = ZnodeSpec {
     pattern: "/components",
     kind: Kind::Persistent,
     payload: "nothing",
@@ -21,7 +21,7 @@ const ROOT: Entry = Entry {
     seed: "003: zuul/components",
 };
 
-const KIND: Entry = Entry {
+const KIND: ZnodeSpec = ZnodeSpec {
     pattern: "/components/<kind>",
     kind: Kind::Persistent,
     payload: "nothing",
@@ -32,7 +32,7 @@ const KIND: Entry = Entry {
     seed: "003: zuul/components/executor and its like",
 };
 
-const MEMBER: Entry = Entry {
+const MEMBER: ZnodeSpec = ZnodeSpec {
     pattern: "/components/<kind>/<host>",
     kind: Kind::EphemeralSequence,
     payload: "JSON: host, state, version, pid, id, details",
@@ -43,8 +43,8 @@ const MEMBER: Entry = Entry {
     seed: "003: zuul/components/<kind>/<hostname><seq>",
 };
 
-/// Every znode of the registry.
-pub const ENTRIES: &[Entry] = &[ROOT, KIND, MEMBER];
+/// The specs of all znodes of the registry.
+pub const SPECS: &[ZnodeSpec] = &[ROOT, KIND, MEMBER];
 
 /// All kinds.
 pub fn root() -> Znode<Dir> {
@@ -68,13 +68,13 @@ pub enum ComponentState {
     /// It has registered and is not ready for work yet.
     #[default]
     Initializing,
-    /// It works.
+    /// It is at work.
     Running,
     /// It finishes what it has begun, and takes no new work.
     Paused,
     /// It is about to leave.
     Stopped,
-    /// Something that a newer version knows, or a person wrote.
+    /// A state of a newer version, or one that a person wrote.
     Other(String),
 }
 
@@ -108,24 +108,24 @@ impl From<ComponentState> for String {
     }
 }
 
-/// What a component says about itself.
+/// What a component publishes about itself.
 ///
-/// Reading it never fails. Components of several versions register side by side while a fleet is upgraded, so fields that
-/// we do not know are passed over; and a person may have written one by hand. One entry that cannot be read must not hide
-/// all others from `menagerie status`, nor from who elects among them.
+/// Decoding it never fails. Components of several versions register side by side while a fleet is upgraded, so unknown
+/// fields are ignored; and a person may have written one by hand. One malformed entry must not hide all others from
+/// `menagerie status`, nor from an election among them.
 #[derive(Debug, Clone, PartialEq, Serialize, Default)]
 pub struct Component {
     /// The machine that it runs on.
     pub host: String,
     /// What it is doing.
     pub state: ComponentState,
-    /// Of which version it is.
+    /// The version of its program.
     pub version: String,
-    /// Its process.
+    /// Its pid.
     pub pid: u32,
-    /// What tells it from all others, also from itself before a restart. Membership fills it in.
+    /// Tells it from all others, also from itself before a restart. Membership fills it in.
     pub id: String,
-    /// Whatever else its kind has to say.
+    /// Details that depend on its kind.
     pub details: Map<String, Value>,
 }
 
@@ -143,7 +143,7 @@ impl Payload for Component {
 
     fn decode(data: &[u8]) -> Result<Self, PayloadError> {
         let Ok(Value::Object(mut fields)) = serde_json::from_slice(data) else {
-            // Shown as it is, to whoever looks at details.
+            // Kept as it is, among the details.
             let text = String::from_utf8_lossy(data).into_owned();
             let details = Map::from_iter([("unreadable".to_owned(), Value::String(text))]);
             return Ok(Self { state: ComponentState::Other(String::new()), details, ..Self::default() });

@@ -2,12 +2,12 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::entry::{Entry, Kind};
 use crate::payload::{Json, check};
 use crate::quote::Quoted;
+use crate::spec::{Kind, ZnodeSpec};
 use crate::znode::Znode;
 
-const ROOT: Entry = Entry {
+const ROOT: ZnodeSpec = ZnodeSpec {
     pattern: "/journals",
     kind: Kind::Persistent,
     payload: "nothing",
@@ -18,7 +18,7 @@ const ROOT: Entry = Entry {
     seed: "none",
 };
 
-const FOLDER: Entry = Entry {
+const FOLDER: ZnodeSpec = ZnodeSpec {
     pattern: "/journals/<folder>",
     kind: Kind::Persistent,
     payload: "JSON: the last start that served this data folder; and the one that found another serving a copy of it, if any",
@@ -29,7 +29,7 @@ const FOLDER: Entry = Entry {
     seed: "none",
 };
 
-const SERVER: Entry = Entry {
+const SERVER: ZnodeSpec = ZnodeSpec {
     pattern: "/journals/<folder>/<start>",
     kind: Kind::Ephemeral,
     payload: "JSON: the journal's name, where it listens, whether it speaks TLS, the folders that this one goes on from",
@@ -40,8 +40,8 @@ const SERVER: Entry = Entry {
     seed: "none",
 };
 
-/// Every znode of journals.
-pub const ENTRIES: &[Entry] = &[ROOT, FOLDER, SERVER];
+/// The specs of all znodes of journals.
+pub const SPECS: &[ZnodeSpec] = &[ROOT, FOLDER, SERVER];
 
 /// All data folders.
 pub fn root() -> Znode<()> {
@@ -58,14 +58,14 @@ pub fn server(folder: &str, start: &str) -> Znode<Server> {
     SERVER.at(&[&Quoted(folder), &Quoted(start)])
 }
 
-/// What is known of a data folder.
+/// The state of a data folder.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Folder {
-    /// Who has served it last, and perhaps still does.
+    /// The process that served it last, and perhaps still does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last: Option<Server>,
-    /// Who found that `last` serves a copy of the same folder. Neither serves from then on: both have the same id, and
-    /// nobody can tell which of them has the messages that were acknowledged.
+    /// The process that found that `last` serves a copy of the same folder. Neither serves from then on: both have the
+    /// same id, and nobody can tell which of them has the acknowledged messages.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub contested_by: Option<Server>,
 }
@@ -79,19 +79,20 @@ impl Json for Folder {
 pub struct Server {
     /// The id of its start, which is in its answers, too.
     pub start: String,
-    /// What queues call the journal.
+    /// The journal's name, as queues refer to it.
     pub name: String,
     /// The machine that it runs on.
     pub host: String,
     /// `HOST:PORT`, as others reach it.
     pub address: String,
-    /// It speaks TLS, and nothing else.
+    /// Whether it requires TLS.
     #[serde(default)]
     pub tls: bool,
-    /// Folders that this one goes on from: they were backed up, or copied, and given another id.
+    /// Predecessors of this folder: it was restored or copied from them, and got another id.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub continues: Vec<String>,
-    /// The folder's lock as the kernel of its machine knows it. Two starts at one place were one after the other.
+    /// The folder's lock, as the kernel of its machine identifies it. Two starts with the same value ran one after the
+    /// other.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub place: Option<String>,
 }

@@ -1,13 +1,13 @@
-//! What the kernel itself keeps in the namespace.
+//! The kernel's own znodes.
 
 use serde::{Deserialize, Serialize};
 
 use crate::Name;
-use crate::entry::{Entry, Kind};
 use crate::payload::{Json, check};
+use crate::spec::{Kind, ZnodeSpec};
 use crate::znode::Znode;
 
-const GENERATION: Entry = Entry {
+const GENERATION: ZnodeSpec = ZnodeSpec {
     pattern: "/generation",
     kind: Kind::Persistent,
     payload: "decimal number: the greater of the old one + 1 and the time in ms",
@@ -18,7 +18,7 @@ const GENERATION: Entry = Entry {
     seed: "none: fences of 000 and 002 rest on it",
 };
 
-const LTIME: Entry = Entry {
+const LTIME: ZnodeSpec = ZnodeSpec {
     pattern: "/ltime",
     kind: Kind::Persistent,
     payload: "nothing: the transaction that last set it is the logical time",
@@ -29,7 +29,7 @@ const LTIME: Entry = Entry {
     seed: "003: zuul/ltime",
 };
 
-const IMPORTING: Entry = Entry {
+const IMPORTING: ZnodeSpec = ZnodeSpec {
     pattern: "/importing",
     kind: Kind::Persistent,
     payload: "JSON: the export's id, since when, and whether it still deletes",
@@ -40,7 +40,7 @@ const IMPORTING: Entry = Entry {
     seed: "none: whoever owns things refuses a namespace that is half there",
 };
 
-const DOCTOR: Entry = Entry {
+const DOCTOR: ZnodeSpec = ZnodeSpec {
     pattern: "/doctor-<id>",
     kind: Kind::Ephemeral,
     payload: "a few bytes",
@@ -51,10 +51,10 @@ const DOCTOR: Entry = Entry {
     seed: "none",
 };
 
-/// Every znode of the kernel.
-pub const ENTRIES: &[Entry] = &[GENERATION, LTIME, IMPORTING, DOCTOR];
+/// The specs of all znodes of the kernel.
+pub const SPECS: &[ZnodeSpec] = &[GENERATION, LTIME, IMPORTING, DOCTOR];
 
-/// The first part of every fence: it rises when the namespace begins anew on a server whose zxids may be lower.
+/// The first part of every fence: it rises when the namespace moves to a server whose zxids may be lower.
 pub fn generation() -> Znode<u64> {
     GENERATION.at(&[])
 }
@@ -67,16 +67,16 @@ pub fn ltime() -> Znode<()> {
 /// An import that is not finished.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Importing {
-    /// Which export.
+    /// The name of the export.
     pub export: String,
     /// When it began.
     pub since_ms: u64,
-    /// Whether it is still deleting what was there before.
+    /// Whether it is still deleting the old content.
     pub clearing: bool,
 }
 
 impl Importing {
-    /// What stands for a note that cannot be read: of no export that anybody has.
+    /// Stands for a note that does not decode: it matches no export.
     pub fn unreadable() -> Self {
         Self { export: String::new(), since_ms: 0, clearing: true }
     }
@@ -86,12 +86,12 @@ impl Json for Importing {
     const WHAT: &'static str = "a note that an import is in progress";
 }
 
-/// There while an import is in progress: nobody else may live here yet.
+/// Exists while an import is in progress: nobody else may use the namespace yet.
 pub fn importing() -> Znode<Importing> {
     IMPORTING.at(&[])
 }
 
-/// What `doctor` writes to see how long it takes.
+/// What `doctor` writes to measure latency.
 pub fn doctor(id: &Name) -> Znode<()> {
     DOCTOR.at(&[id])
 }

@@ -1,25 +1,25 @@
-//! From a path back to the map: which of our entries is this znode?
+//! From a path back to the map: the spec of a znode.
 
-use crate::entry::{Entry, Kind, map};
+use crate::spec::{Kind, ZnodeSpec, map};
 
 /// Digits that the server appends to the name of a sequence znode.
 const SEQUENCE_DIGITS: usize = 10;
 
-/// The entry that a path below the namespace belongs to, and the crate that owns it.
-pub fn find(path: &str) -> Option<(&'static str, &'static Entry)> {
+/// The spec of a path below the namespace, and the crate that owns it.
+pub fn find(path: &str) -> Option<(&'static str, &'static ZnodeSpec)> {
     map()
         .into_iter()
-        .flat_map(|(owner, entries)| entries.iter().map(move |entry| (owner, entry)))
-        .filter(|(_, entry)| matches(entry, path))
-        // Where two match, the one that says more: it has more letters of its own.
-        .max_by_key(|(_, entry)| literals(entry.pattern))
+        .flat_map(|(owner, specs)| specs.iter().map(move |spec| (owner, spec)))
+        .filter(|(_, spec)| matches(spec, path))
+        // If two match, the more specific one, which has more literal characters.
+        .max_by_key(|(_, spec)| literals(spec.pattern))
 }
 
-/// Whether persistent znodes that the server numbers live below this path, as far as the map knows.
+/// Whether the map declares persistent sequence znodes below this path.
 pub fn numbers_children(path: &str) -> bool {
-    map().into_iter().flat_map(|(_, entries)| entries).any(|entry| {
-        let parent = entry.pattern.rsplit_once('/').map_or("", |(parent, _)| parent);
-        entry.kind == Kind::PersistentSequence && components_match(parent, path)
+    map().into_iter().flat_map(|(_, specs)| specs).any(|spec| {
+        let parent = spec.pattern.rsplit_once('/').map_or("", |(parent, _)| parent);
+        spec.kind == Kind::PersistentSequence && components_match(parent, path)
     })
 }
 
@@ -29,16 +29,15 @@ pub fn sequence_number(name: &str) -> Option<u32> {
     digits.bytes().all(|byte| byte.is_ascii_digit()).then(|| digits.parse().ok())?
 }
 
-fn matches(entry: &Entry, path: &str) -> bool {
-    let numbered = match entry.kind {
+fn matches(spec: &ZnodeSpec, path: &str) -> bool {
+    let numbered = match spec.kind {
         Kind::PersistentSequence | Kind::EphemeralSequence => {
             let name = path.rsplit('/').next().unwrap_or_default();
             sequence_number(name).map(|_| &path[..path.len() - SEQUENCE_DIGITS])
         }
         Kind::Persistent | Kind::Ephemeral | Kind::Container => None,
     };
-    components_match(entry.pattern, path)
-        || numbered.is_some_and(|path| components_match(entry.pattern, path))
+    components_match(spec.pattern, path) || numbered.is_some_and(|path| components_match(spec.pattern, path))
 }
 
 fn components_match(pattern: &str, path: &str) -> bool {
@@ -79,14 +78,23 @@ fn literals(pattern: &str) -> usize {
 mod tests {
     use super::*;
 
-    const fn entry(pattern: &'static str, kind: Kind) -> Entry {
+    const fn spec(pattern: &'static str, kind: Kind) -> ZnodeSpec {
         let check = crate::payload::check::<()>;
-        Entry { pattern, kind, payload: "", check, written_by: "", guarded_by: "", deleted_by: "", seed: "" }
+        ZnodeSpec {
+            pattern,
+            kind,
+            payload: "",
+            check,
+            written_by: "",
+            guarded_by: "",
+            deleted_by: "",
+            seed: "",
+        }
     }
 
     #[test]
     fn placeholders_stand_for_one_part_of_one_component() {
-        let queue = entry("/queues/<queue>-<partition>", Kind::Persistent);
+        let queue = spec("/queues/<queue>-<partition>", Kind::Persistent);
         assert!(matches(&queue, "/queues/mail-1"));
         assert!(matches(&queue, "/queues/a-b-1"));
         for other in ["/queues", "/queues/mail", "/queues/-1", "/queues/mail-1/x", "/other/mail-1"] {
@@ -96,7 +104,7 @@ mod tests {
 
     #[test]
     fn sequence_entries_match_with_and_without_their_number() {
-        let ticket = entry("/slots/<pool>/ticket-", Kind::EphemeralSequence);
+        let ticket = spec("/slots/<pool>/ticket-", Kind::EphemeralSequence);
         assert!(matches(&ticket, "/slots/web/ticket-0000000007"));
         assert!(!matches(&ticket, "/slots/web/ticket-7"));
     }
@@ -111,8 +119,8 @@ mod tests {
 
     #[test]
     fn everything_on_the_map_is_found_again() {
-        let (owner, entry) = find("/generation").expect("it is on the map");
-        assert_eq!((owner, entry.pattern), ("kernel", "/generation"));
+        let (owner, spec) = find("/generation").expect("it is on the map");
+        assert_eq!((owner, spec.pattern), ("kernel", "/generation"));
         assert!(find("/no-such-thing").is_none());
         assert_eq!(literals("/a/<b>-c"), 5);
     }

@@ -1,29 +1,28 @@
-//! What znodes hold, as bytes and back.
+//! Payloads of znodes, encoded and decoded.
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use thiserror::Error;
 
-/// Data that does not mean what it should.
+/// Data that does not decode as the expected payload.
 #[derive(Debug, Error)]
 #[error("cannot read this as {expected}")]
+#[allow(missing_docs, reason = "the fields of errors name themselves")]
 pub struct PayloadError {
-    /// What was expected.
     pub expected: &'static str,
-    /// What is wrong.
     #[source]
     pub source: Box<dyn std::error::Error + Send + Sync>,
 }
 
-/// What a znode can hold.
+/// A payload of znodes.
 pub trait Payload: Sized {
-    /// As it is stored.
+    /// The stored bytes.
     fn encode(&self) -> Vec<u8>;
-    /// As it was meant.
+    /// Decodes the stored bytes.
     fn decode(data: &[u8]) -> Result<Self, PayloadError>;
 }
 
-/// Tells what is wrong with the data of a znode, if it does not mean what it should.
+/// Checks that data decodes as the payload of a znode.
 pub type Check = fn(&[u8]) -> Result<(), PayloadError>;
 
 /// The check of a znode that holds a `T`.
@@ -34,7 +33,7 @@ pub fn check<T: Payload>(data: &[u8]) -> Result<(), PayloadError> {
 /// A payload that people can read with any ZooKeeper shell: JSON. A type whose shape has changed says so in a version
 /// field of its own.
 pub trait Json: Serialize + DeserializeOwned {
-    /// What it is called in errors.
+    /// Its name in errors.
     const WHAT: &'static str;
 }
 
@@ -49,23 +48,22 @@ impl<T: Json> Payload for T {
     }
 }
 
-/// What a znode holds for those who go on even if it is damaged: one damaged znode must not hide the others. Reading it never
-/// fails.
+/// A payload for readers that tolerate damage: one damaged znode must not hide the others. Decoding it never fails.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum MaybeDamaged<T> {
-    /// What it should hold.
+    /// A valid payload.
     Sound(T),
-    /// Something else.
+    /// Data that does not decode.
     Damaged {
-        /// As it is stored.
+        /// The stored bytes.
         data: Vec<u8>,
-        /// What is wrong with it.
+        /// The reason.
         why: String,
     },
 }
 
 impl<T> MaybeDamaged<T> {
-    /// What it should hold; `None` if it is damaged.
+    /// The payload; `None` if it is damaged.
     pub fn sound(self) -> Option<T> {
         match self {
             Self::Sound(value) => Some(value),
@@ -90,7 +88,7 @@ impl<T: Payload> Payload for MaybeDamaged<T> {
     }
 }
 
-/// Bytes that mean nothing to us.
+/// Opaque bytes.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Raw(pub Vec<u8>);
 

@@ -4,7 +4,7 @@ use std::fmt::{self, Write as _};
 
 use crate::Name;
 
-/// Something that can stand for a placeholder in a pattern. Whatever it is, it writes no `/`.
+/// A value for a placeholder in a pattern. It never writes a `/`.
 pub trait Component {
     /// Appends itself.
     fn write(&self, path: &mut String);
@@ -22,7 +22,7 @@ macro_rules! number {
 }
 number!(u16, u32, u64, i64);
 
-/// Text as it is read, with every byte that a path cannot carry written as `%XX`.
+/// Readable text, with every byte that a path cannot carry written as `%XX`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Quoted<'a>(pub &'a str);
 
@@ -56,7 +56,7 @@ impl fmt::Display for Quoted<'_> {
     }
 }
 
-/// What was quoted; `None` if nothing quotes to this.
+/// The unquoted text; `None` if nothing quotes to this.
 pub fn unquote(component: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(component.len());
     let mut rest = component.bytes();

@@ -1,12 +1,12 @@
-//! One place in the tree, with the type of what it holds.
+//! A znode's path, with the type of its payload.
 
 use std::fmt;
 use std::marker::PhantomData;
 
-use crate::entry::Kind;
 use crate::payload::MaybeDamaged;
+use crate::spec::Kind;
 
-/// A place of ours. `T` is what its data means.
+/// A znode on the map. `T` is its payload.
 pub struct Znode<T> {
     path: String,
     kind: Kind,
@@ -18,23 +18,23 @@ impl<T> Znode<T> {
         Self { path, kind, holds: PhantomData }
     }
 
-    /// A place that is not on the map, because it belongs to somebody else: to a Python program that contends for the
+    /// A znode that is not on the map, because it belongs to somebody else: to a Python program that contends for the
     /// same lock, say.
     pub fn foreign(path: impl Into<String>, kind: Kind) -> Self {
         Self::new(path.into(), kind)
     }
 
-    /// The same place, for another life: some znodes end with their session only when that was asked for.
+    /// The same path with another lifetime: some znodes are ephemeral only on request.
     pub fn with_kind(self, kind: Kind) -> Self {
         Self { kind, ..self }
     }
 
-    /// The same place, for those who read it even if it is damaged.
+    /// The same znode, for readers that tolerate damage.
     pub fn maybe_damaged(&self) -> Znode<MaybeDamaged<T>> {
         Znode::new(self.path.clone(), self.kind)
     }
 
-    /// A place below this one: what a recipe keeps in the directory that it was given. `name` is one component.
+    /// A child of this znode: what a recipe keeps in its directory. `name` is one component.
     pub fn child<U>(&self, name: &str, kind: Kind) -> Znode<U> {
         Znode::new(format!("{}/{name}", self.path), kind)
     }
@@ -44,17 +44,17 @@ impl<T> Znode<T> {
         &self.path
     }
 
-    /// How long it lives.
+    /// Its lifetime.
     pub fn kind(&self) -> Kind {
         self.kind
     }
 }
 
-/// What a directory of a recipe holds: nothing itself; its children are the recipe's.
+/// The payload of a recipe's directory: none; the recipe owns its children.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Dir {}
 
-// Derived, these would ask the same of `T`, of which there is none in here.
+// Derived implementations would require the same of `T`, although the struct holds none.
 impl<T> Clone for Znode<T> {
     fn clone(&self) -> Self {
         Self { path: self.path.clone(), kind: self.kind, holds: PhantomData }

@@ -1,4 +1,4 @@
-//! How far a partition was processed.
+//! The cursor: how far a partition was processed.
 
 use std::fmt;
 
@@ -7,21 +7,21 @@ use crate::payload::{Payload, PayloadError};
 /// 100 ns each, as in version 1 UUIDs.
 pub const TICKS_PER_SECOND: u64 = 10_000_000;
 
-/// Digits behind the point that tell every tick from the next.
+/// Decimals of a second that represent a tick.
 const DIGITS: usize = 7;
 
-/// Half the distance of two doubles at today's seconds is 1.2 ticks. So far can the double lie above its message, and as
-/// far again the shortest text that means this double.
+/// Half the distance of two doubles at today's seconds is 1.2 ticks. The double can be that much above its message, and
+/// the shortest text for this double that much again.
 const DOUBLE_ERROR_TICKS: u64 = 3;
 
-/// The time of the last message that was processed, in ticks since 1970; messages up to and with it are done.
+/// The time of the last processed message, in ticks since 1970; messages up to and including it are done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Cursor(pub u64);
 
 impl Cursor {
-    /// What a Python program wrote, to whom time was a double: the message that it stands for may be a little earlier,
-    /// and others a little later looked the same. So it is taken for the earliest tick that it can mean: a message comes
-    /// again rather than never.
+    /// Parses the cursor of a Python program, which kept time as a double: the message that it stands for may be a
+    /// little earlier, and others a little later looked the same. So it becomes the earliest tick that it can mean: a
+    /// message is repeated rather than skipped.
     pub fn of_double(text: &str) -> Option<Self> {
         let (ticks, digits) = ticks(text.trim())?;
         let rounded = (0..DIGITS.saturating_sub(digits)).fold(1, |unit, _| unit * 10) / 2;
@@ -52,13 +52,13 @@ impl Payload for Cursor {
     }
 }
 
-/// With exactly seven digits it is one of ours, and exact; anything else was a double.
+/// With exactly seven decimals it is one of ours, and exact; anything else was a double.
 fn parse(text: &str) -> Option<Cursor> {
     let (ticks, digits) = ticks(text)?;
     if digits == DIGITS { Some(Cursor(ticks)) } else { Cursor::of_double(text) }
 }
 
-/// Ticks that a text says, and the number of its digits behind the point; those beyond a tick are cut.
+/// The ticks of a text, and the number of its decimals; those beyond a tick are cut.
 fn ticks(text: &str) -> Option<(u64, usize)> {
     let (seconds, fraction) = text.split_once('.').unwrap_or((text, ""));
     let decimal = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());

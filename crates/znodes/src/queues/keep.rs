@@ -1,30 +1,30 @@
-//! For how long messages stay that were handled.
+//! How long handled messages are kept.
 
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// As long as most look back.
+/// The default: as long as most users look back.
 const USUAL: Duration = Duration::from_secs(7 * 24 * 3600);
 
-/// For how long a message stays, counted from when it was put. One that waits stays however old it is.
+/// How long a message is kept, counted from when it was put. An unhandled message is kept however old it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "Written", into = "Written")]
 pub enum Keep {
-    /// So long, and then until it is handled.
+    /// For this long, and then until it is handled.
     For(Duration),
     /// Until somebody purges the queue.
     Forever,
 }
 
 impl Default for Keep {
-    /// A week: also of queues whose settings do not say it.
+    /// A week, also for queues whose settings do not say.
     fn default() -> Self {
         Self::For(USUAL)
     }
 }
 
-/// As it is written: milliseconds, or the word.
+/// The stored form: milliseconds, or a word.
 #[derive(Serialize, Deserialize)]
 #[serde(untagged)]
 enum Written {

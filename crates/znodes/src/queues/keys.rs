@@ -1,4 +1,4 @@
-//! Keys by which applications are known over HTTP.
+//! API keys of applications.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,26 +9,26 @@ use thiserror::Error;
 use crate::payload::Json;
 use crate::quote::{Component, Quoted};
 
-/// So many digits of its hash tell a key from all others.
+/// Digits of its hash that identify a key.
 pub const KEY_ID_CHARS: usize = 12;
 
-/// What a key is called: the beginning of its hash, which tells nothing about the key.
+/// The name of a key: the beginning of its hash, which reveals nothing about the key.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct KeyId(String);
 
-/// A text names no key.
+/// The text is no id of a key.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("a key is named by {KEY_ID_CHARS} hexadecimal digits, as `menagerie queue key list` shows them")]
 pub struct KeyIdError;
 
 impl KeyId {
-    /// The name of the key with this hash, in hexadecimal digits.
+    /// The id of the key with this hash, in hexadecimal digits.
     pub fn of_hash(sha256: &str) -> Result<Self, KeyIdError> {
         sha256.get(..KEY_ID_CHARS).ok_or(KeyIdError)?.parse()
     }
 
-    /// As it is shown.
+    /// The id as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -69,7 +69,7 @@ impl Component for KeyId {
     }
 }
 
-/// What a key is good for.
+/// What a key allows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Scope {
@@ -77,15 +77,15 @@ pub enum Scope {
     Read,
     /// Post, replace and delete messages.
     Write,
-    /// Make, change and delete queues.
+    /// Create, change and delete queues.
     Admin,
 }
 
 impl Scope {
-    /// All of them: what a key is good for unless somebody says less.
+    /// All of them: the default of a new key.
     pub const ALL: [Self; 3] = [Self::Read, Self::Write, Self::Admin];
 
-    /// As it is written.
+    /// Its stored form.
     pub fn word(self) -> &'static str {
         match self {
             Self::Read => "read",
@@ -104,18 +104,18 @@ impl FromStr for Scope {
     }
 }
 
-/// A key of an application, as far as anybody needs to know it.
+/// A key of an application, without the key itself.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ApplicationKey {
-    /// Whose it is.
+    /// The application that it belongs to.
     pub application: String,
     /// Its SHA-256, in hexadecimal digits. Keys are drawn at random and long, so it needs no salt.
     pub sha256: String,
-    /// What it is good for.
+    /// What it allows.
     pub scopes: Vec<Scope>,
     /// When it was added, in ms since 1970.
     pub created_ms: u64,
-    /// What its owner says about it.
+    /// A note of its owner.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
 }

@@ -10,8 +10,8 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::Name;
-use crate::entry::{Entry, Kind};
 use crate::payload::{Json, check};
+use crate::spec::{Kind, ZnodeSpec};
 use crate::znode::{Dir, Znode};
 
 pub use cursor::{Cursor, TICKS_PER_SECOND};
@@ -21,8 +21,8 @@ pub use names::{
     PARTITIONS_MAX, PartitionName, PartitionNameError, QUEUE_NAME_CHARS_MAX, QueueName, QueueNameError,
 };
 
-const WORKERS: Entry = folder("/workers", "000: `/workers`");
-const WORKER: Entry = Entry {
+const WORKERS: ZnodeSpec = folder("/workers", "000: `/workers`");
+const WORKER: ZnodeSpec = ZnodeSpec {
     pattern: "/workers/<worker>",
     kind: Kind::Ephemeral,
     payload: "JSON: the partitions that it handles (`queues`), the queues that it serves, whether it is paused",
@@ -33,8 +33,8 @@ const WORKER: Entry = Entry {
     seed: "000: `/workers/<fqdn>-<pid>`",
 };
 
-const QUEUES: Entry = folder("/queues", "000: `/queues`");
-const CURSOR: Entry = Entry {
+const QUEUES: ZnodeSpec = folder("/queues", "000: `/queues`");
+const CURSOR: ZnodeSpec = ZnodeSpec {
     pattern: "/queues/<queue>-<partition>",
     kind: Kind::Persistent,
     payload: "how far the partition was processed: decimal seconds with exactly seven digits",
@@ -45,8 +45,8 @@ const CURSOR: Entry = Entry {
     seed: "000: `/queues/<queue>-<partition>`",
 };
 
-const LOCKS: Entry = folder("/queue-locks", "000: `/queue-locks`");
-const LOCK: Entry = Entry {
+const LOCKS: ZnodeSpec = folder("/queue-locks", "000: `/queue-locks`");
+const LOCK: ZnodeSpec = ZnodeSpec {
     pattern: "/queue-locks/<queue>-<partition>",
     kind: Kind::Persistent,
     payload: "nothing: its children contend as kazoo's lock does, each with its worker's name",
@@ -57,8 +57,8 @@ const LOCK: Entry = Entry {
     seed: "000: `/queue-locks/<queue>-<partition>`, a lock of zktools",
 };
 
-const SETTINGS_DIR: Entry = folder("/queue-settings", "none: they were in Queuey's store");
-const SETTINGS: Entry = Entry {
+const SETTINGS_DIR: ZnodeSpec = folder("/queue-settings", "none: they were in Queuey's store");
+const SETTINGS: ZnodeSpec = ZnodeSpec {
     pattern: "/queue-settings/<queue>",
     kind: Kind::Persistent,
     payload: "JSON: number of partitions, journal and its folder, how long handled messages stay, type, principles, when it was created",
@@ -69,7 +69,7 @@ const SETTINGS: Entry = Entry {
     seed: "none: they were in Queuey's store",
 };
 
-const ELECTION: Entry = Entry {
+const ELECTION: ZnodeSpec = ZnodeSpec {
     pattern: "/queue-election",
     kind: Kind::Persistent,
     payload: "nothing: its children contend as kazoo's election does, each with its worker's name",
@@ -80,7 +80,7 @@ const ELECTION: Entry = Entry {
     seed: "000: `rebalance needs a lock`",
 };
 
-const ASSIGNMENT: Entry = Entry {
+const ASSIGNMENT: ZnodeSpec = ZnodeSpec {
     pattern: "/queue-assignment",
     kind: Kind::Persistent,
     payload: "JSON: the epoch, and which worker is to handle which partitions",
@@ -91,8 +91,8 @@ const ASSIGNMENT: Entry = Entry {
     seed: "000: `Worker queue assignment`, which every worker computed for itself",
 };
 
-const PAUSES: Entry = folder("/pause", "001: `pause mode? without triggering rebalance`");
-const PAUSE: Entry = Entry {
+const PAUSES: ZnodeSpec = folder("/pause", "001: `pause mode? without triggering rebalance`");
+const PAUSE: ZnodeSpec = ZnodeSpec {
     pattern: "/pause/<scope>",
     kind: Kind::Persistent,
     payload: "JSON: by whom, why",
@@ -103,8 +103,8 @@ const PAUSE: Entry = Entry {
     seed: "001: `pause mode? without triggering rebalance`",
 };
 
-const KEYS: Entry = folder("/application-keys", "none: they were in Queuey's configuration");
-const KEY: Entry = Entry {
+const KEYS: ZnodeSpec = folder("/application-keys", "none: they were in Queuey's configuration");
+const KEY: ZnodeSpec = ZnodeSpec {
     pattern: "/application-keys/<key>",
     kind: Kind::Persistent,
     payload: "JSON: the application, the key's SHA-256 (never the key itself), what it is good for, when it was added",
@@ -115,8 +115,8 @@ const KEY: Entry = Entry {
     seed: "none: they were in Queuey's configuration",
 };
 
-const fn folder(pattern: &'static str, seed: &'static str) -> Entry {
-    Entry {
+const fn folder(pattern: &'static str, seed: &'static str) -> ZnodeSpec {
+    ZnodeSpec {
         pattern,
         kind: Kind::Persistent,
         payload: "nothing",
@@ -128,8 +128,8 @@ const fn folder(pattern: &'static str, seed: &'static str) -> Entry {
     }
 }
 
-/// Every znode of queues.
-pub const ENTRIES: &[Entry] = &[
+/// The specs of all znodes of queues.
+pub const SPECS: &[ZnodeSpec] = &[
     WORKERS,
     WORKER,
     QUEUES,
@@ -146,16 +146,15 @@ pub const ENTRIES: &[Entry] = &[
     KEY,
 ];
 
-/// What a worker says about itself.
+/// What a worker publishes about itself.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Worker {
     /// The partitions that it handles now.
     pub queues: Vec<PartitionName>,
-    /// The queues that it would handle any partition of. One that does not say is none of ours, and is
-    /// given nothing.
+    /// The queues whose partitions it can handle. A worker that does not say is not ours, and gets no partitions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub serves: Option<Vec<QueueName>>,
-    /// It takes no message until it is told to.
+    /// It takes no messages while it is paused.
     #[serde(default)]
     pub paused: bool,
 }
@@ -164,27 +163,27 @@ impl Json for Worker {
     const WHAT: &'static str = "a worker";
 }
 
-/// What a queue is.
+/// The settings of a queue.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Settings {
-    /// How many partitions it has.
+    /// Number of partitions.
     pub partitions: u16,
-    /// The journal that its messages are in, by its name.
+    /// The name of the journal with its messages.
     pub journal: String,
-    /// The data folder of that journal, by its id. A journal of the name with another folder is not the one that is meant.
-    /// Queues of versions before this was noted take any.
+    /// The id of that journal's data folder: a journal of the same name with another folder is a different one. `None`
+    /// for queues of old versions, which accept any folder.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub folder: Option<String>,
     /// Who may read it.
     #[serde(default)]
     pub visibility: Visibility,
-    /// How its creator wanted it kept. Kept for whoever asks: a journal is always durable, and its order is its own.
+    /// The consistency that its creator asked for. Only reported: a journal is always durable and ordered.
     #[serde(default)]
     pub consistency: Consistency,
-    /// Who may read and delete messages, if not its application.
+    /// Users that may read and delete messages, if not its application.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub principles: Vec<String>,
-    /// For how long messages stay that were handled.
+    /// How long handled messages are kept.
     #[serde(default, rename = "keep_ms")]
     pub keep: Keep,
     /// When it was created, in ms since 1970.
@@ -206,7 +205,7 @@ pub enum Visibility {
     Public,
 }
 
-/// What Queuey's queues had to say to a cluster of stores.
+/// Queuey's consistency levels for a cluster of stores.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Consistency {
@@ -219,12 +218,12 @@ pub enum Consistency {
     VeryStrong,
 }
 
-/// Which worker is to handle what. Obeying it is not enough: who handles a partition holds its lock.
+/// The assignment of partitions to workers. It is not sufficient: a worker that handles a partition must hold its lock.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Assignment {
     /// Rises with every assignment.
     pub epoch: u64,
-    /// Every worker of that time, also those who have nothing to do.
+    /// Every worker at that time, also idle ones.
     pub workers: BTreeMap<Name, Vec<PartitionName>>,
 }
 
@@ -233,7 +232,7 @@ impl Json for Assignment {
 }
 
 impl Assignment {
-    /// Who is to handle what, by partition.
+    /// The assigned worker of each partition.
     pub fn owners(&self) -> BTreeMap<&PartitionName, &Name> {
         let owned = |(worker, partitions)| -> _ {
             let partitions: &Vec<PartitionName> = partitions;
@@ -243,12 +242,12 @@ impl Assignment {
     }
 }
 
-/// Why nothing is taken.
+/// A pause of a queue or a worker.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pause {
-    /// Who said so.
+    /// Who paused it.
     pub by: String,
-    /// Why.
+    /// The reason, for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }
@@ -267,12 +266,12 @@ pub fn worker(name: &Name) -> Znode<Worker> {
     WORKER.at(&[name])
 }
 
-/// All partitions, by how far they were processed.
+/// The cursors of all partitions.
 pub fn cursors() -> Znode<()> {
     QUEUES.at(&[])
 }
 
-/// How far a partition was processed.
+/// The cursor of a partition.
 pub fn cursor(partition: &PartitionName) -> Znode<Cursor> {
     CURSOR.at(&[partition.queue(), &partition.number()])
 }
@@ -292,17 +291,17 @@ pub fn all_settings() -> Znode<()> {
     SETTINGS_DIR.at(&[])
 }
 
-/// What a queue is.
+/// The settings of a queue.
 pub fn settings(queue: &QueueName) -> Znode<Settings> {
     SETTINGS.at(&[queue])
 }
 
-/// Which worker assigns.
+/// The election of the worker that assigns.
 pub fn election() -> Znode<Dir> {
     ELECTION.at(&[])
 }
 
-/// Which worker is to handle what.
+/// The assignment of partitions.
 pub fn assignment() -> Znode<Assignment> {
     ASSIGNMENT.at(&[])
 }
@@ -312,12 +311,12 @@ pub fn pauses() -> Znode<()> {
     PAUSES.at(&[])
 }
 
-/// That nobody takes a message of this queue.
+/// The pause of a queue: nobody takes its messages.
 pub fn pause_of_queue(queue: &QueueName) -> Znode<Pause> {
     PAUSE.at(&[&crate::quote::Quoted(&format!("queue:{queue}"))])
 }
 
-/// That this worker takes no message.
+/// The pause of a worker: it takes no messages.
 pub fn pause_of_worker(worker: &Name) -> Znode<Pause> {
     PAUSE.at(&[&crate::quote::Quoted(&format!("worker:{worker}"))])
 }

@@ -1,4 +1,4 @@
-//! What queues, partitions and workers are called.
+//! Names of queues, partitions and workers.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,40 +8,40 @@ use thiserror::Error;
 
 use crate::quote::{Component, Quoted, unquote};
 
-/// As in Queuey: its clients know no longer ones.
+/// As in Queuey, whose clients know no longer names.
 pub const QUEUE_NAME_CHARS_MAX: usize = 50;
 
-/// What messages are kept under has so many bytes at most: the application, the name and `.failed`.
+/// Most bytes of a queue's topic: the application, the name and `.failed`.
 pub const QUEUE_NAME_BYTES_MAX: usize = 200;
 
 /// As in Queuey. More make lists that do not fit a screen, and locks that nobody needs.
 pub const PARTITIONS_MAX: u16 = 200;
 
-/// Where messages go that failed for good.
+/// The suffix of queues for messages that failed for good.
 const FAILED: &str = ".failed";
 
-/// The application that names without one belong to: those of the command line.
+/// The application of names without one, as on the command line.
 const DEFAULT_APPLICATION: &str = "default";
 
 /// Why a text names no queue.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum QueueNameError {
-    /// There is nothing.
+    /// The name is empty.
     #[error("a queue's name must not be empty")]
     Empty,
-    /// There is too much.
+    /// The name is too long.
     #[error("a queue's name must not be longer than {QUEUE_NAME_CHARS_MAX} characters, and this one has {0}")]
     Long(usize),
-    /// Its characters are few, but each takes several bytes.
+    /// It has few enough characters, but too many bytes.
     #[error(
         "a queue's name must not be longer than {max} bytes with its application and {FAILED}, and this one has {0}",
         max = QUEUE_NAME_BYTES_MAX
     )]
     Bytes(usize),
-    /// It would be another place in the tree.
+    /// It would be another path in the tree.
     #[error("a queue's name must not be `.` or `..`")]
     Dots,
-    /// It contains something that names do not.
+    /// It contains a character that is not allowed.
     #[error("a queue's name must not contain {0:?}")]
     Character(char),
 }
@@ -52,7 +52,7 @@ pub enum PartitionNameError {
     /// There is no number at its end.
     #[error("a partition is named `<queue>-<number>`, with a number from 1 to {PARTITIONS_MAX}")]
     Number,
-    /// What stands before the number is no queue.
+    /// The part before the number is no queue name.
     #[error(transparent)]
     Queue(#[from] QueueNameError),
 }
@@ -80,24 +80,24 @@ impl QueueName {
         Ok(queue)
     }
 
-    /// Whose it is.
+    /// The application that owns it.
     pub fn application(&self) -> &str {
         self.application.as_deref().unwrap_or(DEFAULT_APPLICATION)
     }
 
-    /// What its application calls it.
+    /// Its name within the application.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Where its messages go when they fail for good; `None` for a queue that is such a place itself.
+    /// The queue for its messages that failed for good; `None` if it is such a queue itself.
     #[must_use]
     pub fn failed(&self) -> Option<Self> {
         let name = (!self.name.ends_with(FAILED)).then(|| format!("{}{FAILED}", self.name))?;
         Some(Self { application: self.application.clone(), name })
     }
 
-    /// The queue whose failures this one takes.
+    /// The queue whose failed messages this one takes; `None` if it is an ordinary queue.
     #[must_use]
     pub fn failures_of(&self) -> Option<Self> {
         let name = self.name.strip_suffix(FAILED).filter(|name| !name.is_empty())?;
@@ -111,7 +111,7 @@ impl QueueName {
     }
 }
 
-/// `:` parts the application from the name; the rest is what no path, no log line and no shell should meet.
+/// `:` separates the application from the name; the others are unsafe in paths, log lines and shells.
 fn check(name: &str) -> Result<(), QueueNameError> {
     let own = name.strip_suffix(FAILED).unwrap_or(name);
     if own.is_empty() {
@@ -165,17 +165,17 @@ pub struct PartitionName {
 }
 
 impl PartitionName {
-    /// Whose it is.
+    /// The queue that it belongs to.
     pub fn queue(&self) -> &QueueName {
         &self.queue
     }
 
-    /// Which one.
+    /// Its number, from 1.
     pub fn number(&self) -> u16 {
         self.number
     }
 
-    /// The partition that a znode's name stands for.
+    /// Parses the name of a znode.
     pub fn of_znode(name: &str) -> Option<Self> {
         unquote(name)?.parse().ok()
     }
@@ -190,7 +190,7 @@ impl fmt::Display for PartitionName {
 impl FromStr for PartitionName {
     type Err = PartitionNameError;
 
-    /// At the last dash: queues may have dashes in their names.
+    /// Splits at the last dash: queues may have dashes in their names.
     fn from_str(text: &str) -> Result<Self, PartitionNameError> {
         let (queue, digits) = text.rsplit_once('-').ok_or(PartitionNameError::Number)?;
         let number = digits.parse().ok().filter(|number| (1..=PARTITIONS_MAX).contains(number));
@@ -260,7 +260,7 @@ mod tests {
         assert_eq!("x".repeat(51).parse::<QueueName>(), Err(QueueNameError::Long(51)));
     }
 
-    /// Or its messages would have a place, and its failures none.
+    /// Otherwise the queue could exist without room for its failed messages.
     #[test]
     fn bytes_count_with_those_of_the_place_for_failures() {
         let wide = "\u{1f98a}".repeat(48);

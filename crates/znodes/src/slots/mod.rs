@@ -3,14 +3,14 @@
 mod payloads;
 
 use crate::Name;
-use crate::entry::{Entry, Kind};
 use crate::payload::check;
 use crate::quote::Quoted;
+use crate::spec::{Kind, ZnodeSpec};
 use crate::znode::{Dir, Znode};
 
 pub use payloads::{Disarmed, Event, Frozen, Holder, Pool, Process, Waiter, What};
 
-const POOLS: Entry = Entry {
+const POOLS: ZnodeSpec = ZnodeSpec {
     pattern: "/slots",
     kind: Kind::Persistent,
     payload: "nothing",
@@ -21,7 +21,7 @@ const POOLS: Entry = Entry {
     seed: "002: the folder of lock znodes",
 };
 
-const POOL: Entry = Entry {
+const POOL: ZnodeSpec = ZnodeSpec {
     pattern: "/slots/<pool>",
     kind: Kind::Persistent,
     payload: "JSON: maximum, count, frozen (by whom, why)",
@@ -32,7 +32,7 @@ const POOL: Entry = Entry {
     seed: "002: the number of lock names, which was in the scripts' code",
 };
 
-const BORN: Entry = Entry {
+const BORN: ZnodeSpec = ZnodeSpec {
     pattern: "/slots/<pool>/born-<unique>",
     kind: Kind::Persistent,
     payload: "nothing",
@@ -43,7 +43,7 @@ const BORN: Entry = Entry {
     seed: "none: closes `a late host is admitted by what an earlier pool of that name allowed`",
 };
 
-const SLOT: Entry = Entry {
+const SLOT: ZnodeSpec = ZnodeSpec {
     pattern: "/slots/<pool>/lock<number>",
     kind: Kind::Persistent,
     payload: "JSON: holder, host, boot id, pid and its start time, who, reason, command, since, ticket; plain text is read as the holder's name",
@@ -54,8 +54,8 @@ const SLOT: Entry = Entry {
     seed: "002: `/lock1` … `/lockN`",
 };
 
-const TICKETS: Entry = dir("/slots/<pool>/tickets", "the folder of tickets");
-const TICKET: Entry = Entry {
+const TICKETS: ZnodeSpec = dir("/slots/<pool>/tickets", "the folder of tickets");
+const TICKET: ZnodeSpec = ZnodeSpec {
     pattern: "/slots/<pool>/tickets/<ticket>",
     kind: Kind::Persistent,
     payload: "the slot's number, which its name begins with",
@@ -66,8 +66,8 @@ const TICKET: Entry = Entry {
     seed: "none: closes `a late script deletes its successor's slot`",
 };
 
-const ALIVE_DIR: Entry = dir("/slots/<pool>/alive", "the folder of signs of life");
-const ALIVE: Entry = Entry {
+const ALIVE_DIR: ZnodeSpec = dir("/slots/<pool>/alive", "the folder of signs of life");
+const ALIVE: ZnodeSpec = ZnodeSpec {
     pattern: "/slots/<pool>/alive/<ticket>",
     kind: Kind::Ephemeral,
     payload: "the holder's name",
@@ -78,8 +78,8 @@ const ALIVE: Entry = Entry {
     seed: "none: tells a stuck holder from a dead one",
 };
 
-const QUEUE: Entry = dir("/slots/<pool>/queue", "the folder of waiters");
-const WAITER: Entry = Entry {
+const QUEUE: ZnodeSpec = dir("/slots/<pool>/queue", "the folder of waiters");
+const WAITER: ZnodeSpec = ZnodeSpec {
     pattern: "/slots/<pool>/queue/<place>",
     kind: Kind::EphemeralSequence,
     payload: "JSON: holder, host, pid, who, reason, polling",
@@ -90,8 +90,8 @@ const WAITER: Entry = Entry {
     seed: "none: the seed's hosts polled without order",
 };
 
-const HISTORY: Entry = dir("/slots/<pool>/history", "the folder of what happened");
-const EVENT: Entry = Entry {
+const HISTORY: ZnodeSpec = dir("/slots/<pool>/history", "the folder of what happened");
+const EVENT: ZnodeSpec = ZnodeSpec {
     pattern: "/slots/<pool>/history/event-",
     kind: Kind::PersistentSequence,
     payload: "JSON: what happened, to which slot and holder, by whom, why",
@@ -102,8 +102,8 @@ const EVENT: Entry = Entry {
     seed: "none: `operator who releases by hand must be recorded`",
 };
 
-const DISARMED_DIR: Entry = dir("/slots/<pool>/disarmed", "the folder of hosts that are out of service");
-const DISARMED: Entry = Entry {
+const DISARMED_DIR: ZnodeSpec = dir("/slots/<pool>/disarmed", "the folder of hosts that are out of service");
+const DISARMED: ZnodeSpec = ZnodeSpec {
     pattern: "/slots/<pool>/disarmed/<holder>",
     kind: Kind::Persistent,
     payload: "JSON: why",
@@ -114,8 +114,8 @@ const DISARMED: Entry = Entry {
     seed: "002: `the host stays out of service until a person repairs it`",
 };
 
-const fn dir(pattern: &'static str, seed: &'static str) -> Entry {
-    Entry {
+const fn dir(pattern: &'static str, seed: &'static str) -> ZnodeSpec {
+    ZnodeSpec {
         pattern,
         kind: Kind::Persistent,
         payload: "nothing",
@@ -127,8 +127,8 @@ const fn dir(pattern: &'static str, seed: &'static str) -> Entry {
     }
 }
 
-/// Every znode of slots.
-pub const ENTRIES: &[Entry] = &[
+/// The specs of all znodes of slots.
+pub const SPECS: &[ZnodeSpec] = &[
     POOLS,
     POOL,
     BORN,
@@ -155,12 +155,12 @@ pub fn pool(pool: &Name) -> Znode<Pool> {
     POOL.at(&[pool])
 }
 
-/// What tells a pool from earlier ones of its name.
+/// Tells a pool from earlier ones of its name.
 pub fn born(pool: &Name, unique: &str) -> Znode<()> {
     BORN.at(&[pool, &Quoted(unique)])
 }
 
-/// The unique part of a child of a pool that tells it from earlier ones, if it is that.
+/// The unique part of such a znode's name; `None` for other children of a pool.
 pub fn born_unique(child: &str) -> Option<&str> {
     child.strip_prefix("born-")
 }
@@ -170,7 +170,7 @@ pub fn slot(pool: &Name, number: u32) -> Znode<Holder> {
     SLOT.at(&[pool, &number])
 }
 
-/// The number of the slot that a child of a pool is, if it is one.
+/// The number of a slot by its name; `None` for other children of a pool.
 pub fn slot_number(child: &str) -> Option<u32> {
     let digits = child.strip_prefix("lock")?;
     let number = digits.parse().ok().filter(|number| *number > 0)?;
@@ -178,7 +178,7 @@ pub fn slot_number(child: &str) -> Option<u32> {
     (digits == u32::to_string(&number)).then_some(number)
 }
 
-/// What somebody holds a slot by.
+/// The ticket by which somebody holds a slot.
 pub fn ticket(pool: &Name, ticket: &str) -> Znode<u64> {
     TICKET.at(&[pool, &Quoted(ticket)])
 }
@@ -193,7 +193,7 @@ pub fn ticket_name(slot: u32, unique: &str) -> String {
     format!("{slot}-{unique}")
 }
 
-/// The slot that a ticket is for, as its name tells.
+/// The slot of a ticket, from its name.
 pub fn ticket_slot(ticket: &str) -> Option<u32> {
     ticket.split_once('-')?.0.parse().ok()
 }
@@ -203,7 +203,7 @@ pub fn ticket_unique(ticket: &str) -> Option<&str> {
     Some(ticket.split_once('-')?.1)
 }
 
-/// That the process under a ticket lives.
+/// Shows that the process with this ticket is alive.
 pub fn alive(pool: &Name, ticket: &str) -> Znode<crate::Text> {
     ALIVE.at(&[pool, &Quoted(ticket)])
 }
@@ -213,32 +213,32 @@ pub fn alive_dir(pool: &Name) -> Znode<()> {
     ALIVE_DIR.at(&[pool])
 }
 
-/// Who waits.
+/// All waiters.
 pub fn queue(pool: &Name) -> Znode<Dir> {
     QUEUE.at(&[pool])
 }
 
-/// One who waits.
+/// One waiter.
 pub fn waiter(pool: &Name, place: &str) -> Znode<Waiter> {
     WAITER.at(&[pool, &Quoted(place)])
 }
 
-/// What happened.
+/// The history of a pool.
 pub fn history(pool: &Name) -> Znode<Dir> {
     HISTORY.at(&[pool])
 }
 
-/// The next thing that happens.
+/// The next event of the history.
 pub fn event(pool: &Name) -> Znode<Event> {
     EVENT.at(&[pool])
 }
 
-/// All who are out of service.
+/// All holders that are out of service.
 pub fn disarmed_dir(pool: &Name) -> Znode<Dir> {
     DISARMED_DIR.at(&[pool])
 }
 
-/// Who is out of service.
+/// A holder that is out of service.
 pub fn disarmed(pool: &Name, holder: &Name) -> Znode<Disarmed> {
     DISARMED.at(&[pool, holder])
 }

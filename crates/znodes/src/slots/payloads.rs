@@ -1,17 +1,17 @@
-//! What znodes of slots say.
+//! Payloads of the znodes of slots.
 
 use serde::{Deserialize, Serialize};
 
 use crate::payload::{Json, Payload, PayloadError};
 
-/// What a pool is now.
+/// The state of a pool.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pool {
-    /// How many may be in at a time.
+    /// Most holders at a time.
     pub max: u32,
-    /// How many were in after the last admission.
+    /// Number of holders after the last admission.
     pub count: u32,
-    /// Nobody new gets in.
+    /// If set, nobody is admitted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub frozen: Option<Frozen>,
 }
@@ -23,29 +23,29 @@ impl Json for Pool {
 /// An emergency stop.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Frozen {
-    /// Who pulled it.
+    /// Who froze the pool.
     pub by: String,
-    /// Why.
+    /// The reason, for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// Running commands are asked to end, too.
+    /// Running commands get SIGTERM, too.
     #[serde(default)]
     pub tell: bool,
 }
 
-/// A process, told from any other that ever had its number.
+/// A process; its start time tells it from others with the same pid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Process {
-    /// Its number.
+    /// Unique only among processes that exist at the same time.
     pub pid: u32,
     /// When it started, in clock ticks since boot.
     pub started: u64,
 }
 
-/// Who holds a slot. What a seed's script wrote has a name only.
+/// The holder of a slot. One that a script of the seed wrote has only a name.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Holder {
-    /// The name that it holds by: the host's, unless told otherwise.
+    /// The holder's name: the host's by default.
     pub holder: String,
     /// The host that it runs on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -53,7 +53,7 @@ pub struct Holder {
     /// That host's machine id: two hosts may have one name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub machine_id: Option<String>,
-    /// That host's boot: another one means that nothing of before runs any more.
+    /// That host's boot id: if it has changed, none of its earlier processes runs any more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub boot_id: Option<String>,
     /// The pid namespace that the numbers below belong to.
@@ -68,7 +68,7 @@ pub struct Holder {
     /// The user who started it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub who: Option<String>,
-    /// Why.
+    /// The reason, for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// What it runs.
@@ -77,7 +77,7 @@ pub struct Holder {
     /// Since when, by the host's clock, in ms; ages are counted by the server's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub since_ms: Option<u64>,
-    /// What it holds it by; a seed's script has none.
+    /// Its ticket; a script of the seed has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ticket: Option<String>,
     /// It ends with its session.
@@ -90,7 +90,7 @@ impl Payload for Holder {
         serde_json::to_vec(self).expect("it has string keys and nothing that can fail")
     }
 
-    /// JSON if it looks like it; any other text is the name of whoever wrote it.
+    /// JSON if it looks like it; any other text is the holder's name.
     fn decode(data: &[u8]) -> Result<Self, PayloadError> {
         let expected = "the holder of a slot";
         let text =
@@ -107,22 +107,22 @@ impl Payload for Holder {
     }
 }
 
-/// Who waits for a slot.
+/// A waiter for a slot.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Waiter {
-    /// The name that it will hold by.
+    /// The name of the future holder.
     pub holder: String,
-    /// Where it runs.
+    /// The host that it runs on.
     pub host: String,
-    /// What it is.
+    /// Its pid on that host.
     pub pid: u32,
     /// The user who started it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub who: Option<String>,
-    /// Why.
+    /// The reason, for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// It has no session and must ask again within 10 minutes.
+    /// It has no session and must poll again within 10 minutes.
     #[serde(default)]
     pub polling: bool,
 }
@@ -131,7 +131,7 @@ impl Json for Waiter {
     const WHAT: &'static str = "a waiter for a slot";
 }
 
-/// What can happen in a pool.
+/// The kind of an event in a pool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum What {
@@ -141,27 +141,27 @@ pub enum What {
     Acquired,
     /// A later run of the holder took its slot over.
     Resumed,
-    /// The holder gave it back.
+    /// The holder released it.
     Released,
-    /// Somebody else gave it back.
+    /// Somebody else released it by force.
     Forced,
     /// The maximum was changed.
     SetMax,
     /// Emergency stop.
     Frozen,
-    /// Its end.
+    /// The end of an emergency stop.
     Thawed,
 }
 
-/// One thing that happened.
+/// An event of a pool's history.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Event {
-    /// What it was.
+    /// The kind of event.
     pub what: What,
-    /// To which slot.
+    /// The slot concerned.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slot: Option<u32>,
-    /// Of whom.
+    /// Its holder.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub holder: Option<String>,
     /// Who did it.
@@ -175,10 +175,10 @@ impl Json for Event {
     const WHAT: &'static str = "an entry of a pool's history";
 }
 
-/// Why a host queues itself up no more.
+/// Why a host no longer queues up by itself.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Disarmed {
-    /// What it has done.
+    /// What happened.
     pub reason: String,
 }
 

@@ -11,7 +11,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use menagerie_testkit::{Keeper, Process, Server, four_letter_word};
-use menagerie_znodes::{Entry, lookup, map};
+use menagerie_znodes::{ZnodeSpec, lookup, map};
 use serde_json::Value;
 
 use crate::cli::{Done, User};
@@ -49,9 +49,9 @@ struct Matrix {
     world: fn(&User) -> Vec<Process>,
     commands: &'static [&'static [&'static str]],
     /// Whether a command has to succeed however this entry is damaged.
-    must_succeed: fn(&[&str], &Entry) -> bool,
+    must_succeed: fn(&[&str], &ZnodeSpec) -> bool,
     /// Whether nothing shows that it ever existed.
-    leaves_no_trace: fn(&Entry) -> bool,
+    leaves_no_trace: fn(&ZnodeSpec) -> bool,
 }
 
 /// One world and its damage.
@@ -59,13 +59,13 @@ struct Case<'a> {
     user: User,
     namespace: String,
     server: SocketAddr,
-    entry: &'a Entry,
+    entry: &'a ZnodeSpec,
     damage: Damage,
     _processes: Vec<Process>,
 }
 
 impl Matrix {
-    fn entries(&self) -> Vec<&'static Entry> {
+    fn entries(&self) -> Vec<&'static ZnodeSpec> {
         let owned = map().into_iter().filter(|(owner, _)| self.owners.contains(owner));
         owned
             .flat_map(|(_, entries)| entries)
@@ -102,7 +102,7 @@ impl Matrix {
         self.commands.iter().enumerate().map(|(at, command)| (at, run(&user, command).code)).collect()
     }
 
-    fn case<'a>(&self, server: &Server, entry: &'a Entry, damage: Damage) -> Case<'a> {
+    fn case<'a>(&self, server: &Server, entry: &'a ZnodeSpec, damage: Damage) -> Case<'a> {
         let letters = |c: char| if c.is_ascii_alphanumeric() { c } else { '-' };
         let namespace = format!("/{damage:?}{}", entry.pattern.chars().map(letters).collect::<String>());
         let user = user(server, &namespace);

@@ -1,7 +1,7 @@
 //! A queue with everything that can be in one.
 
 use menagerie_testkit::{Process, eventually};
-use menagerie_znodes::Entry;
+use menagerie_znodes::ZnodeSpec;
 
 use super::{Damage, Matrix};
 use crate::cli::User;
@@ -40,7 +40,7 @@ const MATRIX: Matrix = Matrix {
         &["queue", "delete", "mail", "--force"],
     ],
     must_succeed: |command, _| command == ["status"],
-    leaves_no_trace: |entry: &Entry| ["/application-keys", "/pause"].contains(&entry.pattern),
+    leaves_no_trace: |entry: &ZnodeSpec| ["/application-keys", "/pause"].contains(&entry.pattern),
 };
 
 /// A queue with handled, failed and delayed messages, and its worker; a paused one; a key.

@@ -1,7 +1,7 @@
 //! A pool with everything that can be in one.
 
 use menagerie_testkit::{Keeper, Process, eventually};
-use menagerie_znodes::Entry;
+use menagerie_znodes::ZnodeSpec;
 
 use super::{Damage, Matrix, delete, user};
 use crate::cli::User;
@@ -35,7 +35,7 @@ const MATRIX: Matrix = Matrix {
     must_succeed: |command, entry| {
         command == ["slots", "freeze", "pool"] && !["/slots", "/slots/<pool>"].contains(&entry.pattern)
     },
-    leaves_no_trace: |entry: &Entry| {
+    leaves_no_trace: |entry: &ZnodeSpec| {
         let free = "/slots/<pool>/lock<number>";
         ["/slots", "/slots/<pool>", free, "/slots/<pool>/disarmed/<holder>"].contains(&entry.pattern)
     },

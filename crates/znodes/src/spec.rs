@@ -1,4 +1,4 @@
-//! What is said of each place in the tree.
+//! Specs: what the map declares about each znode.
 
 use std::fmt;
 
@@ -33,29 +33,29 @@ impl fmt::Display for Kind {
     }
 }
 
-/// One line of the map.
+/// Declares a znode, or a family of them, on the map.
 #[derive(Debug, Clone, Copy)]
-pub struct Entry {
+pub struct ZnodeSpec {
     /// The path below the namespace; `<name>` stands for one component that varies.
     pub pattern: &'static str,
-    /// How long it lives.
+    /// Its lifetime.
     pub kind: Kind,
-    /// What it holds, in words.
+    /// Its payload, for people.
     pub payload: &'static str,
-    /// Whether data is that.
+    /// Checks that data is such a payload.
     pub check: Check,
     /// Who creates and writes it.
     pub written_by: &'static str,
-    /// Whose lock protects it, or how else writers keep out of each other's way.
+    /// The lock that protects it, or how else writers avoid conflicts.
     pub guarded_by: &'static str,
     /// Who deletes it.
     pub deleted_by: &'static str,
-    /// The path in the seed that it stands for.
+    /// The corresponding path in the seed.
     pub seed: &'static str,
 }
 
-impl Entry {
-    /// The place that this pattern names, with each `<…>` replaced in order.
+impl ZnodeSpec {
+    /// The znode that this pattern names, with each `<…>` replaced in order.
     ///
     /// # Panics
     /// If the number of components is not the number of placeholders: a bug that the first call shows.
@@ -76,14 +76,14 @@ impl Entry {
     }
 }
 
-/// Everything we own, in the order of the documentation.
-pub fn map() -> Vec<(&'static str, &'static [Entry])> {
+/// All specs by owner, in the order of the documentation.
+pub fn map() -> Vec<(&'static str, &'static [ZnodeSpec])> {
     vec![
-        ("kernel", crate::kernel::ENTRIES),
-        ("components", crate::components::ENTRIES),
-        ("journals", crate::journals::ENTRIES),
-        ("queues", crate::queues::ENTRIES),
-        ("slots", crate::slots::ENTRIES),
+        ("kernel", crate::kernel::SPECS),
+        ("components", crate::components::SPECS),
+        ("journals", crate::journals::SPECS),
+        ("queues", crate::queues::SPECS),
+        ("slots", crate::slots::SPECS),
     ]
 }
 
@@ -94,7 +94,7 @@ mod tests {
     use super::*;
     use crate::quote::Quoted;
 
-    const ENTRY: Entry = Entry {
+    const SPEC: ZnodeSpec = ZnodeSpec {
         pattern: "/queues/<queue>-<partition>",
         kind: Kind::Persistent,
         payload: "",
@@ -107,24 +107,24 @@ mod tests {
 
     #[test]
     fn placeholders_are_replaced_in_order_and_quoted() {
-        let znode: Znode<()> = ENTRY.at(&[&Quoted("a/b"), &3_u32]);
+        let znode: Znode<()> = SPEC.at(&[&Quoted("a/b"), &3_u32]);
         assert_eq!(znode.path(), "/queues/a%2Fb-3");
     }
 
     #[test]
     #[should_panic(expected = "a component for every placeholder")]
     fn missing_component_is_a_bug() {
-        let _: Znode<()> = ENTRY.at(&[&1_u32]);
+        let _: Znode<()> = SPEC.at(&[&1_u32]);
     }
 
     #[test]
     fn every_pattern_is_declared_once_and_well_formed() {
         let mut seen = BTreeSet::new();
-        for (_, entries) in map() {
-            for entry in entries {
-                assert!(seen.insert(entry.pattern), "{} is declared twice", entry.pattern);
-                assert!(entry.pattern.starts_with('/') && !entry.pattern.ends_with('/'), "{}", entry.pattern);
-                assert_eq!(entry.pattern.matches('<').count(), entry.pattern.matches('>').count());
+        for (_, specs) in map() {
+            for spec in specs {
+                assert!(seen.insert(spec.pattern), "{} is declared twice", spec.pattern);
+                assert!(spec.pattern.starts_with('/') && !spec.pattern.ends_with('/'), "{}", spec.pattern);
+                assert_eq!(spec.pattern.matches('<').count(), spec.pattern.matches('>').count());
             }
         }
     }
