@@ -1,4 +1,4 @@
-//! The disk with errors that say what was being done to which file.
+//! The log's directory on a disk, with errors that name the action and the file.
 
 use std::io;
 use std::path::PathBuf;
@@ -7,7 +7,7 @@ use std::sync::Arc;
 use crate::disk::{Background, Disk, DiskFile};
 use crate::error::Error;
 
-/// Written over files that must be zero; a static, so that no zeroing allocates.
+/// Written over files that must be zero; a static, so that zeroing never allocates.
 pub(crate) static ZEROES: [u8; 1 << 20] = [0; 1 << 20];
 
 /// The log's directory.
@@ -22,7 +22,7 @@ pub(crate) struct Handle {
     path: PathBuf,
 }
 
-fn failed(action: &'static str, file: PathBuf) -> impl FnOnce(io::Error) -> Error {
+fn disk_error(action: &'static str, file: PathBuf) -> impl FnOnce(io::Error) -> Error {
     move |source| Error::io(action, file, source)
 }
 
@@ -44,7 +44,7 @@ impl Dir {
     }
 
     pub(crate) fn list(&self) -> Result<Vec<String>, Error> {
-        self.disk.list().map_err(failed("list", self.path("")))
+        self.disk.list().map_err(disk_error("list", self.path("")))
     }
 
     pub(crate) fn open_read(&self, name: &str) -> Result<Handle, Error> {
@@ -68,25 +68,25 @@ impl Dir {
         let path = self.path(name);
         match opened {
             Ok(file) => Ok(Handle { file, path }),
-            Err(error) => Err(failed(action, path)(error)),
+            Err(error) => Err(disk_error(action, path)(error)),
         }
     }
 
     pub(crate) fn rename(&self, from: &str, to: &str) -> Result<(), Error> {
-        self.disk.rename(from, to).map_err(failed("rename", self.path(from)))
+        self.disk.rename(from, to).map_err(disk_error("rename", self.path(from)))
     }
 
     pub(crate) fn remove(&self, name: &str) -> Result<(), Error> {
-        self.disk.remove(name).map_err(failed("remove", self.path(name)))
+        self.disk.remove(name).map_err(disk_error("remove", self.path(name)))
     }
 
     pub(crate) fn sync(&self) -> Result<(), Error> {
-        self.disk.sync_dir().map_err(failed("sync", self.path("")))
+        self.disk.sync_dir().map_err(disk_error("sync", self.path("")))
     }
 
     pub(crate) fn random<const N: usize>(&self) -> Result<[u8; N], Error> {
         let mut bytes = [0; N];
-        self.disk.random(&mut bytes).map_err(failed("draw random bytes for", self.path("")))?;
+        self.disk.random(&mut bytes).map_err(disk_error("draw random bytes for", self.path("")))?;
         Ok(bytes)
     }
 }
@@ -96,37 +96,37 @@ impl Handle {
         self.path.clone()
     }
 
-    /// Called after a rename, for the messages.
+    /// Records a new name after a rename, for error messages.
     pub(crate) fn renamed(&mut self, path: PathBuf) {
         self.path = path;
     }
 
     pub(crate) fn len(&self) -> Result<u64, Error> {
-        self.file.len().map_err(|e| self.failed("measure", e))
+        self.file.len().map_err(|e| self.error("measure", e))
     }
 
     pub(crate) fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<(), Error> {
-        self.file.read_at(offset, out).map_err(|e| self.failed("read", e))
+        self.file.read_at(offset, out).map_err(|e| self.error("read", e))
     }
 
     pub(crate) fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<(), Error> {
-        self.file.write_at(offset, bytes).map_err(|e| self.failed("write", e))
+        self.file.write_at(offset, bytes).map_err(|e| self.error("write", e))
     }
 
     pub(crate) fn set_len(&self, length: u64) -> Result<(), Error> {
-        self.file.set_len(length).map_err(|e| self.failed("resize", e))
+        self.file.set_len(length).map_err(|e| self.error("resize", e))
     }
 
     pub(crate) fn sync_data(&self) -> Result<(), Error> {
-        self.file.sync_data().map_err(|e| self.failed("sync", e))
+        self.file.sync_data().map_err(|e| self.error("sync", e))
     }
 
     pub(crate) fn sync_all(&self) -> Result<(), Error> {
-        self.file.sync_all().map_err(|e| self.failed("sync", e))
+        self.file.sync_all().map_err(|e| self.error("sync", e))
     }
 
-    fn failed(&self, action: &'static str, source: io::Error) -> Error {
-        failed(action, self.path())(source)
+    fn error(&self, action: &'static str, source: io::Error) -> Error {
+        disk_error(action, self.path())(source)
     }
 
     /// Really writes zeroes: blocks that are only reserved would have to be committed to the file system's own
@@ -141,8 +141,8 @@ impl Handle {
         Ok(())
     }
 
-    /// The end of what is not zero between `from` and the end of the file, if anything is. Reads in pieces,
-    /// because nothing has vouched for the length.
+    /// The end of the last nonzero byte between `from` and the end of the file, if there is any. Reads in pieces,
+    /// because the length is not verified yet.
     pub(crate) fn last_nonzero(&self, from: u64) -> Result<Option<u64>, Error> {
         let length = self.len()?;
         let mut piece = vec![0; ZEROES.len().min(length.saturating_sub(from) as usize)];
@@ -160,7 +160,7 @@ impl Handle {
     }
 }
 
-/// How many bytes there are up to and including the last that is not zero.
+/// Number of bytes up to and including the last nonzero one.
 pub(crate) fn nonzero_bytes(bytes: &[u8]) -> usize {
     // By pages first: comparing with a page of zeroes runs at memory speed, which a byte loop does not.
     let mut end = bytes.len();

@@ -1,4 +1,4 @@
-//! The few things the log asks of a disk, so that tests can put a treacherous one under it.
+//! The few operations that the log needs from a disk, so that tests can put an unreliable one under it.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -14,29 +14,29 @@ pub trait Disk: Send + Sync {
     fn open_read(&self, name: &str) -> io::Result<Box<dyn DiskFile>>;
     /// Opens a file for reading and writing.
     fn open(&self, name: &str) -> io::Result<Box<dyn DiskFile>>;
-    /// Opens a file for reading and writing, creating it if it is not there.
+    /// Opens a file for reading and writing; creates it if it is missing.
     fn create(&self, name: &str) -> io::Result<Box<dyn DiskFile>>;
-    /// Gives a file another name, replacing a file that has it.
+    /// Renames a file, replacing an existing one of that name.
     fn rename(&self, from: &str, to: &str) -> io::Result<()>;
     /// Removes a file.
     fn remove(&self, name: &str) -> io::Result<()>;
     /// Makes names durable: all creations, renames and removals so far.
     fn sync_dir(&self) -> io::Result<()>;
-    /// Fills `out` with bytes that nobody can guess.
+    /// Fills `out` with unpredictable bytes.
     fn random(&self, out: &mut [u8]) -> io::Result<()>;
     /// The full path of a file, for messages.
     fn locate(&self, name: &str) -> PathBuf;
-    /// Whether spare segments are prepared on a thread of their own, or at once in the caller's (where the order
-    /// of operations must be the same in each run).
+    /// Whether spare segments are prepared on a separate thread, or at once on the caller's (where the order of
+    /// operations must be the same in each run).
     fn background(&self) -> Background;
 }
 
 /// Where the preparation of spare segments happens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Background {
-    /// On a thread of its own.
+    /// On a separate thread.
     Thread,
-    /// In the call that asks for it.
+    /// On the caller's thread.
     Caller,
 }
 
@@ -49,7 +49,7 @@ pub trait DiskFile: Send {
     fn read_at(&self, offset: u64, out: &mut [u8]) -> io::Result<()>;
     /// Writes all of `bytes` at `offset`.
     fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()>;
-    /// Cuts the file, or extends it with zeroes.
+    /// Truncates the file, or extends it with zeroes.
     fn set_len(&self, length: u64) -> io::Result<()>;
     /// fdatasync: contents, and what is needed to read them back.
     fn sync_data(&self) -> io::Result<()>;
@@ -67,7 +67,7 @@ pub struct RealDisk {
 }
 
 impl RealDisk {
-    /// The directory must exist; locking it is the owner's business.
+    /// The directory must exist. The owner locks it.
     pub fn new(path: &Path) -> io::Result<Self> {
         Ok(Self { path: path.to_owned(), directory: File::open(path)? })
     }
@@ -77,7 +77,7 @@ impl Disk for RealDisk {
     fn list(&self) -> io::Result<Vec<String>> {
         let mut names = Vec::new();
         for entry in std::fs::read_dir(&self.path)? {
-            // A name that is not UTF-8 is none of ours.
+            // A name that is not UTF-8 is not ours.
             if let Ok(name) = entry?.file_name().into_string() {
                 names.push(name);
             }
@@ -95,7 +95,7 @@ impl Disk for RealDisk {
 
     fn create(&self, name: &str) -> io::Result<Box<dyn DiskFile>> {
         let mut options = OpenOptions::new();
-        // For the owner alone: what a log holds is nobody else's business.
+        // For the owner alone: the contents of a log are private.
         options.read(true).write(true).create(true).truncate(false).mode(0o600);
         Ok(Box::new(options.open(self.path.join(name))?))
     }

@@ -1,61 +1,41 @@
-//! Why the log could not do what it was asked, with the place.
+//! Errors of the log, with file and offset.
+
+#![allow(missing_docs, reason = "the fields of errors name themselves")]
 
 use std::fmt;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// What every operation of the log returns when it fails.
+/// An error of the log.
 ///
 /// Cloneable, because an error of the disk poisons the log: each later call answers with the first cause.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum Error {
-    /// The operating system refused. The log is poisoned: after a failed write or sync nobody knows what is on
-    /// the disk, and asking the kernel to sync again would report success without having written.
+    /// The operating system refused. The log is poisoned: after a failed write or sync the contents of the disk are
+    /// uncertain, and another sync would report success without having written.
     #[error("cannot {action} {}", file.display())]
-    Io {
-        /// What we were doing, in the infinitive.
-        action: &'static str,
-        /// To which file or directory.
-        file: PathBuf,
-        /// What the operating system said.
-        source: Arc<io::Error>,
-    },
+    Io { action: &'static str, file: PathBuf, source: Arc<io::Error> },
     /// The disk is full, and a new segment is needed. The log is as it was: nothing of the group is in it. Abandon the
     /// group, or make room and commit again.
     #[error("no room left to {action} {}", file.display())]
-    Full {
-        /// What we were doing, in the infinitive.
-        action: &'static str,
-        /// To which file.
-        file: PathBuf,
-        /// What the operating system said.
-        source: Arc<io::Error>,
-    },
-    /// As many files are open as may be, in this process or on this machine. The log is as it was, as after
+    Full { action: &'static str, file: PathBuf, source: Arc<io::Error> },
+    /// The limit of open files is reached, of this process or this machine. The log is as it was, as after
     /// [`Error::Full`]: a file that could not be opened was not changed.
     #[error("too many files are open to {action} {}", file.display())]
-    OutOfFiles {
-        /// What we were doing, in the infinitive.
-        action: &'static str,
-        /// To which file.
-        file: PathBuf,
-        /// What the operating system said.
-        source: Arc<io::Error>,
-    },
-    /// Something that had been durable is not there any more, or not as it was written.
+    OutOfFiles { action: &'static str, file: PathBuf, source: Arc<io::Error> },
+    /// Something that had been durable is missing or changed.
     #[error("{} is damaged at offset {offset} (sequence {sequence}): {damage}", file.display())]
     Damaged {
-        /// The damaged file.
         file: PathBuf,
-        /// The first byte that is not what it should be, as far as that can be told.
+        /// The first byte that is wrong, as far as known.
         offset: u64,
-        /// The sequence number expected there; in the mark and in headers, the next one after what they speak of.
+        /// The sequence number expected there; for the mark and headers, the next one after those that they cover.
         sequence: u64,
         /// What is wrong, or how we know that this was once durable.
         damage: Damage,
     },
-    /// There are segments but no mark, so nobody can say how far the log had been durable.
+    /// There are segments but no mark, so it is unknown how far the log was durable.
     #[error("{} is missing, but there is a log: {}", mark.display(), segment.display())]
     MarkMissing {
         /// Where the mark should be.
@@ -66,57 +46,49 @@ pub enum Error {
     /// Records that are neither covered by the owner's snapshot nor in any segment.
     #[error("the log has a gap at sequence {sequence}: {} is missing", file.display())]
     SegmentMissing {
-        /// The first sequence number that is nowhere.
+        /// The first missing sequence number.
         sequence: u64,
         /// The missing file; where its exact name is not known, the name it would have if it began right there.
         file: PathBuf,
     },
-    /// A segment that the mark cannot have missed, for the mark is written before a segment is used.
+    /// A segment that the mark does not know, although the mark is written before a segment is used.
     #[error("{} is not known to the mark, which ends at sequence {sequence}", file.display())]
     SegmentUnknown {
-        /// The surplus segment.
         file: PathBuf,
         /// The last sequence number the mark knows.
         sequence: u64,
     },
-    /// Written by a newer program.
+    /// A newer program wrote the file.
     #[error("{} has format version {found}; this program knows {known}", file.display())]
     NewerFormat {
-        /// The file.
         file: PathBuf,
-        /// Its version.
         found: u32,
         /// Ours.
         known: u32,
     },
-    /// The owner's snapshot covers more than the log has ever held, or it had more before it was opened again: one of the
-    /// two is from another time or place.
+    /// The owner's snapshot covers more than the log has ever held, or the log had more before it was reopened: one of
+    /// the two is from another time or place.
     #[error("the log in {} ends at sequence {last}, before sequence {covered}, which the snapshot covers", directory.display())]
     Behind {
-        /// The log's directory.
         directory: PathBuf,
         /// The last sequence number in the log.
         last: u64,
-        /// What the owner said its snapshot covers.
+        /// The last sequence number that the owner's snapshot covers.
         covered: u64,
     },
-    /// A new log was asked for where there is one already.
+    /// There is already a log in the directory.
     #[error("there is a log in {} already", directory.display())]
-    Exists {
-        /// The log's directory.
-        directory: PathBuf,
-    },
+    Exists { directory: PathBuf },
     /// The record is longer than the log's options allow. It was not appended.
     #[error("a record of {bytes} bytes is longer than the maximum of {max}")]
     TooLarge {
         /// Length of the refused payload.
         bytes: usize,
-        /// The limit.
         max: usize,
     },
 }
 
-/// What is wrong with a damaged place, or how we know that it had been durable.
+/// What is damaged, or how we know that it had been durable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Damage {
     /// The mark or a segment's header does not have its checksum, or contradicts the file's name.
@@ -142,7 +114,7 @@ pub enum Damage {
     },
     /// The owner's snapshot covers it, and only durable records are covered.
     Covered {
-        /// What the owner said.
+        /// The last sequence number that the snapshot covers.
         covered: u64,
     },
     /// A later segment was begun, which happens only when everything before it is durable.
@@ -183,13 +155,13 @@ impl fmt::Display for Damage {
 }
 
 impl Error {
-    /// The operating system refused.
+    /// An error of the operating system.
     pub(crate) fn io(action: &'static str, file: PathBuf, source: io::Error) -> Self {
         let (passes, source) = (is_out_of_files(&source), Arc::new(source));
         if passes { Self::OutOfFiles { action, file, source } } else { Self::Io { action, file, source } }
     }
 
-    /// What a person can try.
+    /// What an operator can try.
     pub fn help(&self) -> &'static str {
         match self {
             Self::Io { .. } => "look at the disk and its permissions, then start again",
@@ -214,7 +186,7 @@ impl Error {
         }
     }
 
-    /// The same failure, told apart when the disk is full and the file concerned is one we can do without.
+    /// Turns the error into [`Error::Full`] if the disk is full; for files that the log can do without.
     pub(crate) fn or_full(self) -> Self {
         match self {
             Self::Io { action, file, source } if is_full(&source) => Self::Full { action, file, source },
@@ -222,14 +194,14 @@ impl Error {
         }
     }
 
-    /// Room is wanting, on the disk or for open files: the log goes on.
+    /// Whether the disk or the table of open files is full: the log goes on.
     pub fn is_full(&self) -> bool {
         matches!(self, Self::Full { .. } | Self::OutOfFiles { .. })
     }
 
-    /// A group could not be written for want of room, although its segment was there: so it is on file systems that
-    /// write nothing in place. Nobody was told that it is durable, and nothing is in doubt but the group itself. A failed
-    /// sync is another matter: it leaves in doubt what had been written before.
+    /// Whether a group could not be written for want of room although its segment existed, as on file systems that
+    /// never write in place. The group was not acknowledged, and only the group itself is in doubt. A failed sync is
+    /// different: it puts earlier writes in doubt, too.
     pub fn is_unwritten(&self) -> bool {
         matches!(self, Self::Io { action: "write", source, .. } if is_full(source))
     }
@@ -239,7 +211,7 @@ fn is_full(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }
 
-/// As many files are open as may be, in this process or on this machine: it passes, like want of room on the disk.
+/// Whether the limit of open files is reached, of this process or this machine: temporary, like a full disk.
 pub fn is_out_of_files(error: &io::Error) -> bool {
     const ENFILE: i32 = 23;
     const EMFILE: i32 = 24;

@@ -1,4 +1,4 @@
-//! Reading a whole log and deciding whether it is sound. Changes nothing.
+//! Reads a whole log and decides whether it is sound. Changes nothing.
 
 use crate::dir::{Dir, Handle};
 use crate::error::{Damage, Error};
@@ -17,7 +17,7 @@ pub(crate) struct Files {
     pub(crate) spares: Vec<u64>,
 }
 
-/// A torn tail: bytes of a group that was being written when the power went, and that nobody was told was durable.
+/// A torn tail: bytes of a group that was being written when the power failed, and that was never acknowledged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Torn {
     /// The first sequence number that is lost. It will be used again.
@@ -30,14 +30,14 @@ pub struct Torn {
     pub bytes: u64,
 }
 
-/// What a log was found to hold.
+/// The result of examining a log.
 pub(crate) struct Examined {
     /// Segments that the owner's snapshot covers wholly, oldest first; not read.
     pub(crate) covered: Vec<u64>,
     pub(crate) finished: Vec<Finished>,
     pub(crate) tail: Tail,
     pub(crate) torn: Option<Torn>,
-    /// Records that were handed to the owner, and bytes of all that were read.
+    /// Records replayed to the owner, and bytes of all records read.
     pub(crate) records: u64,
     pub(crate) bytes: u64,
 }
@@ -106,7 +106,7 @@ struct Opened {
     length: u64,
 }
 
-/// Opens a segment and checks its header; of its length only that there is room for one.
+/// Opens a segment and checks its header; of its length, only that it has one.
 fn open_segment(dir: &Dir, log: u64, base: u64) -> Result<Opened, Error> {
     let file = dir.open_read(&names::segment(base))?;
     let length = file.len()?;
@@ -136,16 +136,16 @@ pub(crate) fn open_unused(dir: &Dir, log: u64, base: u64) -> Result<Tail, Error>
 pub(crate) struct Examiner<'a> {
     pub(crate) dir: &'a Dir,
     pub(crate) mark: Mark,
-    /// What the owner's snapshot covers.
+    /// The last sequence number that the owner's snapshot covers.
     pub(crate) covered: u64,
     pub(crate) records: u64,
     pub(crate) bytes: u64,
-    /// The segment being read; used again for each.
+    /// The segment being read; reused for each.
     pub(crate) buffer: Vec<u8>,
 }
 
 impl Examiner<'_> {
-    /// Reads all that is not covered, and hands each record above `covered` to `visit`.
+    /// Reads everything that is not covered, and passes each record above `covered` to `visit`.
     pub(crate) fn run<E: From<Error>>(
         mut self,
         segments: &[u64],
@@ -248,7 +248,7 @@ impl Examiner<'_> {
         Ok((Tail { header, last: stop.sequence - 1, end: stop.offset as u64, length }, torn))
     }
 
-    /// The segment of a roll that was cut short before the mark was written, so before any record.
+    /// Reads the segment of a roll that was interrupted before the mark was written, and so before any record.
     fn read_unknown(&self, base: u64) -> Result<Tail, Error> {
         let tail = open_unused(self.dir, self.mark.log, base)?;
         if tail.last < self.mark.sequence {
@@ -260,7 +260,7 @@ impl Examiner<'_> {
         Ok(tail)
     }
 
-    /// The segment that was being written when the log was left.
+    /// Reads the segment that was being written when the process ended.
     fn read_open<E: From<Error>>(
         &mut self,
         segment: &Opened,
@@ -278,7 +278,7 @@ impl Examiner<'_> {
         }
     }
 
-    /// The last segment of a log that was closed, or was being closed or recovered: it ends where the mark says.
+    /// Reads the last segment of a log that was closed, or was being closed or recovered: it ends where the mark says.
     fn read_settled<E: From<Error>>(
         &mut self,
         segment: &Opened,
@@ -313,7 +313,7 @@ impl Examiner<'_> {
         Err(damaged(&segment.file, expected.min(segment.length), self.mark.sequence + 1, damage))
     }
 
-    /// Reads the first `length` bytes of a segment, whose length has been vouched for, and visits its records.
+    /// Reads the first `length` bytes of a segment, whose length is verified, and visits its records.
     fn replay<E: From<Error>>(
         &mut self,
         segment: &Opened,

@@ -2,7 +2,7 @@
 //!
 //! An owner appends records to a group, commits the group with one write and one fdatasync, and gets them back, in
 //! order and whole, when it opens the log again. From time to time it makes a snapshot of its own state and tells the
-//! log what that covers; segments that hold nothing else are dropped and their files used again.
+//! log what that covers; the log drops segments that hold nothing else, and reuses their files.
 //!
 //! ```
 //! # let dir = tempfile::tempdir()?;
@@ -23,16 +23,16 @@
 //!
 //! # What it promises
 //!
-//! - What a commit acknowledged is there after any crash or power cut, or opening the log is refused. It is never
-//!   opened with less in silence, with a gap, or with anything that was not written.
+//! - Acknowledged commits survive any crash or power cut, or opening the log is refused. It never opens silently with
+//!   less, with a gap, or with anything that was not written.
 //! - After a clean close, *any* changed byte, and any changed length, of the mark or a segment is refused, with file,
 //!   offset and sequence number.
 //! - After a crash, damage to a record known to have been durable is refused. A torn tail (bytes of a group that was
-//!   being written, of which nobody was told) is cut and reported, and never comes back. Damage to the last group
-//!   that *was* acknowledged looks exactly like a torn tail; it is cut too, and reported.
+//!   being written and never acknowledged) is cut and reported, and never comes back. Damage to the last group that
+//!   *was* acknowledged looks exactly like a torn tail; it is cut too, and reported.
 //! - An error of a write or a sync poisons the log: no later call succeeds, and no sync is tried twice. A full disk
-//!   is met when a segment is begun, as an error of its own after which the log goes on ([`Error::is_full`]); so are too many
-//!   open files.
+//!   shows when a segment is begun, as a separate error after which the log goes on ([`Error::is_full`]); so does the
+//!   limit of open files.
 //!
 //! It relies on a disk that writes sectors of 512 bytes whole or not at all and that tells the truth about syncs, on
 //! renames that happen or do not, and on an owner who locks the directory.
@@ -43,7 +43,7 @@
 //!   payload and padding; what is behind them in a segment is zero; the length of a finished segment is in the header
 //!   of the next one, that of the last segment in the mark.
 //! - *Each group says what was durable before it* (`synced`), so an intact record behind damage tells whether the
-//!   damage hit something acknowledged. Why an intact record alone proves nothing is told in the module `scan`.
+//!   damage hit something acknowledged. The module `scan` explains why an intact record alone proves nothing.
 //! - *The name of a segment is evidence*: a segment gets its name when all before it is durable, and its header too.
 //! - *The mark is a floor*, raised at every roll, opening and close: nothing at or below it can be a torn tail. It
 //!   knows a segment before the first record is written there.
@@ -51,7 +51,7 @@
 //!   durably, before it is overwritten; a torn tail is cut off, durably, before anything is appended. So no record
 //!   of a former life can be taken for the successor of a new one.
 //! - *The last segment changes its length only under a mark that says so* (`Still`), at open, close, and when a group
-//!   does not fit into an empty segment; so a power cut there is told from a file that somebody cut.
+//!   does not fit into an empty segment; so a power cut there differs from a file that somebody truncated.
 //!
 //! The format and the table of recovery rules are in `docs/log-format.md`.
 //!

@@ -1,6 +1,6 @@
 //! Every file name of a log directory, built and understood in one place.
 
-/// How far the log was durable, and how it was left.
+/// How far the log was durable, and its state.
 pub(crate) const MARK: &str = "mark";
 /// The next mark, until it is whole.
 pub(crate) const MARK_NEXT: &str = "mark.next";
@@ -15,17 +15,17 @@ pub(crate) fn spare(number: u64) -> String {
     format!("spare-{number}")
 }
 
-/// What a file in the directory is to us.
+/// The kind of a file in the directory.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Name {
     Mark,
     Segment(u64),
     Spare(u64),
-    /// Left alone.
+    /// Not ours: left alone.
     Other,
 }
 
-/// Understands a name only in exactly the form we write it.
+/// Parses a name only in exactly the form that we write.
 pub(crate) fn parse(name: &str) -> Name {
     let as_segment =
         || u64::from_str_radix(name.strip_prefix("log-")?, 16).ok().filter(|n| segment(*n) == name);

@@ -21,25 +21,25 @@ use crate::segment::{self, Current};
 use crate::spares::Spares;
 use crate::wal::Wal;
 
-/// What was found when a log was opened.
+/// Summary of opening a log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Recovery {
     /// Last sequence number in the log.
     pub last_sequence: u64,
-    /// What was cut, if the log was left in the middle of a write.
+    /// The torn tail that was cut, if the process ended in the middle of a write.
     pub torn: Option<Torn>,
-    /// Records handed to the owner.
+    /// Records replayed to the owner.
     pub records: u64,
     /// Bytes read.
     pub bytes: u64,
 }
 
 impl Wal {
-    /// Opens the log in `dir`, an existing directory that the owner has locked, or creates it if there is nothing.
+    /// Opens the log in `dir`, an existing directory that the owner has locked, or creates one if there is none.
     ///
     /// `covered` is the last sequence number in the owner's durable snapshot, 0 without one. Each later record is
-    /// handed to `replay`, in order. When damage is found behind, records before it have been handed over already;
-    /// the owner gets the error and must throw its state away.
+    /// passed to `replay`, in order. If damage is found, the records before it have been replayed already; the owner
+    /// gets the error and must discard its state.
     pub fn open<E: From<Error>>(
         dir: &Path,
         options: Options,
@@ -104,7 +104,7 @@ impl Wal {
             self.write_mark(State::Still)?;
             let length = self.options.reopened_bytes(self.current.end);
             match self.current.blank(length) {
-                // Without room for records it can still be read, and be told what its snapshot covers.
+                // Without room for records it can still be read, and a snapshot can free some.
                 Err(full) if full.is_full() => self.current.blank(self.current.end)?,
                 other => other?,
             }
@@ -118,7 +118,7 @@ fn real(dir: &Path) -> Result<Arc<dyn Disk>, Error> {
     Ok(Arc::new(disk))
 }
 
-/// A log without records, as far as the disk says; the owner must agree.
+/// Begins a log for which the disk shows no records; the owner must agree.
 fn begin(dir: Dir, options: Options, files: Files, covered: u64) -> Result<Wal, Error> {
     let last = files.mark.map_or(0, |mark| mark.sequence);
     if last < covered {

@@ -1,4 +1,4 @@
-//! How a log is to behave.
+//! Options of a log.
 
 use crate::format::header::HEADER_BYTES;
 
@@ -12,19 +12,19 @@ pub enum Durability {
     Os,
 }
 
-/// How a log is to behave. May differ from one opening to the next.
+/// Options of a log. They may differ from one opening to the next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Options {
     /// Length of a segment's file. The first one of a log is shorter, and a group longer than that gets a segment
     /// of its own length.
     pub segment_bytes: u64,
-    /// Longest payload of a record that is appended. What is in the log is read however long it is.
+    /// Longest payload of an appended record. Existing records are read however long they are.
     pub record_bytes_max: u32,
     /// When a commit is durable.
     pub durability: Durability,
 }
 
-/// So much is made ready while the caller waits, when a log is created or opened: about a millisecond of writing.
+/// Bytes that are prepared while the caller waits, when a log is created or opened: about a millisecond of writing.
 const INLINE_BYTES: u64 = 1 << 20;
 
 impl Default for Options {
@@ -45,7 +45,7 @@ impl Options {
         self.segment_bytes.min(end + INLINE_BYTES).max(end)
     }
 
-    /// Length of a new segment for a group of `group` bytes; when room is dear, like that of the first one.
+    /// Length of a new segment for a group of `group` bytes; when thrifty, as short as the first one.
     pub(crate) fn rolled_bytes(&self, group: u64, thrifty: bool) -> u64 {
         let usual = if thrifty { self.first_bytes() } else { self.segment_bytes };
         usual.max(HEADER_BYTES + group)

@@ -1,4 +1,4 @@
-//! The two things written around the records: segments put in place, and marks.
+//! Writes what surrounds the records: puts segments in place, and replaces the mark.
 
 use crate::dir::{Dir, Handle};
 use crate::error::Error;
@@ -13,7 +13,7 @@ pub(crate) struct Spare {
     pub(crate) length: u64,
 }
 
-/// The segment that is written to.
+/// The segment that is being written.
 pub(crate) struct Current {
     pub(crate) file: Handle,
     pub(crate) base: u64,
@@ -41,9 +41,9 @@ impl Current {
         Previous { base: self.base, length: self.length }
     }
 
-    /// Cuts what is behind `end` and puts zeroes there up to `length`. The mark must say that nothing behind `end`
-    /// has a meaning. Cutting first, so that not one byte of a torn group survives: a record of it that is intact
-    /// could otherwise be taken, one day, for the successor of a record written in place of its predecessor.
+    /// Truncates the file at `end` and writes zeroes up to `length`. The mark must say that bytes after `end` are
+    /// meaningless. Truncating first, so that no byte of a torn group survives: an intact record of it could otherwise
+    /// be mistaken, one day, for the successor of a record written in place of its predecessor.
     pub(crate) fn blank(&mut self, length: u64) -> Result<(), Error> {
         self.file.set_len(self.end)?;
         self.file.write_zeroes(self.end, length).map_err(Error::or_full)?;
@@ -52,8 +52,8 @@ impl Current {
         Ok(())
     }
 
-    /// Adds zeroes up to `length`, or leaves the file as it was if there is no room. The mark must say that nothing
-    /// behind `end` has a meaning.
+    /// Adds zeroes up to `length`, or leaves the file as it was if there is no room. The mark must say that bytes after
+    /// `end` are meaningless.
     pub(crate) fn extend(&mut self, length: u64) -> Result<(), Error> {
         let grown = self.file.write_zeroes(self.length, length).and_then(|()| self.file.sync_all());
         match grown.map_err(Error::or_full) {
@@ -91,7 +91,7 @@ pub(crate) fn place(
     Ok(Current { file, base, seed: header.seed(), end: HEADER_BYTES, length })
 }
 
-/// Replaces the mark. Whatever it speaks of must be durable already, names included.
+/// Replaces the mark. Everything that it claims must be durable already, names included.
 pub(crate) fn write_mark(dir: &Dir, mark: &Mark) -> Result<(), Error> {
     let next = dir.create(names::MARK_NEXT).map_err(Error::or_full)?;
     next.write_at(0, &mark.encode()).map_err(Error::or_full)?;

@@ -21,7 +21,7 @@ use crate::segment::Spare;
 
 /// Ready or in the making; one in use soon and one more when segments come back faster than they are needed.
 const SPARES_MAX: usize = 2;
-/// How often a waiting roll looks whether the thread still lives; only a panic makes it end.
+/// How often a waiting roll checks whether the thread is alive; only a panic ends it.
 const THREAD_CHECK: Duration = Duration::from_secs(1);
 
 enum Job {
@@ -33,9 +33,9 @@ enum Job {
     Remove { base: u64 },
 }
 
-/// What became of a job.
+/// The outcome of a job.
 struct Outcome {
-    /// It was to produce a spare.
+    /// Whether the job produces a spare.
     fills: bool,
     result: Result<Option<Spare>, Error>,
 }
@@ -45,12 +45,12 @@ pub(crate) struct Spares {
     dir: Dir,
     length: u64,
     ready: VecDeque<Spare>,
-    /// Files left over from an earlier run; nobody knows what is in them, so they are zeroed like new ones.
+    /// Files left over from an earlier run; their contents are unknown, so they are zeroed like new ones.
     leftover: Vec<u64>,
     next_number: u64,
-    /// Jobs under way that will produce a spare.
+    /// Jobs in progress that will produce a spare.
     pending: usize,
-    /// Room is dear: no file is kept or made ready.
+    /// Room is short: no spare is kept or prepared.
     thrifty: bool,
     worker: Worker,
 }
@@ -93,7 +93,7 @@ impl Spares {
         Ok(())
     }
 
-    /// Sees to it that one spare is ready or in the making.
+    /// Makes sure that one spare is ready or being made.
     pub(crate) fn want(&mut self) -> Result<(), Error> {
         if self.ready.is_empty() && self.pending == 0 && !self.thrifty {
             let number = self.number();
@@ -102,7 +102,7 @@ impl Spares {
         Ok(())
     }
 
-    /// Takes a covered segment off the log, keeping its file if another spare is of use.
+    /// Removes a covered segment from the log, keeping its file if another spare is useful.
     pub(crate) fn take_back(&mut self, base: u64) -> Result<(), Error> {
         let kept = self.ready.len() + self.pending + self.leftover.len();
         if kept < SPARES_MAX && !self.thrifty {
@@ -113,7 +113,7 @@ impl Spares {
         }
     }
 
-    /// A spare of `length` bytes: a ready one, or the one in the making, or one made now.
+    /// A spare of `length` bytes: a ready one, or the one being made, or one made now.
     pub(crate) fn take(&mut self, length: u64) -> Result<Spare, Error> {
         self.collect()?;
         if length == self.length {
@@ -131,13 +131,13 @@ impl Spares {
         Ok(filled.expect("nobody else has the flag that would stop it"))
     }
 
-    /// Notes that the file of a spare that was taken is still there, and may be used again after zeroing.
+    /// Records that the file of a taken spare still exists, and may be used again after zeroing.
     pub(crate) fn give_up(&mut self, number: u64) {
         self.leftover.push(number);
     }
 
-    /// Notes what the background has done. An error there is an error of the log's device, and only one of the
-    /// callers of sync is told about it, so it counts like our own.
+    /// Collects the outcomes of background jobs. An error there is an error of the log's device, and the kernel reports
+    /// it to only one caller of sync, so it counts like our own.
     pub(crate) fn collect(&mut self) -> Result<(), Error> {
         while let Some(outcome) = self.worker.poll() {
             self.note(outcome)?;
@@ -162,7 +162,8 @@ impl Spares {
         match outcome.result {
             Ok(Some(spare)) if self.thrifty => self.remove(spare.number)?,
             Ok(spare) => self.ready.extend(spare),
-            // A spare is not needed yet; when it is, the roll will try again and say so. A segment goes with the next one.
+            // A spare is not needed yet; when it is, the roll will try again and report. A segment is removed with the
+            // next one.
             Err(error) if error.is_full() => {
                 let reason = std::error::Error::source(&error).map(ToString::to_string);
                 warn!(%error, reason, "cannot prepare a spare, or remove a segment that is not needed");
@@ -204,7 +205,7 @@ impl Job {
 }
 
 /// Removes the segments before `base`, durably one by one, oldest first: so those on disk are a run without gaps at any
-/// time. Of those before a covered one, some are there still if there was no room to remove them; they have their turn now.
+/// time. Some of them may be left from an attempt that had no room to remove them.
 fn remove_until(dir: &Dir, base: u64) -> Result<(), Error> {
     let mut segments: Vec<u64> = dir
         .list()
@@ -230,11 +231,11 @@ fn lose_name(dir: &Dir, base: u64, number: u64) -> Result<(), Error> {
     dir.sync()
 }
 
-/// A spare of zeroes, or nothing if it was stopped on the way. On a full disk a part of one is of no use.
+/// A spare of zeroes; `None` if it was stopped on the way. On a full disk, removes the useless partial one.
 fn fill_or_remove(dir: &Dir, number: u64, length: u64, stop: &AtomicBool) -> Result<Option<Spare>, Error> {
     fill(dir, number, length, stop).inspect_err(|error| {
         if error.is_full() {
-            // What matters is the first error.
+            // Report the first error.
             let _ = dir.remove(&names::spare(number));
         }
     })
@@ -275,7 +276,7 @@ impl Worker {
 
     fn submit(&mut self, job: Job) {
         if self.dir.background() == Background::Thread && self.jobs.is_none() {
-            // Without a thread the caller waits; that is no reason to end the log.
+            // Without a thread the caller waits; that is no reason to fail.
             self.spawn()
                 .unwrap_or_else(|error| warn!(%error, "cannot start the thread that prepares spares"));
         }
@@ -309,10 +310,10 @@ impl Worker {
         self.outcomes.1.try_recv().ok()
     }
 
-    /// The next outcome; nothing if none can come any more.
+    /// The next outcome; `None` if no more can come.
     fn wait(&mut self) -> Option<Outcome> {
         loop {
-            // Asked before receiving: what a thread sends before it ends is not missed.
+            // Checked before receiving, so that nothing is missed that a thread sends before it ends.
             let over = self.thread.as_ref().is_none_or(JoinHandle::is_finished);
             match self.outcomes.1.recv_timeout(THREAD_CHECK) {
                 Ok(outcome) => return Some(outcome),
@@ -333,7 +334,7 @@ impl Worker {
 }
 
 impl Drop for Worker {
-    /// Waits for the thread, for at most one write and one sync: whoever opens this directory next must not meet it.
+    /// Waits for the thread, for at most one write and one sync: it must be gone before the directory is opened again.
     fn drop(&mut self) {
         self.stop();
     }

@@ -1,4 +1,4 @@
-//! Reading a whole log for its soundness alone.
+//! Verifies a whole log.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use crate::examine::{self, Examiner, Torn};
 use crate::format::mark::State;
 use crate::names;
 
-/// What a log holds.
+/// The result of a verification.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Report {
     /// Closed cleanly; otherwise in use, or left by a crash.
@@ -25,13 +25,13 @@ pub struct Report {
     pub records: u64,
     /// Bytes of headers and records.
     pub bytes: u64,
-    /// What opening it would cut.
+    /// The torn tail that opening it would cut.
     pub torn: Option<Torn>,
 }
 
-/// Reads the log in `dir` from end to end, also what the owner's snapshot (up to `covered`) makes superfluous, and
-/// changes nothing. Damage is an error that says where, and so is a gap between the snapshot and the log. A log that
-/// is being written meanwhile can look damaged.
+/// Reads the log in `dir` from end to end, including what the owner's snapshot covers (up to `covered`), and changes
+/// nothing. Damage, or a gap between the snapshot and the log, is an error that says where. A log that is being written
+/// meanwhile can look damaged.
 pub fn verify(dir: &Path, covered: u64) -> Result<Report, Error> {
     let disk = RealDisk::new(dir).map_err(|source| Error::Io {
         action: "open",
@@ -59,7 +59,7 @@ pub fn verify_on(disk: Arc<dyn Disk>, covered: u64) -> Result<Report, Error> {
         });
     };
     let first = files.segments.first().copied().unwrap_or(mark.base);
-    // As if nothing but what is not there were covered, so that all the rest is read.
+    // Treats only missing records as covered, so that all the rest is read.
     let before = first.saturating_sub(1);
     let buffer = Vec::new();
     let examiner = Examiner { dir: &dir, mark, covered: before, records: 0, bytes: 0, buffer };

@@ -12,7 +12,7 @@ use crate::options::{Durability, Options};
 use crate::segment::{self, Current, Finished};
 use crate::spares::Spares;
 
-/// The buffer of a group is given back when a rare great group has made it larger than this.
+/// The buffer of a group is released if a rare large group has made it longer than this.
 const GROUP_BYTES_KEPT: usize = 4 << 20;
 
 /// A durable log with one owner.
@@ -27,17 +27,17 @@ pub struct Wal {
     /// Full segments, oldest first.
     pub(crate) finished: VecDeque<Finished>,
     pub(crate) spares: Spares,
-    /// Records appended since the last commit, as they will be written, but for what only the commit knows.
+    /// Records appended since the last commit, encoded except for what only the commit knows.
     pub(crate) group: Vec<u8>,
     pub(crate) group_records: u64,
     /// Last committed sequence number.
     pub(crate) last: u64,
     /// Last sequence number known durable; behind `last` only with [`Durability::Os`].
     pub(crate) synced: u64,
-    /// Whether the mark on disk tells of `current` that records may follow. Not so only between the two steps of a
-    /// roll, of which the second failed for want of room.
+    /// Whether the mark on disk allows records in `current`. `false` only between the two steps of a roll whose second
+    /// step failed for want of room.
     pub(crate) marked: bool,
-    /// The error after which nobody knows what is on the disk.
+    /// The error after which the contents of the disk are uncertain.
     pub(crate) poison: Option<Error>,
 }
 
@@ -58,7 +58,7 @@ impl Wal {
     /// Adds a record, made of `parts` one after the other, to the group. Nothing reaches the disk before
     /// [`Wal::commit`]. Returns its sequence number.
     pub fn append(&mut self, parts: &[&[u8]]) -> Result<u64, Error> {
-        // Asked first, so that an oversized record is refused before it is copied.
+        // Checked first, so that an oversized record is refused before it is copied.
         self.check_len(parts.iter().map(|part| part.len()).sum())?;
         self.append_with(|group| parts.iter().for_each(|part| group.extend_from_slice(part)))
     }
@@ -123,17 +123,17 @@ impl Wal {
         Ok(Committed { bytes, records, write_time: written - begun, sync_time })
     }
 
-    /// Opens the log again in place, after a group could not be written for want of room: how much of it is there, only
-    /// the disk can tell. Returns how many of its records are; these are durable and committed, and the others are gone.
+    /// Reopens the log in place, after a group could not be written for want of room: only the disk knows how much of
+    /// it is there. Returns how many of its records are; these are durable and committed, and the others are gone.
     /// `covered` is as in [`Wal::open`]. From now on the log is thrifty, see [`Wal::set_thrifty`].
     ///
-    /// If [`Error::is_full`], nothing has changed, but that there are no spares: try again when there is room. After any
-    /// other error end the process.
+    /// If [`Error::is_full`], nothing has changed, except that there are no spares: try again when there is room. After
+    /// any other error, end the process.
     pub fn reopen(&mut self, covered: u64) -> Result<u64, Error> {
         if !self.poison.as_ref().is_some_and(Error::is_unwritten) {
             return self.check().map(|()| 0);
         }
-        // Whoever opens the directory next must not meet the thread that prepares spares.
+        // The thread that prepares spares must be gone before the directory is opened again.
         self.spares.stop()?;
         self.spares.set_thrifty(true)?;
         let ignore = |_: u64, _: &[u8]| Ok::<(), Error>(());
@@ -146,20 +146,20 @@ impl Wal {
         Ok(there)
     }
 
-    /// Forgets the records appended since the last commit; their sequence numbers will be used again.
+    /// Discards the records appended since the last commit; their sequence numbers will be used again.
     pub fn abandon(&mut self) {
         self.clear_group();
     }
 
-    /// With [`Durability::Os`], makes durable what was committed. An owner must do so before it makes a snapshot
-    /// durable that covers it: a log that ends before its snapshot is refused.
+    /// With [`Durability::Os`], makes all commits durable. An owner must do so before it makes a snapshot durable that
+    /// covers them: a log that ends before its snapshot is refused.
     pub fn sync(&mut self) -> Result<(), Error> {
         self.check()?;
         let synced = self.sync_current();
         self.guard(synced)
     }
 
-    /// Tells that a durable snapshot covers everything up to `upto`. Segments that hold nothing else leave the log,
+    /// Declares that a durable snapshot covers everything up to `upto`. Segments that hold nothing else leave the log,
     /// in the background; their files become spares, or are removed. Returns how many.
     pub fn drop_covered(&mut self, upto: u64) -> Result<usize, Error> {
         self.check()?;
@@ -179,8 +179,8 @@ impl Wal {
         Ok(count)
     }
 
-    /// While thrifty, the log keeps no spares, those that it has are removed, and new segments are short: for an owner
-    /// that has no room for its snapshot. Said again, it also gives back what was in the making the last time.
+    /// While thrifty, the log keeps no spares, removes those that it has, and begins short segments: for an owner that
+    /// has no room for its snapshot. Calling it again also removes spares that were being made the last time.
     pub fn set_thrifty(&mut self, thrifty: bool) -> Result<(), Error> {
         self.check()?;
         let set = self.spares.set_thrifty(thrifty);
@@ -197,7 +197,7 @@ impl Wal {
         self.synced
     }
 
-    /// Bytes of records in all segments, with their headers; what is only preallocated does not count.
+    /// Bytes of records in all segments, with their headers; preallocated bytes do not count.
     pub fn log_bytes(&self) -> u64 {
         self.current.end + self.finished.iter().map(|segment| segment.used).sum::<u64>()
     }
@@ -207,14 +207,13 @@ impl Wal {
         self.finished.len() + 1
     }
 
-    /// Closes the log so that the next opening can vouch for every byte. What was appended but not committed is
-    /// abandoned.
+    /// Closes the log so that the next opening can verify every byte. Records that were not committed are discarded.
     pub fn close(mut self) -> Result<(), Error> {
         self.check()?;
         self.spares.stop()?;
         self.sync_current()?;
-        // Two marks: a power cut between the cut of the file and the second one must not look like damage, nor may
-        // a file that somebody else cut look like this.
+        // Two marks: a power cut between the truncation and the second mark must not look like damage, nor may a file
+        // that somebody else truncated look like a clean close.
         self.write_mark(State::Still)?;
         self.current.file.set_len(self.current.end)?;
         self.current.file.sync_all()?;
@@ -222,7 +221,7 @@ impl Wal {
         self.write_mark(State::Closed)
     }
 
-    /// Sees to it that a group of `bytes` fits into the current segment and may be written there.
+    /// Makes sure that a group of `bytes` fits into the current segment and may be written there.
     fn make_room(&mut self, bytes: u64) -> Result<(), Error> {
         if self.current.end + bytes > self.current.length {
             if self.current.is_empty() {
@@ -271,7 +270,7 @@ impl Wal {
     }
 
     pub(crate) fn write_mark(&mut self, state: State) -> Result<(), Error> {
-        // Even if it fails: nobody knows then which of the two is on disk.
+        // Even if it fails: then it is unknown which of the two is on disk.
         self.marked = false;
         let Current { base, end, length, .. } = self.current;
         let mark = Mark { log: self.log, state, sequence: self.synced, base, end, length };

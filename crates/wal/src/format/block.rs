@@ -1,5 +1,5 @@
-//! What the mark and a segment's header have in common: 64 bytes with a magic, a version and a checksum over all
-//! the others.
+//! The frame that the mark and a segment's header share: 64 bytes with a magic, a version and a checksum over all the
+//! others.
 //!
 //! | offset | bytes | |
 //! |---|---|---|
@@ -23,7 +23,7 @@ pub(crate) enum Unreadable {
     Newer(u32),
 }
 
-/// Lays fields out behind the magic and seals them.
+/// Encodes fields after the magic, and seals them with a checksum.
 pub(crate) fn seal(magic: &[u8; 8], fields: [u64; 6]) -> Block {
     let mut block = [0; BLOCK_BYTES];
     block[..8].copy_from_slice(magic);
@@ -36,7 +36,7 @@ pub(crate) fn seal(magic: &[u8; 8], fields: [u64; 6]) -> Block {
     block
 }
 
-/// The fields of a block that is intact.
+/// The fields of an intact block.
 pub(crate) fn open(magic: &[u8; 8], block: &Block) -> Result<[u64; 6], Unreadable> {
     if &block[..8] != magic {
         return Err(Unreadable::Damaged);

@@ -6,7 +6,7 @@ use super::block::{self, BLOCK_BYTES, Block, Unreadable};
 pub(crate) const HEADER_BYTES: u64 = BLOCK_BYTES as u64;
 const MAGIC: &[u8; 8] = b"menagLOG";
 
-/// What a segment says about itself.
+/// The header of a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Header {
     /// The log it belongs to, so that files of two logs cannot be mixed.

@@ -1,18 +1,18 @@
-//! The mark: how far the log was durable, and how it was left. Fields: log id, state, sequence, base, end, length.
+//! The mark: how far the log was durable, and its state. Fields: log id, state, sequence, base, end, length.
 
 use super::block::{self, Block, Unreadable};
 
 const MAGIC: &[u8; 8] = b"menagMRK";
 
-/// How the log was left.
+/// The state of the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum State {
     /// No segment has been used; there may be one, empty.
     New,
     /// Records may follow the mark.
     Open,
-    /// No record follows the mark. The last segment is being cut or extended: what lies behind `end` has no
-    /// meaning, and its length can be anything from `end` on.
+    /// No record follows the mark. The last segment is being truncated or extended: bytes after `end` are meaningless,
+    /// and its length can be anything from `end` on.
     Still,
     /// Closed cleanly: the last segment ends at `end`.
     Closed,
@@ -21,7 +21,7 @@ pub(crate) enum State {
 /// The content of the mark file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Mark {
-    /// Names the log; its segments carry it too.
+    /// Identifies the log; its segments carry it, too.
     pub(crate) log: u64,
     pub(crate) state: State,
     /// Everything up to here was durable when the mark was written.

@@ -1,4 +1,4 @@
-//! Reproducible chance: the same seed decides the same.
+//! Reproducible randomness: the same seed gives the same decisions.
 
 /// A small generator (xorshift64*); its quality is ample for choosing subsets.
 #[derive(Debug, Clone)]

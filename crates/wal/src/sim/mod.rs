@@ -1,10 +1,9 @@
 //! A disk that loses power, and everything else a disk can do to a log.
 //!
-//! It keeps what is durable apart from what was only written. [`SimDisk::power_cut`] gives the disk as it may be
-//! found afterwards: what was durable, plus *any subset* of the changes since, writes being taken apart into sectors
-//! of 512 bytes, and names and contents having nothing to do with each other. That is harsher than file systems are.
-//! What it assumes: a sector is written whole or not at all, a rename happens or does not, and a sync that returned
-//! has told the truth.
+//! It keeps durable data apart from what was only written. [`SimDisk::power_cut`] returns the disk as it may be found
+//! afterwards: what was durable, plus *any subset* of the changes since. Writes are split into sectors of 512 bytes,
+//! and names are independent of contents. That is harsher than file systems are. What it assumes: a sector is written
+//! whole or not at all, a rename happens or does not, and a sync that returned has told the truth.
 
 mod chance;
 mod state;
@@ -18,7 +17,7 @@ use crate::disk::{Background, Disk, DiskFile};
 pub use chance::Chance;
 use state::State;
 
-/// What a disk is asked to do that changes something.
+/// An operation that changes the disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Operation {
     /// Creation of a file that was not there.
@@ -63,15 +62,14 @@ impl SimDisk {
         self.lock().files()
     }
 
-    /// The power fails during the operation that comes after `operations` more: it may have happened in part, and
-    /// from then on all fail.
+    /// Cuts the power during the operation after the next `operations`: it may happen in part, and all later ones fail.
     pub fn cut_power_after(&self, operations: u64) {
         let mut state = self.lock();
         state.power_until = Some(state.operations + operations);
     }
 
-    /// The disk as it may be found when the power is back; `chance` decides what of the changes since the last
-    /// syncs is there. This disk stays as it is.
+    /// The disk as it may be found when the power is back; `chance` decides which changes since the last syncs survive.
+    /// This disk stays as it is.
     #[must_use]
     pub fn power_cut(&self, chance: &mut Chance) -> Self {
         let survived = self.lock().power_cut(chance);
@@ -86,14 +84,14 @@ impl SimDisk {
         state.faults.clear();
     }
 
-    /// Lets the operation of this kind fail that comes after `skipped` more of its kind; later ones succeed.
+    /// Makes an operation of this kind fail, after `skipped` more of its kind; later ones succeed.
     pub fn fail(&self, operation: Operation, skipped: u64, kind: io::ErrorKind) {
         let mut state = self.lock();
         let at = state.counts.get(&operation).copied().unwrap_or(0) + skipped;
         state.faults.push((operation, at, kind));
     }
 
-    /// Lets the write that comes after `skipped` more fail for want of room, when so many of its bytes are written.
+    /// Makes a write fail for want of room, after `skipped` more writes and when this many of its bytes are written.
     pub fn cut_write(&self, skipped: u64, bytes: usize) {
         let mut state = self.lock();
         let at = state.counts.get(&Operation::Write).copied().unwrap_or(0) + skipped;
@@ -105,7 +103,7 @@ impl SimDisk {
         self.lock().capacity = bytes;
     }
 
-    /// Whether as many files are open as may be: none is opened or created, and nothing is listed.
+    /// Simulates the limit of open files: none is opened or created, and nothing is listed.
     pub fn set_out_of_files(&self, out: bool) {
         self.lock().out_of_files = out;
     }

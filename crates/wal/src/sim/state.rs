@@ -1,4 +1,4 @@
-//! What is on the simulated disk, and what is only on its way there.
+//! The contents of the simulated disk: what is durable, and what is not yet.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -16,7 +16,7 @@ pub(super) struct State {
     pub(super) counts: BTreeMap<Operation, u64>,
     pub(super) power_until: Option<u64>,
     pub(super) faults: Vec<(Operation, u64, io::ErrorKind)>,
-    /// Writes that fail for want of room after so many bytes.
+    /// Writes that fail for want of room after this many bytes.
     pub(super) short_writes: Vec<(u64, usize)>,
     pub(super) capacity: Option<u64>,
     /// No file can be opened.
@@ -144,8 +144,8 @@ impl State {
         self.names.get(name).copied().ok_or_else(|| io::ErrorKind::NotFound.into())
     }
 
-    /// Counts an operation and lets it fail if that is its fate. True if it is the one the power fails in: then it
-    /// is to be noted as a change that is not durable, and to fail.
+    /// Counts an operation, and fails it if that is planned. `true`: the power fails during this one; then it is
+    /// recorded as a change that is not durable, and fails.
     fn begin(&mut self, operation: Operation) -> io::Result<bool> {
         self.powered()?;
         self.operations += 1;
@@ -226,7 +226,7 @@ impl State {
         inode.changes.push(change);
     }
 
-    /// A file that only is overwritten needs no room.
+    /// A file that is only overwritten needs no room.
     fn reserve(&self, inode: usize, length: usize) -> io::Result<()> {
         let Some(capacity) = self.capacity else { return Ok(()) };
         let grown = length.saturating_sub(self.inodes[inode].current.len()) as u64;

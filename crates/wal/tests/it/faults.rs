@@ -1,4 +1,4 @@
-//! Errors of the disk: which end the log, and which it survives.
+//! Errors of the disk: which poison the log, and which it survives.
 
 use std::io::ErrorKind;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -55,7 +55,7 @@ fn a_failed_write_of_a_group_poisons_the_log_even_for_want_of_room() {
 #[test]
 fn a_log_that_had_no_room_for_a_group_is_opened_again_in_place() {
     let options = menagerie_wal::Options { segment_bytes: 4096, ..SMALL };
-    // Where the payloads of the group end: what pads a record is zero already.
+    // Where the payloads of the group end: padding is zero already.
     let mut length = 0;
     let ends = [6, 7, 8].map(|number| {
         let end = length + PREFIX_BYTES + payload(number).len();

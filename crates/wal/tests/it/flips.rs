@@ -1,4 +1,4 @@
-//! Every byte of every file changed, and every file cut at every length.
+//! Changes every byte of every file, and truncates every file at every length.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -64,7 +64,7 @@ fn after_a_clean_close_any_change_is_refused() {
     }
 }
 
-/// What opening must do about damage at one byte of the last segment after a crash.
+/// How opening must handle damage at one byte of the last segment after a crash.
 fn lost_from(segment: &[u8], at: usize) -> Option<u64> {
     let last_group = GROUPS.last().unwrap();
     let hit = layout(segment).into_iter().find(|(_, range)| range.contains(&at));

@@ -1,4 +1,4 @@
-//! What the tests have in common: a small log, opening it, and reading its files without the crate's own code.
+//! Shared by the tests: a small log, opening it, and reading its files without the crate's own code.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

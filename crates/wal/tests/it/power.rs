@@ -10,12 +10,12 @@ use crate::harness::{Opened, SMALL, open};
 
 #[derive(Debug, Clone)]
 enum Step {
-    /// One record with a payload of so many bytes.
+    /// One record with a payload of this many bytes.
     Append(usize),
     Commit,
     Abandon,
     Sync,
-    /// Snapshot so many per cent of what is durable, and drop it.
+    /// Snapshot this percentage of what is durable, and drop it.
     Drop(u64),
     /// Close and open again.
     Reopen,
@@ -37,7 +37,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     proptest::collection::vec(step, 1..28)
 }
 
-/// An owner who remembers all it was told.
+/// An owner that remembers everything acknowledged.
 struct Owner {
     options: Options,
     disk: SimDisk,
@@ -48,7 +48,7 @@ struct Owner {
     group: Vec<Vec<u8>>,
     /// Whether a commit of `group` was begun, so that it may be in the log.
     committing: bool,
-    /// So many records are known durable.
+    /// Number of records known durable.
     durable: usize,
     covered: u64,
     /// Makes each payload unlike all others, so that an abandoned one that comes back is recognised.
@@ -137,7 +137,7 @@ impl Owner {
         possible.truncate(last);
         let numbered = (1..).zip(possible.iter().cloned()).skip(self.covered as usize);
         assert_eq!(records, numbered.collect::<Vec<_>>());
-        // What was replayed was made durable, so the owner may tell the world about it.
+        // Opening made replayed records durable, so the owner may rely on them.
         self.durable = last;
         self.committed = possible;
         self.group.clear();
@@ -154,7 +154,7 @@ impl Owner {
         } else {
             self.disk = self.disk.power_cut(chance);
         }
-        // Until it is opened, only a commit that was under way may show.
+        // Until it is opened, only a commit in progress may show.
         if !self.committing {
             self.group.clear();
         }
@@ -216,7 +216,7 @@ proptest! {
     }
 }
 
-/// A fixed script through all states, with many subsets for each operation: also what chance leaves out above.
+/// A fixed script through all states, with many subsets for each operation: also those that chance leaves out above.
 #[test]
 fn a_log_survives_many_subsets_at_each_operation() {
     use Step::{Abandon, Append, Commit, Crash, Drop, Reopen};

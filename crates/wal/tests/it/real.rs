@@ -1,4 +1,4 @@
-//! The same on the operating system's disk, where spares are made on a thread of their own.
+//! The same on the operating system's disk, where spares are made on a separate thread.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;

@@ -52,7 +52,7 @@ fn intact_records_of_the_same_group_are_no_evidence_and_of_the_next_group_are() 
     let records = layout(&disk.files()[&name]);
     let (damaged_at, later_at) = (records[2].1.start, records[4].1.start);
     let damaged = with_change(&disk, &name, |file| file[damaged_at] ^= 1);
-    // Synced before the open above: that one is the mark's to know.
+    // Synced before the open above: the mark knows that.
     let error = open(&damaged, SMALL, 0).map(|opened| opened.records).unwrap_err();
     let Error::Damaged { offset, sequence, damage, .. } = error else { panic!("{error}") };
     assert_eq!((offset, sequence), (damaged_at as u64, 3));
@@ -118,7 +118,7 @@ fn a_record_image_in_a_payload_is_not_taken_for_a_record() {
     let at = layout(&disk.files()[&last]).pop().unwrap().1.start;
     let torn = with_change(&disk, &last, |file| file[at] ^= 0x80);
     assert_eq!(open(&torn, SMALL, 0).unwrap().recovery.torn.map(|torn| torn.sequence), Some(next));
-    // The same with the right salt is believed, so the forgeries above were well made.
+    // The same with the right salt is accepted, so the forgeries above were well made.
     let genuine = image(next + 1, next, &own_salt);
     let believed = with_change(&disk, &last, |file| {
         file[at] ^= 0x80;
