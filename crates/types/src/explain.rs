@@ -1,34 +1,34 @@
-//! Errors that may end a command: each says itself what its user may try, and what scripts see.
+//! Errors that may end a command: each knows its help text and its exit code.
 
 use std::borrow::Cow;
 use std::error::Error;
 
-/// Exit codes that scripts rely on, besides those of programs that are run for somebody.
+/// Exit codes that scripts rely on, besides those of programs that we run.
 pub mod exit_code {
-    /// It was not done; anything without a code of its own.
+    /// A failure without a specific code.
     pub const FAILED: u8 = 1;
-    /// It was not understood, or makes no sense.
+    /// A usage error.
     pub const USAGE: u8 = 2;
-    /// Nothing is there to talk to.
+    /// A server cannot be reached.
     pub const UNAVAILABLE: u8 = 69;
-    /// What was held while a command ran is gone.
+    /// What was held while a command ran was lost.
     pub const LOST: u8 = 73;
     /// The disk or the data failed.
     pub const DATA: u8 = 74;
-    /// Not now; later it may work.
+    /// A temporary failure: it may work later.
     pub const NOT_NOW: u8 = 75;
 }
 
-/// An error that knows what its user may do about it. The command line adds nothing: a new engine brings its own.
+/// An error that knows what its user may do about it. A new engine brings its own texts; the command line adds none.
 pub trait Explain: Error + Send + Sync + 'static {
-    /// What to try. Empty where the reason says it all.
+    /// What to try. Empty if the error is self-explanatory.
     fn help(&self) -> Cow<'static, str>;
 
-    /// What the program exits with: one of [`exit_code`].
+    /// The exit code: one of [`exit_code`].
     fn exit_code(&self) -> u8;
 }
 
-/// What to try when the operating system refuses; nothing where its reason says it all.
+/// What to try when the operating system refuses; empty if its error is self-explanatory.
 pub fn io_help(error: &std::io::Error) -> &'static str {
     use std::io::ErrorKind;
     match error.kind() {

@@ -1,5 +1,5 @@
-//! Fences: numbers that rise with every new holder of something. Whoever is given one remembers the highest, and refuses
-//! an older one: so a holder that was thought dead and wakes up changes nothing.
+//! Fences: tokens that rise with every new holder of something. The far side remembers the highest and refuses older
+//! ones: so a holder that was presumed dead and wakes up changes nothing.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,12 +7,12 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-/// A fence. Ordered: a later holder of the same thing has a greater one. The default, `0-0`, is below all that anybody was
-/// given: generations count from the time of day.
+/// A fence. Ordered: a later holder of the same thing has a greater one. The default, `0-0`, is below every issued
+/// fence, because generations are times.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub struct Fence {
-    /// Rises when the namespace begins anew on another server, whose zxids may be lower.
+    /// Rises when the namespace moves to another server, whose zxids may be lower.
     pub generation: u64,
     /// The transaction that created the ticket.
     pub zxid: i64,
@@ -25,8 +25,8 @@ impl Fence {
     }
 }
 
-/// Both numbers by their names, as `{"generation": 2, "zxid": 3}`, where a text is not expected: on the journal's wire and
-/// in its statistics. For `#[serde(with = "FenceNumbers")]`.
+/// A fence as `{"generation": 2, "zxid": 3}` instead of text: on the journal's wire and in its statistics. For
+/// `#[serde(with = "FenceNumbers")]`.
 #[derive(Serialize, Deserialize)]
 #[serde(remote = "Fence")]
 pub struct FenceNumbers {
@@ -34,7 +34,7 @@ pub struct FenceNumbers {
     zxid: i64,
 }
 
-/// It is not a fence.
+/// The text is no fence.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("{0:?} is not a fence: it has the form GENERATION-ZXID, both in digits")]
 pub struct FenceError(String);

@@ -2,7 +2,7 @@
 //! Not here: anything that does IO, reads a clock, or belongs to one crate; and this crate depends on none of ours.
 //!
 //! # Layout
-//! - [`explain`]: errors that [`Explain`] themselves to whoever typed a command.
+//! - [`explain`]: errors that [`Explain`] themselves to the user of a command.
 //! - [`fence`]: a [`Fence`] rises with every new holder of something.
 //! - [`name`]: a [`Name`] that a user gave to something, validated once.
 //! - [`remedy`]: a [`Remedy`] says what a caller may do about an error.

@@ -6,12 +6,12 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-/// Longer names make paths that nobody can read, lists that do not fit a frame, and large messages of protocols that
-/// carry them everywhere.
+/// Longer names make unreadable paths, lists that exceed a frame, and large messages in every protocol that carries
+/// them.
 pub const NAME_BYTES_MAX: usize = 200;
 
-/// A name that somebody gave to something of ours: a pool, a host, a kind of component. It is short, printable, and has
-/// no `/`; what else a path cannot carry is quoted where it enters one.
+/// A name that a user gave to something: a pool, a host, a kind of component. It is short, printable, and has no `/`;
+/// other characters that a path cannot carry are quoted there.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Name(String);
@@ -19,22 +19,22 @@ pub struct Name(String);
 /// Why a text is no name.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum NameError {
-    /// There is nothing.
+    /// The name is empty.
     #[error("a name must not be empty")]
     Empty,
-    /// There is too much.
+    /// The name is too long.
     #[error("a name must not be longer than {NAME_BYTES_MAX} bytes, and this one has {0}")]
     Long(usize),
-    /// It would be another place in the tree.
+    /// It would be another path in the tree.
     #[error("a name must not be `.` or `..`")]
     Dots,
-    /// It contains something that names do not.
+    /// It contains a character that is not allowed.
     #[error("a name must not contain {0:?}")]
     Character(char),
 }
 
 impl Name {
-    /// Takes a text that may be one.
+    /// Validates a name.
     pub fn new(text: impl Into<String>) -> Result<Self, NameError> {
         let text = text.into();
         if matches!(text.as_str(), "." | "..") {
@@ -44,14 +44,14 @@ impl Name {
         Ok(Self(text))
     }
 
-    /// As it was given.
+    /// The name as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 }
 
-/// What all names have in common, also those that are no components of a path, and may be dots: they are not empty, not
-/// too long, and have no `/`, blank or control character.
+/// Checks what all names have in common, also those that never become part of a path, and may be dots: they are not
+/// empty, not too long, and have no `/`, blank or control character.
 pub fn check(text: &str) -> Result<(), NameError> {
     if text.is_empty() {
         return Err(NameError::Empty);

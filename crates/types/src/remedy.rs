@@ -1,16 +1,16 @@
-//! What can be done about an error. Every error enum of ours answers `remedy()` with one of these.
+//! Remedies. Every error enum of ours has a `remedy()`.
 
 /// What the caller may do about an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Remedy {
-    /// Try again: nothing has happened, or trying twice does no harm.
+    /// Try again: nothing has happened, or it is idempotent.
     Retry,
     /// Begin again from acquiring or opening: what was held is lost, or somebody else has it.
     Reacquire,
-    /// Read again and decide again: somebody else was faster, and something is there or not there, against expectation.
+    /// Read again and decide again: somebody else was faster, so something unexpectedly exists or is missing.
     Conflict,
     /// A person must look at it.
     TellUser,
-    /// It should not happen.
+    /// A bug of the caller or of ours.
     Bug,
 }

@@ -1,4 +1,4 @@
-//! What is known about a znode and who may touch it.
+//! Stat, permissions, identities and access lists.
 
 use crate::jute::{Decode, DecodeError, Reader, Write};
 
@@ -19,7 +19,7 @@ pub struct Stat {
     pub cversion: i32,
     /// Changes of its access list.
     pub aversion: i32,
-    /// The session that an ephemeral znode lives with; 0 for all others.
+    /// The session that owns an ephemeral znode; 0 for all others.
     pub ephemeral_owner: i64,
     /// Bytes of data.
     pub data_length: i32,
@@ -30,7 +30,7 @@ pub struct Stat {
 }
 
 impl Stat {
-    /// What a `Stat` takes on the wire.
+    /// Bytes of a `Stat` on the wire.
     pub const BYTES: usize = 68;
 
     /// Appends the record.
@@ -103,7 +103,7 @@ impl Perms {
 pub struct Id {
     /// `world`, `digest`, `ip`, `x509`, `auth` or `super`.
     pub scheme: String,
-    /// What the scheme says about the caller.
+    /// The name of the caller in that scheme.
     pub id: String,
 }
 
@@ -132,9 +132,9 @@ impl<'a> Decode<'a> for Id {
 /// One entry of an access list.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Acl {
-    /// What is granted.
+    /// The granted permissions.
     pub perms: Perms,
-    /// To whom.
+    /// The identity that they are granted to.
     pub id: Id,
 }
 

@@ -22,14 +22,14 @@ const STATE_CONNECTED: i32 = 3;
 /// One notification.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Event<'a> {
-    /// What happened.
+    /// The kind of event.
     pub kind: EventKind,
-    /// To which znode.
+    /// The znode's path.
     pub path: &'a str,
 }
 
 impl<'a> Event<'a> {
-    /// Reads the record behind a reply header with [`EVENT_XID`].
+    /// Decodes the record after a reply header with [`EVENT_XID`].
     pub fn decode(r: &mut Reader<'a>) -> Result<Self, DecodeError> {
         let kind = match r.int()? {
             1 => EventKind::Created,
@@ -54,9 +54,9 @@ impl<'a> Event<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(i32)]
 pub enum WatchMode {
-    /// Stays after it fired; tells of the znode and of its set of children.
+    /// Stays after it fired; reports the znode and its set of children.
     Persistent = 0,
-    /// Stays; tells of the znode and of everything below it.
+    /// Stays; reports the znode and everything below it.
     PersistentRecursive = 1,
 }
 

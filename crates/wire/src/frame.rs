@@ -2,11 +2,11 @@
 
 use thiserror::Error;
 
-/// A length that no well-behaved peer sends; the connection is beyond repair.
+/// A length that no well-behaved peer sends; the connection must be closed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error("frame length {length} is outside 0..={max}")]
+#[allow(missing_docs, reason = "the fields of errors name themselves")]
 pub struct FrameError {
-    /// The length found.
     pub length: i32,
     /// The largest that is accepted.
     pub max: usize,

@@ -7,7 +7,7 @@ use crate::jute::{DecodeError, Reader, Write};
 pub struct ConnectRequest<'a> {
     /// Always 0.
     pub protocol_version: i32,
-    /// The newest transaction the client has seen; a server that is behind it must not serve it.
+    /// The newest transaction the client has seen; a server that lags behind it must not serve the client.
     pub last_zxid_seen: i64,
     /// The time-out the client asks for.
     pub timeout_ms: i32,
@@ -15,12 +15,12 @@ pub struct ConnectRequest<'a> {
     pub session_id: i64,
     /// The password that came with the session.
     pub password: &'a [u8],
-    /// Whether a read-only server would do. `None` when the client is too old to say.
+    /// Whether a read-only server is acceptable. `None` if the client is too old to say.
     pub read_only: Option<bool>,
 }
 
 impl<'a> ConnectRequest<'a> {
-    /// Reads the record; bytes behind it are ignored, as other servers do.
+    /// Decodes the record; ignores bytes after it, as other servers do.
     pub fn decode(bytes: &'a [u8]) -> Result<Self, DecodeError> {
         let mut r = Reader::new(bytes);
         Ok(Self {
@@ -53,14 +53,14 @@ pub struct ConnectResponse<'a> {
     pub timeout_ms: i32,
     /// The session; 0 when it is refused.
     pub session_id: i64,
-    /// What the client shows to resume the session.
+    /// The password to resume the session with.
     pub password: &'a [u8],
     /// Present only for clients that sent theirs: older ones choke on it.
     pub read_only: Option<bool>,
 }
 
 impl<'a> ConnectResponse<'a> {
-    /// The refusal of a session that is gone or was never there.
+    /// The refusal of a session that does not exist any more, or never did.
     pub fn refusal(read_only: Option<bool>) -> Self {
         ConnectResponse { timeout_ms: 0, session_id: 0, password: &[0; 16], read_only }
     }

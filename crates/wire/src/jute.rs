@@ -1,15 +1,16 @@
-//! Jute, ZooKeeper's record encoding: big-endian integers; strings, buffers and vectors behind an `i32`
-//! length, where -1 stands for null.
+//! Jute, ZooKeeper's record encoding: big-endian integers; strings, buffers and vectors after an `i32` length, where -1
+//! stands for null.
 
 use thiserror::Error;
 
-/// Why bytes could not be read as the record that was expected.
+/// Why bytes cannot be decoded as the expected record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[allow(missing_docs, reason = "the fields of errors name themselves")]
 pub enum DecodeError {
     /// The record ends before the value does.
     #[error("record ends {missing} bytes too early")]
     Short {
-        /// How many bytes were wanting.
+        /// Number of missing bytes.
         missing: usize,
     },
     /// A length below -1, or null where the protocol has no null.
@@ -20,15 +21,10 @@ pub enum DecodeError {
     Utf8,
     /// A discriminant that the protocol does not know.
     #[error("unknown {what} {value}")]
-    Unknown {
-        /// What was being read.
-        what: &'static str,
-        /// The number found.
-        value: i32,
-    },
+    Unknown { what: &'static str, value: i32 },
 }
 
-/// Reads values off the front of a record.
+/// Decodes values from the front of a record.
 #[derive(Debug, Clone)]
 pub struct Reader<'a> {
     rest: &'a [u8],
@@ -45,7 +41,7 @@ impl<'a> Reader<'a> {
         self.rest
     }
 
-    /// Passes over `n` bytes.
+    /// Skips `n` bytes.
     pub fn skip(&mut self, n: usize) -> Result<(), DecodeError> {
         self.take(n).map(drop)
     }
@@ -123,7 +119,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// A value that can be read off a record.
+/// A value that can be decoded from a record.
 pub trait Decode<'a>: Sized {
     /// The fewest bytes such a value can take; bounds what a vector may allocate.
     const BYTES_MIN: usize;
@@ -189,7 +185,7 @@ impl Write for Vec<u8> {
     }
 }
 
-/// A length as the protocol writes it. Nothing that long is ever held in memory, so it cannot overflow in practice.
+/// A length as the protocol writes it. Nothing in memory is long enough to overflow it.
 fn length(len: usize) -> i32 {
     i32::try_from(len).expect("no value of two gigabytes fits into a frame")
 }

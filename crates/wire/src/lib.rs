@@ -10,7 +10,7 @@
 //!
 //! # Invariants
 //! - A decoder never allocates more than a small multiple of the bytes it was given, and never panics.
-//! - Every value borrows from the bytes that it was decoded from; who wants to keep it keeps the bytes.
+//! - Every value borrows from the bytes that it was decoded from; to keep the value, keep the bytes.
 
 pub mod code;
 pub mod data;

@@ -1,4 +1,4 @@
-//! `multi` and `multiRead`: several operations in one request, each behind a small header, closed by an end marker.
+//! `multi` and `multiRead`: several operations in one request, each after a small header, closed by an end marker.
 
 use crate::code::{ErrorCode, OpCode};
 use crate::data::Stat;
@@ -29,7 +29,7 @@ impl MultiOp<'_> {
         }
     }
 
-    /// Whether it belongs into a `multiRead` and not into a `multi`.
+    /// Whether it belongs in a `multiRead` and not in a `multi`.
     pub fn is_read(&self) -> bool {
         matches!(self, Self::GetData { .. } | Self::GetChildren { .. })
     }
@@ -112,7 +112,7 @@ pub enum MultiResult<'a> {
 }
 
 impl MultiResult<'_> {
-    /// Appends the result behind its header.
+    /// Appends the header and the result.
     pub fn encode(&self, out: &mut Vec<u8>) {
         let kind = match self {
             Self::Created { .. } => OpCode::Create.code(),

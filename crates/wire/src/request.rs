@@ -15,7 +15,7 @@ pub mod xid {
     pub const SET_WATCHES: i32 = -8;
 }
 
-/// What stands before every request.
+/// The header of every request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RequestHeader {
     /// The client's number for this request, echoed by the reply.
@@ -31,7 +31,7 @@ impl RequestHeader {
     }
 }
 
-/// How a znode is to be created.
+/// The arguments of a creation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Create<'a> {
     /// The path asked for; a sequence number may be appended.
@@ -40,7 +40,7 @@ pub struct Create<'a> {
     pub data: Option<&'a [u8]>,
     /// Its access list.
     pub acl: Vec<Acl>,
-    /// The bits as sent; whether they make sense is for the server to say.
+    /// The bits as sent; the server decides whether they are valid.
     pub flags: i32,
     /// Milliseconds, with `createTTL` only.
     pub ttl: Option<i64>,
@@ -71,7 +71,7 @@ impl<'a> Create<'a> {
 /// The lists of watches that a client sets again after a reconnect.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SetWatches<'a> {
-    /// What the client had seen; what changed since then fires at once.
+    /// The last transaction that the client saw; later changes fire at once.
     pub relative_zxid: i64,
     /// Watches on data.
     pub data: Vec<&'a str>,
@@ -85,11 +85,11 @@ pub struct SetWatches<'a> {
     pub recursive: Vec<&'a str>,
 }
 
-/// A request. The variants with a path alone differ by what they ask of it.
+/// A request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the fields are those of the protocol")]
 pub enum Request<'a> {
-    /// `create`, `create2`, `createContainer`, `createTTL`: the code tells which reply is expected.
+    /// `create`, `create2`, `createContainer`, `createTTL`: the code decides which reply is expected.
     Create {
         op: OpCode,
         create: Create<'a>,
@@ -171,7 +171,7 @@ pub enum Request<'a> {
 }
 
 impl<'a> Request<'a> {
-    /// Reads the body of operation `op`. Bytes behind it are ignored, as other servers do.
+    /// Decodes the body of operation `op`. Ignores bytes after it, as other servers do.
     pub fn decode(op: OpCode, r: &mut Reader<'a>) -> Result<Self, DecodeError> {
         Ok(match op {
             OpCode::Create | OpCode::Create2 | OpCode::CreateContainer => {
@@ -179,7 +179,7 @@ impl<'a> Request<'a> {
             }
             OpCode::CreateTtl => Self::Create { op, create: Create::decode(r, true)? },
             OpCode::Delete => Self::Delete { path: r.string()?, version: r.int()? },
-            // Only the server itself deletes containers; what a client sends is refused unread.
+            // Only the server itself deletes containers; a client's request is refused undecoded.
             OpCode::DeleteContainer => Self::DeleteContainer { path: r.string().unwrap_or_default() },
             OpCode::Exists => Self::Exists { path: r.string()?, watch: r.bool()? },
             OpCode::GetData => Self::GetData { path: r.string()?, watch: r.bool()? },

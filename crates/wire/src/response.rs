@@ -5,14 +5,14 @@ use crate::data::{Acl, Id, Stat};
 use crate::jute::{Decode, DecodeError, Reader, Write};
 use crate::multi::{self, MultiResult};
 
-/// What stands before every reply and every notification.
+/// The header of every reply and notification.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ReplyHeader {
     /// The request's number, or one of the reserved ones.
     pub xid: i32,
     /// The last transaction the server had applied.
     pub zxid: i64,
-    /// Success, or why not.
+    /// Success, or the error.
     pub err: ErrorCode,
 }
 
@@ -34,7 +34,7 @@ impl ReplyHeader {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the fields are those of the protocol")]
 pub enum Response<'a> {
-    /// Pings, deletions, credentials, watches set again or removed: the header says it all.
+    /// Pings, deletions, credentials, watches set again or removed: a header without a body.
     Empty,
     Path(&'a str),
     Created2 {
@@ -57,8 +57,8 @@ pub enum Response<'a> {
     },
     Multi(Vec<MultiResult<'a>>),
     Number(i32),
-    /// `addWatch` answers with an error code even when all is well; clients of the reference implementation hang up
-    /// on an empty body.
+    /// `addWatch` answers with an error code even on success; clients of the reference implementation hang up on an
+    /// empty body.
     Code(ErrorCode),
     Identities(Vec<Id>),
 }

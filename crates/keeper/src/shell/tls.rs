@@ -26,7 +26,7 @@ pub enum TlsError {
     /// A file cannot be read, or holds no certificate or key.
     #[error("cannot read {what} from {path}")]
     Pem {
-        /// What was checked for.
+        /// What the file should hold.
         what: &'static str,
         path: String,
         source: rustls::pki_types::pem::Error,

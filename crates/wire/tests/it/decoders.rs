@@ -1,4 +1,4 @@
-//! Bytes from anywhere: a decoder may refuse them, but neither panics nor makes more of them than is there.
+//! Arbitrary bytes: a decoder may refuse them, but neither panics nor produces more than is there.
 
 use bolero::check;
 use menagerie_wire::request::{Create, SetWatches};
@@ -9,7 +9,7 @@ use menagerie_wire::{
 
 use crate::source::Source;
 
-/// What stands before each operation and each result of a multi.
+/// Bytes of the header of each operation and each result of a multi.
 const MULTI_HEADER_BYTES: usize = 9;
 
 /// The fewest bytes that the elements of a decoded value can have been read from. If that is more than there were, the
@@ -56,7 +56,7 @@ impl Footprint for Request<'_> {
             Self::SetAcl { acl, .. } => vector(acl, Acl::BYTES_MIN),
             Self::Multi(ops) | Self::MultiRead(ops) => ops.iter().map(Footprint::bytes_min).sum(),
             Self::SetWatches(watches) | Self::SetWatches2(watches) => watches.bytes_min(),
-            // All others borrow what they have and own no list.
+            // All others only borrow, and own no list.
             _ => 0,
         }
     }

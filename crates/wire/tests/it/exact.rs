@@ -1,4 +1,4 @@
-//! The exact bytes of what was measured on Apache ZooKeeper 3.8.0, so that both directions cannot be wrong together.
+//! The exact bytes measured on Apache ZooKeeper 3.8.0, so that both directions cannot be wrong together.
 
 use menagerie_wire::request::{Create, xid};
 use menagerie_wire::{
@@ -6,7 +6,7 @@ use menagerie_wire::{
     Response, Stat,
 };
 
-/// Hexadecimal digits, blanks between them as one likes.
+/// Hexadecimal digits, with any blanks between them.
 fn hex(digits: &str) -> Vec<u8> {
     let digits: Vec<u8> = digits.bytes().filter(|byte| !byte.is_ascii_whitespace()).collect();
     let pairs = digits.chunks(2).map(|pair| std::str::from_utf8(pair).expect("digits are ASCII"));

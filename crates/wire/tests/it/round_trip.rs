@@ -19,7 +19,7 @@ fn requests_survive_the_wire() {
         let mut r = Reader::new(&bytes);
         assert_eq!(RequestHeader::decode(&mut r), Ok(RequestHeader { xid, op: request.op().code() }));
         assert_eq!(Request::decode(request.op(), &mut r).as_ref(), Ok(&request));
-        // Of these two nothing is looked at, so nothing is read.
+        // The bodies of these two are ignored, so nothing is decoded.
         if !matches!(request, Request::Reconfig | Request::Sasl) {
             assert_eq!(r.rest(), [], "{request:?}");
         }
@@ -98,7 +98,7 @@ fn frames_come_apart_as_they_were_put_together() {
         for body in bodies {
             let (found, taken) = frame::split(rest, 32).unwrap().unwrap();
             assert_eq!(found, body);
-            // Whatever is cut off a frame, it is waited for and not guessed.
+            // For every cut of a frame, the decoder waits for the rest and does not guess.
             for n in 0..taken {
                 assert_eq!(frame::split(&rest[..n], 32), Ok(None));
             }
