@@ -1,6 +1,6 @@
-//! A process for each thing that is to be done: it reads from standard input, and what it exits with is the caller's to judge.
+//! One process per job: it reads from standard input, and the caller judges its exit code.
 //!
-//! A guard is started for each process that runs at once, and not for each process: it stays, and starts one after the other.
+//! Guards are reused: there is one per concurrent process, and it starts one process after the other.
 
 use std::os::fd::OwnedFd;
 use std::sync::{Mutex, PoisonError};
@@ -10,70 +10,70 @@ use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
 use rustix::io::{Errno, pwrite};
 
 use crate::lease::Lease;
-use crate::limits::{Cut, end};
-use crate::output::{To, pass_on};
-use crate::program::{Program, started};
+use crate::limits::{Interruption, end_program};
+use crate::output::{OutputStream, forward};
+use crate::program::{Program, start_with_retries};
 use crate::{Failure, OnDelay};
 
-/// What a process is given.
+/// Input of a process.
 #[derive(Clone, Copy)]
 pub struct Run<'a> {
     /// Its standard input.
     pub input: &'a [u8],
-    /// What its environment has besides ours.
+    /// Environment variables besides ours.
     pub environment: &'a [(&'static str, String)],
-    /// How long it may go on.
+    /// Until when it may run.
     pub lease: &'a Lease,
-    /// Told when it cannot be started, and is tried again.
+    /// Called when it cannot be started and will be retried.
     pub on_delay: OnDelay<'a>,
 }
 
-/// What came of a process.
+/// The outcome of a process.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Ran {
-    /// It ended by itself.
+pub enum RunOutcome {
+    /// It exited.
     Exited {
-        /// With this code.
+        /// Exit code.
         code: i32,
-        /// The end of what it had printed.
+        /// The end of its output.
         output: Vec<u8>,
     },
-    /// It took too long, or somebody ended it.
+    /// It exceeded its time limit, or a signal killed it.
     Failed(Failure),
-    /// It was stopped, or its lease was over; nothing is known of what it has done.
+    /// It was stopped, or its lease ended; nobody knows how far it got.
     Stopped,
 }
 
-/// Runs a program again and again, as many at once as are asked for.
+/// Runs a program for each job, any number concurrently.
 #[derive(Debug)]
 pub struct Exec {
     program: Program,
-    /// Guards that have nothing to do.
+    /// Idle guards.
     idle: Mutex<Vec<ReusableGuard>>,
 }
 
 impl Exec {
-    /// Runs this one.
+    /// Runs this program.
     pub fn new(program: Program) -> Self {
         Self { program, idle: Mutex::new(Vec::new()) }
     }
 
-    /// Runs it, and waits until nothing of it is left.
-    pub async fn run(&self, run: Run<'_>) -> Ran {
-        if !self.program.may_begin(run.lease).await {
-            return Ran::Stopped;
+    /// Runs one process, and waits until nothing of it is left.
+    pub async fn run(&self, run: Run<'_>) -> RunOutcome {
+        if !self.program.wait_for_lease(run.lease).await {
+            return RunOutcome::Stopped;
         }
         let start = || self.start(&run);
         let too_late = |error: &GuardError| matches!(error, GuardError::TooLate { .. });
-        let Some(mut guarded) = started(run.lease, run.on_delay, start, too_late).await else {
-            return Ran::Stopped;
+        let Some(mut guarded) = start_with_retries(run.lease, run.on_delay, start, too_late).await else {
+            return RunOutcome::Stopped;
         };
         self.program.limits.apply(guarded.command());
         let (stdout, stderr) = (guarded.stdout.take(), guarded.stderr.take());
         let (ended, printed, mut complained) = tokio::join!(
             self.watch(run.lease, &mut guarded),
-            pass_on(stdout, To::Stdout),
-            pass_on(stderr, To::Stderr),
+            forward(stdout, OutputStream::Stdout),
+            forward(stderr, OutputStream::Stderr),
         );
         let mut output = printed;
         output.append(&mut complained);
@@ -81,14 +81,14 @@ impl Exec {
             self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(guard);
         }
         let error = match ended {
-            // Also if its time was over by then: it may have stood still with us.
-            (_, Some(Cut::Stopped)) | (Ending::Expired, _) => return Ran::Stopped,
-            (Ending::Exited(code), None) => return Ran::Exited { code, output },
-            (_, Some(Cut::TimeLimit)) => "it took longer than its time limit".to_owned(),
+            // Even if its time limit was over, too: it may have stood still along with us.
+            (_, Some(Interruption::Stopped)) | (Ending::Expired, _) => return RunOutcome::Stopped,
+            (Ending::Exited(code), None) => return RunOutcome::Exited { code, output },
+            (_, Some(Interruption::TimeLimit)) => "it took longer than its time limit".to_owned(),
             (Ending::Signaled(signal), None) => format!("it was ended by signal {signal}"),
             (Ending::GuardDied, None) => "its guard was killed".to_owned(),
         };
-        Ran::Failed(Failure { error, output })
+        RunOutcome::Failed(Failure { error, output })
     }
 
     async fn start(&self, run: &Run<'_>) -> Result<Guarded, GuardError> {
@@ -109,7 +109,7 @@ impl Exec {
         }
     }
 
-    /// A guard that waits for something to do, and lives.
+    /// An idle guard that is still alive.
     fn idle(&self) -> Option<ReusableGuard> {
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         while let Some(mut guard) = idle.pop() {
@@ -120,21 +120,21 @@ impl Exec {
         None
     }
 
-    /// How it ended, and whether that was our doing.
-    async fn watch(&self, lease: &Lease, guarded: &mut Guarded) -> (Ending, Option<Cut>) {
+    /// How it ended, and why we interrupted it, if we did.
+    async fn watch(&self, lease: &Lease, guarded: &mut Guarded) -> (Ending, Option<Interruption>) {
         let control = guarded.control().clone();
-        let cut = tokio::select! {
-            // After a pause of ours the time limit may be over, too.
+        let interruption = tokio::select! {
+            // If we were frozen, the time limit may be over, too: prefer the answer.
             biased;
             ending = guarded.wait() => return (ending, None),
-            cut = self.program.limits.cut(lease, lease.valid_until(), &control) => cut,
+            interruption = self.program.limits.wait_for_interruption(lease, lease.valid_until(), &control) => interruption,
         };
-        (end(guarded, lease, self.program.grace).await, Some(cut))
+        (end_program(guarded, lease, self.program.grace).await, Some(interruption))
     }
 }
 
-/// Something to be read. All of it is there before anybody reads: of a pipe, a program whose owner is killed would see the end
-/// a moment before it is killed itself, and take what it has for all.
+/// A file with these bytes. Not a pipe: if its owner is killed, a program would see the pipe's end a moment before it
+/// is killed itself, and take what it has for the whole input.
 fn input(bytes: &[u8]) -> rustix::io::Result<OwnedFd> {
     let file = memfd_create("input", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
     let mut written = 0;

@@ -1,11 +1,11 @@
-//! How long a program may go on.
+//! Leases: until when a program may run.
 
 use std::time::Duration;
 
 use menagerie_kernel::Moment;
 use tokio::sync::watch;
 
-/// The right to do something, as levels: until when nobody else can have it, and whether it is to be given up.
+/// The exclusive right to do something: until when nobody else can have it, and whether the owner must stop.
 #[derive(Debug, Clone)]
 pub struct Lease {
     valid_until: watch::Receiver<Moment>,
@@ -13,15 +13,15 @@ pub struct Lease {
     stop: watch::Receiver<bool>,
 }
 
-/// How long a program may take to end when the lease does. SIGTERM comes so much earlier, and a lease that is kept up has
-/// never less than about half of the session's time-out left: with more than a quarter, programs would be ended whose
-/// lease is not over.
+/// Grace of a program when its lease ends. SIGTERM comes that much before the end. A lease that is being extended
+/// always has about half of the session time-out left, so with a grace of more than a quarter, programs would be ended
+/// although their lease is fine.
 pub fn lease_grace(grace: Duration, session_timeout: Duration) -> Duration {
     grace.min(session_timeout / 4)
 }
 
 impl Lease {
-    /// From what is watched: the end of the right, the session time-out that was granted, and whether to stop.
+    /// From watches of the lease's end, the granted session time-out, and the order to stop.
     pub fn new(
         valid_until: watch::Receiver<Moment>,
         timeout: watch::Receiver<Duration>,
@@ -30,23 +30,23 @@ impl Lease {
         Self { valid_until, timeout, stop }
     }
 
-    /// [`lease_grace`] under the session time-out of this moment: a server may grant less at every reconnect.
+    /// [`lease_grace`] under the current session time-out: a server may grant less at every reconnect.
     pub fn grace(&self, most: Duration) -> Duration {
         lease_grace(most, *self.timeout.borrow())
     }
 
-    /// Until when nobody else can do the same. It moves forward as long as all is well.
+    /// Until when nobody else can have it. Advances as long as all is well.
     pub fn valid_until(&self) -> watch::Receiver<Moment> {
         self.valid_until.clone()
     }
 
-    /// Whether it has run out: another may do the same by now, and nothing may begin.
+    /// Whether it has ended: another owner may have it by now, and nothing may begin.
     pub fn is_over(&self) -> bool {
         self.valid_until.borrow().has_passed()
     }
 
-    /// Waits until it lasts for longer than its [`grace`](Self::grace). False, if it is to stop before that.
-    pub async fn lasts(&self, most: Duration) -> bool {
+    /// Waits until it lasts longer than its [`grace`](Self::grace). `false` if the order to stop comes first.
+    pub async fn wait_for_grace(&self, most: Duration) -> bool {
         let mut valid_until = self.valid_until.clone();
         tokio::select! {
             biased;
@@ -55,10 +55,10 @@ impl Lease {
         }
     }
 
-    /// Waits until whatever is done is to stop, soon: it is another's, or its owner is told to end.
+    /// Waits for the order to stop: the owner has lost the lease, or is stopping itself.
     pub async fn stopped(&self) {
         let mut stop = self.stop.clone();
-        // The owner itself is gone: that is a stop, too.
+        // If the owner is gone, that is an order to stop, too.
         let _ = stop.wait_for(|stop| *stop).await;
     }
 }

@@ -1,14 +1,14 @@
-//! Programs as tasks: started under the kernel's guard, given something to do, cut off when their lease or time is over.
-//! Not here: what they are asked and what an answer means (each engine's own), and when something is to be done at all.
+//! Programs as tasks: started under the kernel's guard, given jobs, interrupted when their lease or time limit ends.
+//! Not here: what they are asked and what answers mean (each engine's own), and when to run them.
 //!
 //! # Layout
-//! - [`program`]: a [`Program`], and within which [`Limits`] it runs; [`lease`]: until when it may.
-//! - [`exec`]: a process for each thing that is to be done. [`serve`]: a program that stays, and is fed one line after the
-//!   other; [`lines`]: what is the same in all its lines.
-//! - [`output`]: what programs print, passed on, its end kept.
+//! - [`program`]: a [`Program`] and its [`Limits`]. [`lease`]: until when it may run.
+//! - [`exec`]: one process per job. [`serve`]: a long-running program that is fed lines. [`lines`]: what all such lines
+//!   have in common.
+//! - [`output`]: forwards output and keeps its end.
 //!
 //! # Invariant
-//! Nothing of a program outlives the lease under which it was begun.
+//! Nothing of a program outlives the lease under which it began.
 
 pub mod exec;
 pub mod lease;
@@ -26,14 +26,14 @@ pub use serve::Serve;
 
 use std::time::Duration;
 
-/// A program that did not do what it was to do.
+/// Why a program failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure {
-    /// What is wrong, about `it`, the program.
+    /// The reason, a sentence whose subject is "it", the program.
     pub error: String,
-    /// The end of what it had printed.
+    /// The end of its output.
     pub output: Vec<u8>,
 }
 
-/// Told, for logs, why a program cannot be started, and for how long nothing is tried. It is called for each attempt.
+/// Called, for logs, after each failed start with the reason and the pause before the next.
 pub type OnDelay<'a> = &'a (dyn Fn(&str, Duration) + Sync);

@@ -1,4 +1,4 @@
-//! How long a program may take, and how much memory.
+//! Time and memory limits of a program.
 
 use std::time::Duration;
 
@@ -10,26 +10,26 @@ use tracing::warn;
 
 use crate::lease::Lease;
 
-/// What a program may use.
+/// Limits of a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Limits {
-    /// For what it is asked at once, however much that is.
+    /// Time per question, whatever its size.
     pub time: Option<Duration>,
-    /// Bytes of address space, of each process.
+    /// Address space per process, in bytes.
     pub memory_bytes: Option<u64>,
 }
 
-/// Why a program was ended before it had answered.
+/// Why we interrupt a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Cut {
-    /// It is to stop, or its lease is over.
+pub(crate) enum Interruption {
+    /// It must stop, or its lease is over.
     Stopped,
-    /// It took too long.
+    /// It exceeded its time limit.
     TimeLimit,
 }
 
 impl Limits {
-    /// Limits the memory of a process that has just been started. What it has started before that is not limited.
+    /// Limits the memory of a process that has just started. Processes it has started by then are not limited.
     pub(crate) fn apply(&self, process: ProcessId) {
         let Some(bytes) = self.memory_bytes else { return };
         let limit = Rlimit { current: Some(bytes), maximum: Some(bytes) };
@@ -39,13 +39,13 @@ impl Limits {
         }
     }
 
-    /// Waits until a program has to be ended. Meanwhile its guard is told how long the lease lasts, when that changes.
-    pub(crate) async fn cut(
+    /// Waits until a program must be ended. Meanwhile extends its guard's deadline along with the lease.
+    pub(crate) async fn wait_for_interruption(
         &self,
         lease: &Lease,
         valid_until: watch::Receiver<Moment>,
         control: &Control,
-    ) -> Cut {
+    ) -> Interruption {
         let time = async {
             match self.time {
                 Some(time) => tokio::time::sleep(time).await,
@@ -53,26 +53,26 @@ impl Limits {
             }
         };
         tokio::select! {
-            () = time => Cut::TimeLimit,
-            () = lease.stopped() => Cut::Stopped,
-            () = prolong(valid_until, control) => Cut::Stopped,
+            () = time => Interruption::TimeLimit,
+            () = lease.stopped() => Interruption::Stopped,
+            () = extend_deadline(valid_until, control) => Interruption::Stopped,
         }
     }
 }
 
-/// Ends a program, and tells how that was. While the lease is kept up, so is its guard's deadline: what ends by that had no
-/// right any more, and what does not end in its grace is killed for that.
-pub(crate) async fn end(guarded: &mut Guarded, lease: &Lease, grace: Duration) -> Outcome {
+/// Ends a program, and returns how it ended. Keeps extending the guard's deadline with the lease, so that a program
+/// killed by its deadline had really lost its lease, and one that outlasts its grace is killed for that.
+pub(crate) async fn end_program(guarded: &mut Guarded, lease: &Lease, grace: Duration) -> Outcome {
     let control = guarded.control().clone();
     control.stop(grace);
     tokio::select! {
         ended = guarded.wait() => ended,
-        () = prolong(lease.valid_until(), &control) => Outcome::Expired,
+        () = extend_deadline(lease.valid_until(), &control) => Outcome::Expired,
     }
 }
 
-/// Keeps a guard's deadline at the end of the lease. Never ends by itself: the guard has its last deadline.
-async fn prolong(mut valid_until: watch::Receiver<Moment>, control: &Control) {
+/// Keeps a guard's deadline at the end of the lease. Never returns: if the lease is dropped, the last deadline stands.
+async fn extend_deadline(mut valid_until: watch::Receiver<Moment>, control: &Control) {
     while valid_until.changed().await.is_ok() {
         control.set_deadline(*valid_until.borrow_and_update());
     }

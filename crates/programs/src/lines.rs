@@ -1,12 +1,12 @@
-//! What is the same in all lines of JSON that programs say, whatever they are asked.
+//! What all JSON lines of programs have in common.
 
 use std::fmt;
 
 use serde::de::Visitor;
 use serde::{Deserialize, Deserializer};
 
-/// What somebody says. Half a character (`\udce9` without its other half), which languages write whose text is UTF-16 or may
-/// hold bytes that are none, is no reason to refuse all of it.
+/// A JSON string that may contain lone surrogates (`\udce9`), as written by languages whose strings are UTF-16 or may
+/// hold arbitrary bytes. They do not make the whole line invalid.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Text(pub String);
 
@@ -22,12 +22,12 @@ impl<'de> Deserialize<'de> for Text {
                 Ok(Text(String::from_utf8_lossy(bytes).into_owned()))
             }
         }
-        // As bytes, text is not looked into.
+        // serde_json does not validate strings that are read as bytes.
         from.deserialize_bytes(Lossy)
     }
 }
 
-/// What a program says first, if it says so.
+/// The first line of a program with a greeting.
 #[derive(Debug, Deserialize)]
 struct Greeting {
     ready: bool,
@@ -35,7 +35,7 @@ struct Greeting {
     error: Option<Text>,
 }
 
-/// Whether it can be asked; an error says why not.
+/// Parses a greeting; `Err` says why the program is not ready.
 pub(crate) fn greeting(line: &str) -> Result<(), String> {
     match serde_json::from_str(line) {
         Ok(Greeting { ready: true, .. }) => Ok(()),
@@ -46,7 +46,7 @@ pub(crate) fn greeting(line: &str) -> Result<(), String> {
     }
 }
 
-/// As much of what a program said as an error message can carry.
+/// Cuts a program's text to fit into an error message.
 pub fn shorten(text: &str) -> String {
     const SHOWN: usize = 200;
     match text.char_indices().nth(SHOWN) {

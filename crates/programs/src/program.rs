@@ -1,4 +1,4 @@
-//! What to run, as whom, and within which limits.
+//! A program: command, user and limits.
 
 use std::error::Error;
 use std::ffi::OsString;
@@ -11,44 +11,45 @@ use crate::OnDelay;
 use crate::lease::Lease;
 use crate::limits::Limits;
 
-/// After a program that could not be started.
+/// Back-off after a program could not be started.
 const START_PAUSE: Duration = Duration::from_secs(1);
 const START_PAUSE_MAX: Duration = Duration::from_secs(30);
 
-/// What to run, and within which limits.
+/// What to run, as whom, and within which limits.
 #[derive(Debug, Clone)]
 pub struct Program {
     /// The program and its arguments.
     pub command: Vec<OsString>,
-    /// The executable that guards it: [`menagerie_kernel::guard::this_program`], as a rule.
+    /// The guard's executable: [`menagerie_kernel::guard::this_program`], as a rule.
     pub guard: PathBuf,
-    /// Between SIGTERM and SIGKILL, when it is stopped or takes too long.
+    /// Time between SIGTERM and SIGKILL when it is stopped or exceeds its time limit.
     pub grace: Duration,
-    /// The same when the lease runs out, at most; see [`lease_grace`](crate::lease_grace). A session time-out that has become
-    /// shorter since makes it shorter.
+    /// The same when its lease ends, at most; see [`lease_grace`](crate::lease_grace). A shorter session time-out
+    /// shortens it.
     pub lease_grace: Duration,
-    /// How long and how much.
+    /// Time and memory limits.
     pub limits: Limits,
-    /// As whom, if not as ourselves.
+    /// Run as this user; as ourselves if `None`.
     pub user: Option<User>,
 }
 
-/// Somebody as whom programs run.
+/// A user that programs run as.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct User {
-    /// What they are called.
+    /// Login name.
     pub name: String,
-    /// Their number.
+    /// User id.
     pub id: u32,
-    /// Their group's number.
+    /// Primary group id.
     pub group: u32,
-    /// Where they are at home.
+    /// Home directory.
     pub home: OsString,
 }
 
-/// Starts a program, however often it takes. What keeps it from starting is a fault of this machine and not of what is to be
-/// done: too many open files, or a program that is being replaced. None, if it is to stop, or too late, before that.
-pub(crate) async fn started<T, E: Error, F: Future<Output = Result<T, E>>>(
+/// Starts a program, and retries with back-off until it succeeds. A failed start is the machine's fault, not the job's:
+/// too many open files, or a program that is being replaced. `None` if the order to stop comes first, or it is too
+/// late.
+pub(crate) async fn start_with_retries<T, E: Error, F: Future<Output = Result<T, E>>>(
     lease: &Lease,
     on_delay: OnDelay<'_>,
     start: impl Fn() -> F,
@@ -75,18 +76,18 @@ fn with_source(error: &dyn Error) -> String {
 }
 
 impl Program {
-    /// What it is called.
+    /// The command's name, for logs.
     pub(crate) fn name(&self) -> String {
         self.command.first().map_or(String::new(), |program| program.to_string_lossy().into_owned())
     }
 
-    /// Waits until what begins is not told to end at once: its guard would do so, one grace before the lease is over, and a
-    /// lease that nobody could prolong for a while is short until ZooKeeper has answered twice. Not, if it is to stop.
-    pub(crate) async fn may_begin(&self, lease: &Lease) -> bool {
-        lease.lasts(self.lease_grace).await
+    /// Waits until the lease is long enough to begin: the guard sends SIGTERM one grace before its end. After an
+    /// interruption a lease stays short until ZooKeeper has answered twice. `false` if the order to stop comes first.
+    pub(crate) async fn wait_for_lease(&self, lease: &Lease) -> bool {
+        lease.wait_for_grace(self.lease_grace).await
     }
 
-    /// As the guard is told of it; `grace` applies when the lease ends.
+    /// The command for the guard; `grace` applies when the lease ends.
     pub(crate) fn command(&self, grace: Duration) -> Command {
         let nothing = OsString::new();
         let (program, args) = self.command.split_first().unwrap_or((&nothing, &[]));
@@ -99,10 +100,10 @@ impl Program {
         }
     }
 
-    /// Runs it once, with its own output, before there is anything to do: it has to succeed.
+    /// Runs it once, with its own output, as a check that must succeed.
     ///
     /// # Errors
-    /// What is wrong.
+    /// Why it did not succeed.
     pub async fn run_once(&self) -> Result<(), String> {
         let started = spawn(self.command(self.lease_grace).stdin(Stream::Null), &self.guard).await;
         let mut running = started.map_err(|error| with_source(&error))?;

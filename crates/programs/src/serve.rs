@@ -1,7 +1,7 @@
-//! A program that is fed lines of JSON, and stays: what it has opened stays warm.
+//! A long-running program that is fed JSON lines, so that what it has opened stays warm.
 //!
-//! It answers each line with a line. One that dies, is cut off or prints anything else is ended, and started again for the
-//! next line. Standard error is its log. What a line says and what an answer means, the caller knows.
+//! It answers each line with a line. If it dies, is interrupted or prints anything else, it is ended, and started again
+//! for the next line. Standard error is its log. Only the caller knows what lines and answers mean.
 
 mod log;
 
@@ -17,75 +17,75 @@ use tokio::net::unix::pipe;
 use tracing::{debug, info};
 
 use crate::lease::Lease;
-use crate::limits::{Cut, end};
+use crate::limits::{Interruption, end_program};
 use crate::lines;
-use crate::program::{Program, started};
+use crate::program::{Program, start_with_retries};
 use crate::{Failure, OnDelay};
 use log::Log;
 
-/// No greeting is longer.
+/// Longest greeting.
 const GREETING_BYTES_MAX: u64 = 1 << 20;
-/// Who waits for so long has no lease any more. Most are asked again earlier, and their guards need not be told twice for
-/// each line.
-const REST: Duration = Duration::from_millis(20);
+/// A program idle for this long loses its deadline. Most are asked again earlier, which saves their guards two messages
+/// per line.
+const IDLE_AFTER: Duration = Duration::from_millis(20);
 
-/// Whether a program says when it can be asked.
+/// Whether a program says when it is ready.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Greeting {
-    /// It can be asked at once.
+    /// No: ready at once.
     None,
-    /// It says so in its first line, or why it never can.
+    /// Yes: its first line says that it is ready, or why it never will be.
     Ready,
 }
 
-/// Why a program cannot be asked.
+/// Why a program cannot be used.
 #[derive(Debug, Error)]
 pub enum ServeError {
-    /// It was not started.
+    /// It could not be started.
     #[error(transparent)]
     Guard(#[from] GuardError),
-    /// It says so itself.
+    /// Its greeting says that it is not ready.
     #[error("it is not ready: {0}")]
     NotReady(String),
 }
 
-/// What a program is asked.
+/// A question to a program.
 #[derive(Clone, Copy)]
 pub struct Ask<'a> {
-    /// A line, with its end.
+    /// The line, with its newline.
     pub line: &'a [u8],
-    /// How long it may go on.
+    /// Until when it may run.
     pub lease: &'a Lease,
-    /// Told when a program cannot be started, and is tried again.
+    /// Called when a program cannot be started and will be retried.
     pub on_delay: OnDelay<'a>,
 }
 
-/// An answer that was understood.
+/// A valid answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Judged<A> {
-    /// All is well.
+    /// It reports success.
     Good(A),
-    /// It tells of a failure: whoever looks for the reason wants what the program has printed.
+    /// It reports a failure: attach the program's output.
     Bad(A),
 }
 
-/// What came of a question.
+/// The outcome of a question.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Asked<A> {
-    /// There is an answer.
+pub enum AskOutcome<A> {
+    /// A valid answer.
     Answered {
-        /// As it was judged.
+        /// The answer, as judged.
         answer: A,
-        /// The end of what the program printed meanwhile, if the answer was [`Judged::Bad`].
+        /// The end of the program's output meanwhile, if the answer was [`Judged::Bad`].
         output: Vec<u8>,
     },
-    /// There is none that makes sense, or not in time.
+    /// No valid answer in time.
     Failed(Failure),
-    /// It was stopped, or its lease was over; nothing is known of what the program has done.
+    /// It was stopped, or its lease ended; nobody knows how far the program got.
     Stopped,
 }
 
-/// Feeds programs: as many as are asked at once.
+/// Feeds programs, one per concurrent question.
 pub struct Serve {
     program: Program,
     greeting: Greeting,
@@ -93,140 +93,142 @@ pub struct Serve {
     idle: Arc<Mutex<Idle>>,
 }
 
-/// Programs that wait for their next line.
+/// Idle programs.
 #[derive(Default)]
 struct Idle {
     programs: Vec<Running>,
-    /// Somebody will see to those that wait for long.
-    watched: bool,
+    /// A task is running that lifts the deadlines of programs idle for long.
+    is_watched: bool,
 }
 
-/// A program that runs.
+/// A running program.
 struct Running {
     guarded: Guarded,
-    /// Between SIGTERM and SIGKILL when its lease ends. Fixed when the guard is started.
+    /// Time between SIGTERM and SIGKILL when its lease ends. Fixed when the guard starts.
     grace: Duration,
-    /// Until when its guard lets it run, as it was told for the last line; `None` for as long as it likes.
+    /// Its guard's deadline, as set for the last line; `None` if it has none.
     until: Option<Moment>,
-    /// Since when it waits.
+    /// When it became idle.
     since: Instant,
     stdin: pipe::Sender,
     stdout: BufReader<pipe::Receiver>,
     log: Log,
 }
 
-/// Why there is no answer.
-enum Silence {
-    Cut(Cut),
-    /// What is wrong with it.
+/// Why there is no valid answer.
+enum NoAnswer {
+    Interrupted(Interruption),
+    /// The answer is broken, for this reason.
     Broken(String),
 }
 
 impl Serve {
-    /// Feeds this one. What is longer than `answer_bytes_max` is no answer.
+    /// Feeds this program. Answers longer than `answer_bytes_max` are invalid.
     pub fn new(program: Program, greeting: Greeting, answer_bytes_max: u64) -> Self {
         Self { program, greeting, answer_bytes_max, idle: Arc::default() }
     }
 
-    /// Starts a program before there is anything to ask: what it cannot do shows before anybody relies on it.
+    /// Starts a program before the first question, so that a broken one is noticed at once.
     pub async fn warm_up(&self) -> Result<(), ServeError> {
         let running = self.start(self.program.lease_grace).await?;
         lock(&self.idle).programs.push(running);
         Ok(())
     }
 
-    /// Asks, and has the answer judged; an error of `judge` says what is wrong with it, and the program is ended.
+    /// Asks, and lets `judge` parse the answer. If `judge` fails, the program is ended.
     pub async fn ask<A>(
         &self,
         ask: Ask<'_>,
         judge: impl FnOnce(&[u8]) -> Result<Judged<A>, String>,
-    ) -> Asked<A> {
-        let Some(mut running) = self.ready(&ask).await else { return Asked::Stopped };
+    ) -> AskOutcome<A> {
+        let Some(mut running) = self.ready(&ask).await else { return AskOutcome::Stopped };
         let control = running.guarded.control().clone();
         let mut valid_until = ask.lease.valid_until();
         // The machine may have been suspended since the last check.
         if ask.lease.is_over() {
-            self.rest(running);
-            return Asked::Stopped;
+            self.park(running);
+            return AskOutcome::Stopped;
         }
-        running.prolong(*valid_until.borrow_and_update());
+        running.extend_deadline(*valid_until.borrow_and_update());
         running.log.clear();
-        let mut told = false;
+        let mut is_written = false;
         let answered = tokio::select! {
-            // After a pause of ours the time limit may be over, too.
+            // If we were frozen, the time limit may be over, too: prefer the answer.
             biased;
-            line = running.ask(ask.line, self.answer_bytes_max, &mut told) => line.map_err(Silence::Broken),
-            cut = self.program.limits.cut(ask.lease, valid_until, &control) => Err(Silence::Cut(cut)),
+            line = running.ask(ask.line, self.answer_bytes_max, &mut is_written) => line.map_err(NoAnswer::Broken),
+            interruption = self.program.limits.wait_for_interruption(ask.lease, valid_until, &control) => Err(NoAnswer::Interrupted(interruption)),
         };
-        match answered.and_then(|line| judge(&line).map_err(Silence::Broken)) {
+        match answered.and_then(|line| judge(&line).map_err(NoAnswer::Broken)) {
             Ok(judged) => {
                 let (answer, output) = match judged {
                     Judged::Good(answer) => (answer, Vec::new()),
                     Judged::Bad(answer) => (answer, running.log.tail().await),
                 };
-                // Half a line is in its pipe: what is asked next would be taken for the rest of it.
-                if told {
-                    self.rest(running);
+                // Otherwise half a line is in its pipe, and it would take the next question for the rest.
+                if is_written {
+                    self.park(running);
                 } else {
                     self.end(&mut running, ask.lease).await;
                 }
-                Asked::Answered { answer, output }
+                AskOutcome::Answered { answer, output }
             }
-            Err(silence) => {
+            Err(reason) => {
                 let ended = self.end(&mut running, ask.lease).await;
-                let error = match silence {
-                    // Its lease was over, or about to be: that is not its fault.
-                    _ if ended == Ending::Expired => return Asked::Stopped,
-                    Silence::Cut(Cut::Stopped) => return Asked::Stopped,
-                    Silence::Cut(Cut::TimeLimit) => "it took longer than its time limit".to_owned(),
-                    Silence::Broken(why) => why,
+                let error = match reason {
+                    // Its lease ended, or was about to: not its fault.
+                    _ if ended == Ending::Expired => return AskOutcome::Stopped,
+                    NoAnswer::Interrupted(Interruption::Stopped) => return AskOutcome::Stopped,
+                    NoAnswer::Interrupted(Interruption::TimeLimit) => {
+                        "it took longer than its time limit".to_owned()
+                    }
+                    NoAnswer::Broken(why) => why,
                 };
-                Asked::Failed(Failure { error, output: running.log.tail().await })
+                AskOutcome::Failed(Failure { error, output: running.log.tail().await })
             }
         }
     }
 
-    /// Ends it, and tells how that was.
+    /// Ends it, and returns how it ended.
     async fn end(&self, running: &mut Running, lease: &Lease) -> Ending {
-        let ended = end(&mut running.guarded, lease, self.program.grace).await;
+        let ended = end_program(&mut running.guarded, lease, self.program.grace).await;
         debug!(?ended, "the program was ended");
         ended
     }
 
-    /// A program that can be asked now. None, if it is to stop before there is one.
+    /// A program that is ready for a question; `None` if the lease says stop first.
     async fn ready(&self, ask: &Ask<'_>) -> Option<Running> {
         let Ask { lease, on_delay, .. } = *ask;
-        if !self.program.may_begin(lease).await {
+        if !self.program.wait_for_lease(lease).await {
             return None;
         }
         let grace = lease.grace(self.program.lease_grace);
         loop {
             let waiting = lock(&self.idle).take(&self.program);
             match waiting {
-                // Started under a longer session time-out: its guard would end it as soon as it has something to do.
+                // Started under a longer session time-out, its guard would end it as soon as it got a deadline.
                 Some(mut running) if running.grace > grace => drop(self.end(&mut running, lease).await),
                 Some(running) => return Some(running),
                 None => break,
             }
         }
-        // It may take its time until it is ready, and was told nothing yet.
+        // It may take long until it is ready, and has no question yet, so it can be dropped.
         let running = tokio::select! {
-            running = started(lease, on_delay, || self.start(grace), |_| false) => running?,
+            running = start_with_retries(lease, on_delay, || self.start(grace), |_| false) => running?,
             () = lease.stopped() => return None,
         };
-        if !self.program.may_begin(lease).await {
-            self.rest(running);
+        if !self.program.wait_for_lease(lease).await {
+            self.park(running);
             return None;
         }
         Some(running)
     }
 
-    /// Lets it wait for its next line; that may take longer than any lease.
-    fn rest(&self, mut running: Running) {
+    /// Makes it wait for its next line, which may take longer than any lease.
+    fn park(&self, mut running: Running) {
         running.since = Instant::now();
         let mut idle = lock(&self.idle);
         idle.programs.push(running);
-        if !std::mem::replace(&mut idle.watched, true) {
+        if !std::mem::replace(&mut idle.is_watched, true) {
             tokio::spawn(watch(Arc::downgrade(&self.idle)));
         }
     }
@@ -252,7 +254,7 @@ impl Serve {
             log: Log::follow(stderr),
         };
         if self.greeting == Greeting::Ready {
-            let greeting = line(&mut running.stdout, GREETING_BYTES_MAX).await;
+            let greeting = read_line(&mut running.stdout, GREETING_BYTES_MAX).await;
             let greeting = greeting.and_then(|line| lines::greeting(&String::from_utf8_lossy(&line)));
             greeting.map_err(ServeError::NotReady)?;
         }
@@ -264,19 +266,19 @@ fn lock(idle: &Mutex<Idle>) -> MutexGuard<'_, Idle> {
     idle.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Sees to programs that wait for long, as long as there may be such.
+/// Lifts the deadlines of idle programs, as long as there are any with one.
 async fn watch(idle: Weak<Mutex<Idle>>) {
     loop {
-        tokio::time::sleep(REST).await;
+        tokio::time::sleep(IDLE_AFTER).await;
         let Some(idle) = idle.upgrade() else { return };
-        if !lock(&idle).free() {
+        if !lock(&idle).lift_deadlines() {
             return;
         }
     }
 }
 
 impl Idle {
-    /// One that lives: whoever has died meanwhile has not died of the next line.
+    /// An idle program that is still alive: one that died meanwhile must not count against the next line.
     fn take(&mut self, program: &Program) -> Option<Running> {
         while let Some(mut running) = self.programs.pop() {
             match running.guarded.wait().now_or_never() {
@@ -287,44 +289,49 @@ impl Idle {
         None
     }
 
-    /// Those that have waited for long may wait for ever. Tells whether somebody has to look again.
-    fn free(&mut self) -> bool {
-        for running in self.programs.iter_mut().filter(|running| running.since.elapsed() >= REST) {
+    /// Lifts the deadlines of programs idle for long. Returns whether some still have one.
+    fn lift_deadlines(&mut self) -> bool {
+        for running in self.programs.iter_mut().filter(|running| running.since.elapsed() >= IDLE_AFTER) {
             if running.until.take().is_some() {
                 running.guarded.control().set_deadline(Moment::NEVER);
             }
         }
-        self.watched = self.programs.iter().any(|running| running.until.is_some());
-        self.watched
+        self.is_watched = self.programs.iter().any(|running| running.until.is_some());
+        self.is_watched
     }
 }
 
 impl Running {
-    /// Tells its guard how long the lease lasts, unless it knows.
-    fn prolong(&mut self, until: Moment) {
+    /// Sets its guard's deadline to the end of the lease, if it has changed.
+    fn extend_deadline(&mut self, until: Moment) {
         if self.until.replace(until) != Some(until) {
             self.guarded.control().set_deadline(until);
         }
     }
 
-    /// Asks, and waits for the answer. Notes whether all of the question was told by then.
-    async fn ask(&mut self, question: &[u8], bytes_max: u64, told: &mut bool) -> Result<Vec<u8>, String> {
+    /// Asks, and waits for the answer. Sets `is_written` if the whole question was written by then.
+    async fn ask(
+        &mut self,
+        question: &[u8],
+        bytes_max: u64,
+        is_written: &mut bool,
+    ) -> Result<Vec<u8>, String> {
         let Self { stdin, stdout, .. } = self;
-        // A program may answer before it has read all: both at once, or neither would end.
-        let tell = async {
-            // One that has died is noticed by its silence.
-            *told = stdin.write_all(question).await.is_ok();
+        // A program may answer before it has read everything, so write and read concurrently.
+        let write = async {
+            // A dead program is noticed by the end of its output.
+            *is_written = stdin.write_all(question).await.is_ok();
             std::future::pending::<()>().await
         };
         tokio::select! {
-            line = line(stdout, bytes_max) => line,
-            () = tell => Err("it was told nothing".to_owned()),
+            line = read_line(stdout, bytes_max) => line,
+            () = write => Err("it was told nothing".to_owned()),
         }
     }
 }
 
-/// A line without its end.
-async fn line(stdout: &mut BufReader<pipe::Receiver>, bytes_max: u64) -> Result<Vec<u8>, String> {
+/// Reads a line, without its newline.
+async fn read_line(stdout: &mut BufReader<pipe::Receiver>, bytes_max: u64) -> Result<Vec<u8>, String> {
     let mut line = Vec::new();
     let read = stdout.take(bytes_max).read_until(b'\n', &mut line).await;
     read.map_err(|error| format!("its answer cannot be read: {error}"))?;

@@ -1,4 +1,4 @@
-//! What a program that is fed prints to its standard error.
+//! Standard error of a program that is fed lines: forwarded, its end kept.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -8,15 +8,15 @@ use tokio::net::unix::pipe;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::AbortHandle;
 
-use crate::output::{self, CHUNK_BYTES, To, keep};
+use crate::output::{self, CHUNK_BYTES, OutputStream, push_tail};
 
-/// So often a pipe is read until all is read that was in it when that began: Linux gives it 64 KiB.
+/// Reads that drain everything a pipe holds at one moment: 64 KiB on Linux.
 const CHUNKS_IN_A_PIPE: usize = (64 << 10) / CHUNK_BYTES;
 
-/// The end of what a program has printed to its standard error, which is passed on.
+/// The end of a program's standard error, which is forwarded.
 pub(super) struct Log {
     tail: Arc<Mutex<VecDeque<u8>>>,
-    /// Whoever waits until all is read that is there by now.
+    /// Requests to read everything printed so far; answered by dropping them.
     waiting: mpsc::Sender<oneshot::Sender<()>>,
     reader: AbortHandle,
 }
@@ -28,17 +28,17 @@ impl Drop for Log {
 }
 
 impl Log {
-    /// Begins to read it.
+    /// Reads it from here on.
     pub(super) fn follow(mut from: pipe::Receiver) -> Self {
         let (waiting, mut asked) = mpsc::channel::<oneshot::Sender<()>>(1);
         let tail = Arc::new(Mutex::new(VecDeque::new()));
         let kept = tail.clone();
-        // It ends with the program, or with us.
+        // The task ends with the program or with us.
         let reader = tokio::spawn(async move {
             let mut chunk = vec![0; CHUNK_BYTES];
             let take = async |bytes: &[u8]| {
-                keep(&mut kept.lock().unwrap_or_else(PoisonError::into_inner), bytes);
-                output::write(To::Stderr, bytes).await;
+                push_tail(&mut kept.lock().unwrap_or_else(PoisonError::into_inner), bytes);
+                output::write(OutputStream::Stderr, bytes).await;
             };
             loop {
                 tokio::select! {
@@ -46,7 +46,7 @@ impl Log {
                         Ok(read @ 1..) => take(&chunk[..read]).await,
                         Ok(_) | Err(_) => return,
                     },
-                    // Dropped, it has its answer.
+                    // Dropping it answers it.
                     Some(_answer) = asked.recv() => {
                         for _ in 0..CHUNKS_IN_A_PIPE {
                             let Ok(read @ 1..) = from.try_read(&mut chunk) else { break };
@@ -59,12 +59,12 @@ impl Log {
         Self { tail, waiting, reader: reader.abort_handle() }
     }
 
-    /// What was printed before belongs to another line.
+    /// Forgets what was printed for earlier lines.
     pub(super) fn clear(&self) {
         self.tail.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
 
-    /// The end of what was printed until now: what was said before an answer may be read after it.
+    /// The end of the output so far. Drains the pipe first: output printed before an answer may be read after it.
     pub(super) async fn tail(&self) -> Vec<u8> {
         let (answer, answered) = oneshot::channel();
         if self.waiting.send(answer).await.is_ok() {

@@ -1,4 +1,4 @@
-//! A program that is fed, and its lease.
+//! Leases of a program that is fed lines.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -8,22 +8,22 @@ use tokio::sync::watch;
 use super::*;
 use crate::limits::Limits;
 
-/// Writes down what it is told.
+/// A program that appends each line to a file and echoes it.
 fn writes(folder: &Path) -> Program {
-    let text = r#"while read -r line; do echo "$line" >> "$1/told"; echo "$line"; done"#;
+    let text = r#"while read -r line; do echo "$line" >> "$1/written"; echo "$line"; done"#;
     let command: Vec<OsString> = vec!["sh".into(), "-c".into(), text.into(), "sh".into(), folder.into()];
     let (grace, guard) = (Duration::from_millis(300), menagerie_testkit::binary().to_owned());
     Program { command, guard, grace, lease_grace: grace, limits: Limits::default(), user: None }
 }
 
-/// Asks, and gives the line that came back.
-async fn ask(serve: &Serve, lease: Lease) -> Asked<String> {
+/// Asks, and returns the answer.
+async fn ask(serve: &Serve, lease: Lease) -> AskOutcome<String> {
     let ask = Ask { line: b"[1,2]\n", lease: &lease, on_delay: &|why, _| panic!("{why}") };
     serve.ask(ask, |line| Ok(Judged::Good(String::from_utf8_lossy(line).into_owned()))).await
 }
 
-fn echoed() -> Asked<String> {
-    Asked::Answered { answer: "[1,2]".to_owned(), output: Vec::new() }
+fn echoed() -> AskOutcome<String> {
+    AskOutcome::Answered { answer: "[1,2]".to_owned(), output: Vec::new() }
 }
 
 #[tokio::test]
@@ -37,11 +37,11 @@ async fn while_the_lease_is_short_nothing_is_asked() {
     let lease = Lease::new(valid_until, watch::channel(hour).1, stopped);
     let mut asked = Box::pin(ask(&serve, lease));
     assert!(tokio::time::timeout(Duration::from_millis(500), &mut asked).await.is_err(), "it waits");
-    assert!(!folder.path().join("told").exists());
+    assert!(!folder.path().join("written").exists());
     clock.send_replace(Moment::after(hour));
     assert_eq!(asked.await, echoed());
-    let told = std::fs::read_to_string(folder.path().join("told")).unwrap();
-    assert_eq!(told.lines().count(), 1, "{told}");
+    let written = std::fs::read_to_string(folder.path().join("written")).unwrap();
+    assert_eq!(written.lines().count(), 1, "{written}");
 }
 
 #[tokio::test]
@@ -56,7 +56,7 @@ async fn program_that_was_started_when_sessions_had_more_time_is_replaced() {
     let (_stop, stopped) = watch::channel(false);
     let lease = || Lease::new(valid_until.clone(), granted.clone(), stopped.clone());
     assert_eq!(ask(&serve, lease()).await, echoed());
-    // Less than the grace of the program that waits is left of such a lease at any time.
+    // Such a lease never has as much left as the idle program's grace.
     timeout.send_replace(second * 8);
     clock.send_replace(Moment::after(second * 4));
     assert_eq!(ask(&serve, lease()).await, echoed());

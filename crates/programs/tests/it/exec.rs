@@ -1,12 +1,12 @@
-//! A process for each thing to be done.
+//! One process per job.
 
-use menagerie_programs::exec::{Ran, Run};
+use menagerie_programs::exec::{Run, RunOutcome};
 use menagerie_programs::{Exec, Failure, Limits, Program};
 use menagerie_testkit::eventually_async;
 
 use crate::{SECOND, lease, no_delay, script};
 
-async fn run(exec: &Exec, input: &str) -> Ran {
+async fn run(exec: &Exec, input: &str) -> RunOutcome {
     let (lease, _stop) = lease();
     let environment = [("MENAGERIE_FENCE", "1-7".to_owned())];
     let (input, environment) = (input.as_bytes(), &environment[..]);
@@ -14,20 +14,20 @@ async fn run(exec: &Exec, input: &str) -> Ran {
 }
 
 #[tokio::test]
-async fn what_it_exits_with_and_printed_is_told_as_it_is() {
+async fn exit_code_and_output_are_returned() {
     let exec = Exec::new(script(r#"echo "$MENAGERIE_FENCE"; cat >&2; exit 65"#));
     for input in ["some", "other"] {
         let output = format!("1-7\n{input}").into_bytes();
-        assert_eq!(run(&exec, input).await, Ran::Exited { code: 65, output });
+        assert_eq!(run(&exec, input).await, RunOutcome::Exited { code: 65, output });
     }
 }
 
 #[tokio::test]
-async fn one_that_takes_too_long_or_is_ended_has_failed() {
+async fn a_process_over_its_time_limit_or_killed_has_failed() {
     let limits = Limits { time: Some(SECOND / 5), memory_bytes: None };
     let slow = Exec::new(Program { limits, ..script("echo begun; sleep 1000") });
     let failure = |error: &str, output: &str| {
-        Ran::Failed(Failure { error: error.to_owned(), output: output.as_bytes().to_vec() })
+        RunOutcome::Failed(Failure { error: error.to_owned(), output: output.as_bytes().to_vec() })
     };
     assert_eq!(run(&slow, "").await, failure("it took longer than its time limit", "begun\n"));
     let killed = Exec::new(script("kill -9 $$"));
@@ -35,7 +35,7 @@ async fn one_that_takes_too_long_or_is_ended_has_failed() {
 }
 
 #[tokio::test]
-async fn one_that_is_stopped_tells_nothing() {
+async fn a_stopped_process_has_no_result() {
     let folder = tempfile::tempdir().unwrap();
     let begun = folder.path().join("begun");
     let environment = [("BEGUN", begun.display().to_string())];
@@ -46,5 +46,5 @@ async fn one_that_is_stopped_tells_nothing() {
         eventually_async("it has begun", async || begun.exists().then_some(())).await;
         stop.send_replace(true);
     };
-    assert_eq!(tokio::join!(exec.run(run), stopping).0, Ran::Stopped);
+    assert_eq!(tokio::join!(exec.run(run), stopping).0, RunOutcome::Stopped);
 }

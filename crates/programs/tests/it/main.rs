@@ -1,4 +1,4 @@
-//! Programs under a real guard, asked things that are no messages of any queue.
+//! Programs under a real guard, with jobs that are not messages of a queue.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says where")]
 
 mod exec;
@@ -24,7 +24,7 @@ fn script(text: &str) -> Program {
     }
 }
 
-/// A lease of an hour, unless it is stopped before.
+/// A lease of an hour, and the sender of its order to stop.
 fn lease() -> (Lease, watch::Sender<bool>) {
     let hour = SECOND * 3_600;
     let (stop, stopped) = watch::channel(false);
@@ -32,7 +32,7 @@ fn lease() -> (Lease, watch::Sender<bool>) {
     (lease, stop)
 }
 
-/// Nothing keeps these programs from starting.
+/// Panics: these programs must start at once.
 fn no_delay(why: &str, _: Duration) {
     panic!("{why}");
 }

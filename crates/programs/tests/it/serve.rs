@@ -1,12 +1,12 @@
-//! A program that stays, and is fed lists of segments, as flows will do.
+//! A long-running program that is fed lists of segments, as flows will do.
 
-use menagerie_programs::serve::{Ask, Asked, Greeting, Judged};
+use menagerie_programs::serve::{Ask, AskOutcome, Greeting, Judged};
 use menagerie_programs::{Failure, Serve};
 
 use crate::{lease, no_delay, script};
 
-/// Asks with a line and gives the answer, which is bad if it says so.
-async fn ask(serve: &Serve, line: &str) -> Asked<String> {
+/// Asks, and returns the answer, which counts as bad if it says so.
+async fn ask(serve: &Serve, line: &str) -> AskOutcome<String> {
     let (lease, _stop) = lease();
     let line = format!("{line}\n");
     let ask = Ask { line: line.as_bytes(), lease: &lease, on_delay: &no_delay };
@@ -18,8 +18,8 @@ async fn ask(serve: &Serve, line: &str) -> Asked<String> {
     serve.ask(ask, judge).await
 }
 
-fn answered(answer: &str, output: &str) -> Asked<String> {
-    Asked::Answered { answer: answer.to_owned(), output: output.as_bytes().to_vec() }
+fn answered(answer: &str, output: &str) -> AskOutcome<String> {
+    AskOutcome::Answered { answer: answer.to_owned(), output: output.as_bytes().to_vec() }
 }
 
 #[tokio::test]
@@ -31,16 +31,16 @@ async fn lists_go_in_and_lists_come_out_of_one_warm_program() {
     let serve = Serve::new(script(text), Greeting::None, 1 << 20);
     serve.warm_up().await.unwrap();
     assert_eq!(ask(&serve, r#"[{"n":1},{"n":2}]"#).await, answered(r#"[[{"n":1},{"n":2}],1]"#, ""));
-    // What was printed goes with the answer that it belongs to, and with no other.
+    // Output goes with the answer it belongs to, and with no other.
     assert_eq!(ask(&serve, r#"["bad"]"#).await, answered(r#"[["bad"],2]"#, "log 2\n"));
     assert_eq!(ask(&serve, "[]").await, answered("[[],3]", ""));
 }
 
 #[tokio::test]
-async fn one_that_answers_nonsense_or_too_much_is_replaced() {
+async fn a_program_that_answers_nonsense_or_too_much_is_replaced() {
     let text = r#"n=0; while read -r line; do n=$((n+1)); echo "$line $n"; done"#;
     let serve = Serve::new(script(text), Greeting::None, 64);
-    let failure = |error: &str| Asked::Failed(Failure { error: error.to_owned(), output: Vec::new() });
+    let failure = |error: &str| AskOutcome::Failed(Failure { error: error.to_owned(), output: Vec::new() });
     assert_eq!(ask(&serve, "first").await, answered("first 1", ""));
     assert_eq!(ask(&serve, "nonsense").await, failure("it said nonsense 2"));
     assert_eq!(ask(&serve, "again").await, answered("again 1", ""));
@@ -50,7 +50,7 @@ async fn one_that_answers_nonsense_or_too_much_is_replaced() {
 }
 
 #[tokio::test]
-async fn one_that_is_not_ready_says_why() {
+async fn a_program_that_is_not_ready_says_why() {
     let text = r#"echo '{"ready":false,"error":"no model"}'; sleep 1000"#;
     let refused = Serve::new(script(text), Greeting::Ready, 1 << 20).warm_up().await.unwrap_err();
     assert_eq!(refused.to_string(), "it is not ready: no model");

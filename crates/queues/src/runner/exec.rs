@@ -3,7 +3,7 @@
 //! 0: done. 65: failed for good. Anything else: failed, to be tried again.
 
 use menagerie_journal::Message;
-use menagerie_programs::exec::{Ran, Run};
+use menagerie_programs::exec::{Run, RunOutcome};
 use menagerie_programs::{Failure, Program};
 
 use super::on_delay;
@@ -34,13 +34,13 @@ impl Exec {
         let run =
             Run { input: &message.body, environment: &environment, lease: &work.lease, on_delay: &on_delay };
         let (error, output, retry) = match self.0.run(run).await {
-            Ran::Stopped => return Outcome::Stopped,
-            Ran::Exited { code: 0, .. } => return Outcome::Done,
-            Ran::Exited { code: EXIT_FAILED, output } => {
+            RunOutcome::Stopped => return Outcome::Stopped,
+            RunOutcome::Exited { code: 0, .. } => return Outcome::Done,
+            RunOutcome::Exited { code: EXIT_FAILED, output } => {
                 ("it exited with code 65: failed for good".to_owned(), output, false)
             }
-            Ran::Exited { code, output } => (format!("it exited with code {code}"), output, true),
-            Ran::Failed(Failure { error, output }) => (error, output, true),
+            RunOutcome::Exited { code, output } => (format!("it exited with code {code}"), output, true),
+            RunOutcome::Failed(Failure { error, output }) => (error, output, true),
         };
         Outcome::Failed(Failed { error, output, retry })
     }

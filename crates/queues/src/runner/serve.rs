@@ -1,6 +1,6 @@
 //! A long-running program that is fed messages as JSON lines and answers each with a line.
 
-use menagerie_programs::serve::{Ask, Asked, Judged};
+use menagerie_programs::serve::{Ask, AskOutcome, Judged};
 use menagerie_programs::{Failure, Program};
 
 pub use menagerie_programs::serve::{Greeting, ServeError};
@@ -34,16 +34,16 @@ impl Serve {
         let on_delay = on_delay(&work.partition);
         let ask = Ask { line: &line, lease: &work.lease, on_delay: &on_delay };
         match self.programs.ask(ask, |line| self.judge(line, &work)).await {
-            Asked::Answered { answer: mut outcomes, output } => {
+            AskOutcome::Answered { answer: mut outcomes, output } => {
                 if let Some(failed) = outcomes.iter_mut().find_map(failure_mut) {
                     failed.output = output;
                 }
                 outcomes
             }
-            Asked::Failed(Failure { error, output }) => {
+            AskOutcome::Failed(Failure { error, output }) => {
                 vec![Outcome::Failed(Failed { error, output, retry: true })]
             }
-            Asked::Stopped => Vec::new(),
+            AskOutcome::Stopped => Vec::new(),
         }
     }
 

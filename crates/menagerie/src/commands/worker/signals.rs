@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use menagerie_kernel::whole;
-use menagerie_queues::runner::output::{self, To};
+use menagerie_queues::runner::output::{self, OutputStream};
 use menagerie_queues::worker::{Adjustment, Options, Order};
 use menagerie_znodes::queues::QueueName;
 use tokio::signal::unix::{SignalKind, signal};
@@ -98,7 +98,7 @@ impl SignalHandler {
                 && let Ok(view) = answered.await
                 && let Ok(text) = serde_json::to_string(&view)
             {
-                output::write(To::Stdout, format!("{text}\n").as_bytes()).await;
+                output::write(OutputStream::Stdout, format!("{text}\n").as_bytes()).await;
             }
         });
     }
