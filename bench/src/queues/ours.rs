@@ -81,7 +81,7 @@ impl Desk {
         let (session, journals) = runtime.block_on(async {
             let session = Session::connect(Config::new(keeper.to_string(), "/menagerie")).await?;
             let journals = Journals::registered(&session, Access::default()).await?;
-            journals.expect("main", PATIENCE).await;
+            journals.wait_for("main", PATIENCE).await;
             anyhow::Ok((session, journals))
         })?;
         Ok(Self { runtime, session, journals })

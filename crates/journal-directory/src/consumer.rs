@@ -1,16 +1,16 @@
-//! A consumer of a partition that owns it by a fence: it reads what comes after its position, and commits together how far
-//! it has come, what it remembers, and what came of it.
+//! A consumer that owns a partition by a fence. It reads what follows its position, and commits its position, its state
+//! and its output together.
 //!
 //! # Promises
-//! - *Once*: a commit that was answered has happened once, also when replies were lost on the way. A lost reply is resolved
-//!   by asking the journal where the consumer stands; if it has not moved, the same commit is made again, and its appends
-//!   carry dedup ids, so that the first one does no harm if it lands late after all (within the topic's `dedup_window`).
-//! - *Fenced*: when somebody has opened the partition with a newer fence, nothing happens any more, and that is a value
-//!   ([`Outcome::Stale`]), not an error: this owner is to stop.
+//! - *Once*: a commit that was acknowledged has happened exactly once, even if replies were lost. After a lost reply
+//!   the consumer asks the journal for its position; if that has not moved, it repeats the commit. The appends carry
+//!   dedup ids, so that a first try that lands late does no harm (within the topic's `dedup_window`).
+//! - *Fenced*: once somebody opens the partition with a newer fence, nothing happens any more. That is a value
+//!   ([`Outcome::Stale`]), not an error: this owner must stop.
 //!
 //! # Cancellation
-//! Opening and reading may be dropped at any time. If a commit is dropped before it was answered, nobody knows what came
-//! of it; the consumer then refuses every further commit, and must be opened again.
+//! Opening and reading are cancel safe. After a commit dropped before its answer, nobody knows its outcome: the
+//! consumer refuses all further commits and must be opened again.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,62 +23,62 @@ use menagerie_journal::{
 use menagerie_kernel::unique;
 use tracing::debug;
 
-/// Pauses between questions to a journal that has lost a reply, and may be away for an upgrade.
-const PAUSE: Duration = Duration::from_millis(100);
-const PAUSE_MAX: Duration = Duration::from_secs(5);
+/// Back-off for a journal that lost a reply, and may be down for an upgrade.
+const RETRY_DELAY: Duration = Duration::from_millis(100);
+const RETRY_DELAY_MAX: Duration = Duration::from_secs(5);
 
-/// A partition that is consumed under a fence.
+/// A partition consumed under a fence.
 pub struct FencedConsumer {
     journal: Arc<dyn Journal>,
     partition: PartitionId,
     consumer: Consumer,
     fence: Fence,
     position: MessageId,
-    /// Begins the dedup ids of all that it appends: no other consumer has it, not even this one when it is opened again.
+    /// Prefix of the dedup ids of its appends: unique, even if this consumer is opened again.
     unique: String,
-    /// How many commits were begun.
+    /// Number of commits begun.
     commits: u64,
-    /// A commit was begun, and nobody knows what came of it.
+    /// A commit was begun whose outcome is unknown.
     is_unsettled: bool,
 }
 
-/// What came of opening.
+/// The outcome of opening.
 pub enum Opening {
-    /// The partition is ours.
+    /// We own the partition.
     Ours {
-        /// To read and to commit.
+        /// Reads and commits.
         consumer: FencedConsumer,
-        /// What it had stored before, by key.
+        /// Its stored state, by key.
         state: Vec<(Bytes, Bytes)>,
     },
-    /// Somebody has opened it with a newer fence.
+    /// Somebody opened it with a newer fence.
     Stale {
-        /// That one.
+        /// The newer fence.
         current: Fence,
     },
 }
 
-/// What is to be committed.
+/// One commit.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Step {
-    /// The last message that is done; the position that we have, or one behind it.
+    /// The last message done: the current position or a later one.
     pub through: MessageId,
-    /// What came of it. Where to: any topics of the partition's group. One without a dedup id gets one.
+    /// Output, to any topics of the partition's group. Appends without a dedup id get one.
     pub appends: Vec<Append>,
-    /// What is remembered from now on, by key; nothing removes it.
+    /// Changes of the state, by key; `None` removes it.
     pub state: Vec<(Bytes, Option<Bytes>)>,
 }
 
-/// What came of a commit.
+/// The outcome of a commit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
-    /// It has happened.
+    /// The commit has happened.
     Committed {
-        /// One for each append; nothing if the answer was lost, and the position told that it has happened.
+        /// One per append; `None` if the reply was lost, and only the position shows that the commit happened.
         appended: Option<Vec<Appended>>,
     },
-    /// Nothing of it has happened: somebody has opened the partition with a newer fence. Unless an answer was lost: then it
-    /// may have happened before that, and the new owner knows.
+    /// Somebody opened the partition with a newer fence, so nothing has happened. Unless a reply was lost: then the
+    /// commit may have happened before that, and the new owner knows.
     Stale {
         /// The newer fence.
         current: Fence,
@@ -86,7 +86,7 @@ pub enum Outcome {
 }
 
 impl FencedConsumer {
-    /// Takes the partition over for a consumer: older fences are refused from now on.
+    /// Takes over the partition: the journal refuses older fences from now on.
     pub async fn open(
         journal: Arc<dyn Journal>,
         partition: PartitionId,
@@ -107,27 +107,27 @@ impl FencedConsumer {
         }
     }
 
-    /// Which partition.
+    /// The partition it consumes.
     pub fn partition(&self) -> &PartitionId {
         &self.partition
     }
 
-    /// By which fence it is ours.
+    /// The fence by which we own it.
     pub fn fence(&self) -> Fence {
         self.fence
     }
 
-    /// All up to here is done.
+    /// The last message done.
     pub fn position(&self) -> MessageId {
         self.position
     }
 
-    /// What comes after its position. When there is nothing, waits so long for the first message.
+    /// Messages after its position; waits up to `wait` for the first.
     pub async fn read(&self, limit: u32, wait: Duration) -> Result<Batch, JournalError> {
         self.read_after(self.position, limit, wait).await
     }
 
-    /// What comes after a message: for whoever reads ahead of what is committed.
+    /// Messages after this one, for reading ahead of the position.
     pub async fn read_after(
         &self,
         after: MessageId,
@@ -137,15 +137,15 @@ impl FencedConsumer {
         self.journal.read(Read::after(self.partition.clone(), after).limit(limit).wait(wait)).await
     }
 
-    /// Makes all of it happen together, once. An error other than [`JournalError::Unknown`] means that nothing has happened;
-    /// after that one, open again.
+    /// Commits atomically, exactly once. An error means that nothing has happened, except for
+    /// [`JournalError::Unknown`], after which the consumer must be opened again.
     pub async fn commit(&mut self, step: Step) -> Result<Outcome, JournalError> {
         if std::mem::replace(&mut self.is_unsettled, true) {
             let why = "nobody has awaited what came of an earlier commit";
             return Err(JournalError::Unknown(why.to_owned()));
         }
         let through = step.through;
-        let settled = self.settle(step).await;
+        let settled = self.commit_until_known(step).await;
         self.is_unsettled = matches!(settled, Err(JournalError::Unknown(_)));
         if let Ok(Outcome::Committed { .. }) = &settled {
             self.position = through;
@@ -153,16 +153,16 @@ impl FencedConsumer {
         settled
     }
 
-    async fn settle(&mut self, step: Step) -> Result<Outcome, JournalError> {
+    async fn commit_until_known(&mut self, step: Step) -> Result<Outcome, JournalError> {
         let through = step.through;
-        let commit = self.complete(step);
+        let commit = self.build_commit(step);
         let mut lost = None;
         loop {
             match self.journal.commit(commit.clone()).await {
                 Ok(committed) => return Ok(Outcome::Committed { appended: Some(committed.appends) }),
                 Err(JournalError::Fenced { current, .. }) => return Ok(Outcome::Stale { current }),
                 Err(JournalError::Unknown(why)) => lost = Some(why),
-                // This one has not happened, but the one before it may have.
+                // This try has not happened, but an earlier one may have.
                 Err(error) if lost.is_some() && error.remedy() == Remedy::Retry => {}
                 Err(error) => return Err(error),
             }
@@ -179,25 +179,25 @@ impl FencedConsumer {
         }
     }
 
-    /// Opens with the fence that we have: changes nothing, and tells where the consumer stands behind every commit that the
-    /// journal had received before. Waits for a journal that is away.
+    /// Opens again with our fence, which changes nothing and returns the position after every commit that the journal
+    /// has received. Waits for a journal that is down.
     async fn reopen(&self) -> Result<Opened, JournalError> {
-        let mut pause = PAUSE;
+        let mut pause = RETRY_DELAY;
         let mut is_lost = self.is_unsettled;
         loop {
             match self.journal.open(&self.partition, &self.consumer, self.fence).await {
                 Err(JournalError::Unknown(_)) => is_lost = true,
-                // Whoever has nothing to lose can ask again by themselves.
+                // Without an unknown outcome, leave retries to the caller.
                 Err(error) if is_lost && error.remedy() == Remedy::Retry => {}
                 outcome => return outcome,
             }
             tokio::time::sleep(pause).await;
-            pause = (pause * 2).min(PAUSE_MAX);
+            pause = (pause * 2).min(RETRY_DELAY_MAX);
         }
     }
 
-    /// The step as the journal takes it.
-    fn complete(&mut self, step: Step) -> Commit {
+    /// The commit for this step.
+    fn build_commit(&mut self, step: Step) -> Commit {
         let Step { through, mut appends, state } = step;
         self.commits += 1;
         for (index, append) in appends.iter_mut().enumerate() {

@@ -1,4 +1,4 @@
-//! Journals that are registered, as they come and go.
+//! The registered journals, kept up to date by watches.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -9,9 +9,9 @@ use menagerie_kernel::recipes::tree_cache::{TreeCache, TreeCacheError};
 use menagerie_znodes::journals::{self, Folder, Server};
 
 use crate::access::Access;
-use crate::whereabouts::{Choice, Home, Registered, choose};
+use crate::resolve::{JournalRef, RegisteredJournal, Resolution, resolve};
 
-/// Follows who is registered.
+/// A cache of the registered journals.
 #[derive(Debug, Clone)]
 pub struct Directory {
     cache: TreeCache,
@@ -19,25 +19,25 @@ pub struct Directory {
 }
 
 impl Directory {
-    /// Begins to follow, and waits until it knows.
+    /// Starts the cache, and waits until it is filled.
     pub async fn follow(session: &Session, access: Access) -> Result<Self, TreeCacheError> {
         let cache = TreeCache::start(session, &journals::root());
         cache.ready().await?;
         Ok(Self { cache, access })
     }
 
-    /// By what they and we know each other.
+    /// Tokens and authority for connections.
     pub fn access(&self) -> &Access {
         &self.access
     }
 
-    /// A number that rises when something is different.
+    /// Counts changes.
     pub fn revision(&self) -> u64 {
         *self.cache.subscribe().borrow()
     }
 
-    /// All that are registered.
-    pub fn entries(&self) -> Vec<Registered> {
+    /// All registered journals.
+    pub fn entries(&self) -> Vec<RegisteredJournal> {
         let starts = |folder: String| {
             let path = journals::folder(&folder).path().to_owned();
             self.cache.children(&path).into_iter().map(move |start| (folder.clone(), start))
@@ -46,7 +46,7 @@ impl Directory {
             let found = self.cache.read(&journals::server(&folder, &start)).ok()??;
             entry(&folder, found.value, found.stat.czxid)
         };
-        // What is left of those that have served copies of a folder ends in a moment.
+        // Servers of a contested folder are about to stop.
         let folders = self.folders().into_iter().filter(|folder| self.contest(folder).is_none());
         folders.flat_map(starts).filter_map(read).collect()
     }
@@ -55,11 +55,11 @@ impl Directory {
         self.cache.children(journals::root().path())
     }
 
-    /// The two journals that have served copies of the folder that is meant, if there are such: neither of them may be used.
-    pub fn contested(&self, home: &Home) -> Option<(Server, Server)> {
-        let meant = |folder: &String, last: &Server| match &home.folder {
-            Some(home) => home == folder,
-            None => last.name == home.journal,
+    /// The two servers of a contested folder, if the reference names one: neither may be used.
+    pub fn contested(&self, target: &JournalRef) -> Option<(Server, Server)> {
+        let meant = |folder: &String, last: &Server| match &target.folder {
+            Some(wanted) => wanted == folder,
+            None => last.name == target.journal,
         };
         self.folders().iter().find_map(|folder| self.contest(folder).filter(|(last, _)| meant(folder, last)))
     }
@@ -69,22 +69,23 @@ impl Directory {
         last.zip(contested_by)
     }
 
-    /// Their names; the first one is waited for.
-    pub async fn names(&self, patience: Duration) -> Vec<String> {
+    /// Names of all journals; waits for the first one.
+    pub async fn names(&self, timeout: Duration) -> Vec<String> {
         let names = || {
             let names: BTreeSet<String> = self.entries().into_iter().map(|entry| entry.name).collect();
             Vec::from_iter(names)
         };
-        self.until(patience, || !names().is_empty()).await;
+        self.wait_until(timeout, || !names().is_empty()).await;
         names()
     }
 
-    /// Waits until there is one with this name.
-    pub async fn expect(&self, name: &str, patience: Duration) {
-        self.until(patience, || choose(&self.entries(), &Home::named(name)) != Choice::None).await;
+    /// Waits for a journal of this name.
+    pub async fn wait_for(&self, name: &str, timeout: Duration) {
+        self.wait_until(timeout, || resolve(&self.entries(), &JournalRef::named(name)) != Resolution::None)
+            .await;
     }
 
-    async fn until(&self, patience: Duration, is_so: impl Fn() -> bool) {
+    async fn wait_until(&self, timeout: Duration, is_so: impl Fn() -> bool) {
         let mut changed = self.cache.subscribe();
         let wait = async {
             loop {
@@ -94,13 +95,13 @@ impl Directory {
                 }
             }
         };
-        // Whoever asks next finds out why not.
-        let _ = tokio::time::timeout(patience, wait).await;
+        // After a time-out, the next call to the journal says what is wrong.
+        let _ = tokio::time::timeout(timeout, wait).await;
     }
 }
 
-fn entry(folder: &str, server: Server, since: i64) -> Option<Registered> {
+fn entry(folder: &str, server: Server, since: i64) -> Option<RegisteredJournal> {
     let Server { start, name, address, tls, continues, .. } = server;
     let identity = Identity { folder: folder.parse().ok()?, start: start.parse().ok()? };
-    Some(Registered { name, address, identity, continues, tls, since })
+    Some(RegisteredJournal { name, address, identity, continues, tls, since })
 }

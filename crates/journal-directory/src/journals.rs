@@ -1,5 +1,4 @@
-//! The journals that a process can use. Whoever has messages in one names it, and the journal has said in ZooKeeper where it
-//! is.
+//! The journals that a process can use. A [`JournalRef`] names one, and its entry in ZooKeeper says where it is.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -12,13 +11,13 @@ use menagerie_kernel::recipes::tree_cache::TreeCacheError;
 
 use crate::access::Access;
 use crate::directory::Directory;
-use crate::located::Located;
-use crate::whereabouts::Home;
+use crate::located::LocatedJournal;
+use crate::resolve::JournalRef;
 
 /// The journals that this process can use, by name. Clones share them.
 #[derive(Clone)]
 pub struct Journals {
-    homes: Arc<Mutex<BTreeMap<Home, Arc<dyn Journal>>>>,
+    by_ref: Arc<Mutex<BTreeMap<JournalRef, Arc<dyn Journal>>>>,
     directory: Option<Directory>,
 }
 
@@ -29,50 +28,50 @@ impl fmt::Debug for Journals {
 }
 
 impl<const N: usize> From<[(String, Arc<dyn Journal>); N]> for Journals {
-    /// These and no others, whatever folders they have.
+    /// Only these journals, whatever their folders.
     fn from(named: [(String, Arc<dyn Journal>); N]) -> Self {
-        let homes = named.into_iter().map(|(name, journal)| (Home::named(&name), journal)).collect();
-        Self { homes: Arc::new(Mutex::new(homes)), directory: None }
+        let by_ref = named.into_iter().map(|(name, journal)| (JournalRef::named(&name), journal)).collect();
+        Self { by_ref: Arc::new(Mutex::new(by_ref)), directory: None }
     }
 }
 
 impl Journals {
-    /// All that are registered, now or later.
+    /// All journals registered now or later.
     pub async fn registered(session: &Session, access: Access) -> Result<Self, TreeCacheError> {
         let directory = Directory::follow(session, access).await?;
-        Ok(Self { homes: Arc::default(), directory: Some(directory) })
+        Ok(Self { by_ref: Arc::default(), directory: Some(directory) })
     }
 
-    /// The one that has these messages. One that is registered may be somewhere else each time it is asked, or away.
-    pub fn get(&self, home: &Home) -> Option<Arc<dyn Journal>> {
-        let mut homes = self.homes.lock().unwrap_or_else(PoisonError::into_inner);
+    /// The journal that this reference names. A registered one is located anew on each call, and may be down.
+    pub fn get(&self, target: &JournalRef) -> Option<Arc<dyn Journal>> {
+        let mut by_ref = self.by_ref.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(directory) = &self.directory else {
-            return homes.get(&Home::named(&home.journal)).cloned();
+            return by_ref.get(&JournalRef::named(&target.journal)).cloned();
         };
-        if let Some(journal) = homes.get(home) {
+        if let Some(journal) = by_ref.get(target) {
             return Some(journal.clone());
         }
-        let journal: Arc<dyn Journal> = Arc::new(Located::new(directory.clone(), home.clone()));
-        homes.insert(home.clone(), journal.clone());
+        let journal: Arc<dyn Journal> = Arc::new(LocatedJournal::new(directory.clone(), target.clone()));
+        by_ref.insert(target.clone(), journal.clone());
         Some(journal)
     }
 
-    /// The names of those that are there. When there are none, waits so long for the first one: who has just started
-    /// everything at once need not know the order.
-    pub async fn names(&self, patience: Duration) -> Vec<String> {
+    /// Names of the available journals. While there are none, waits up to `timeout` for the first, so that processes
+    /// can start in any order.
+    pub async fn names(&self, timeout: Duration) -> Vec<String> {
         match &self.directory {
-            Some(directory) => directory.names(patience).await,
+            Some(directory) => directory.names(timeout).await,
             None => {
-                let homes = self.homes.lock().unwrap_or_else(PoisonError::into_inner);
-                homes.keys().map(|home| home.journal.clone()).collect()
+                let by_ref = self.by_ref.lock().unwrap_or_else(PoisonError::into_inner);
+                by_ref.keys().map(|target| target.journal.clone()).collect()
             }
         }
     }
 
-    /// Waits so long until the one with this name is there. Whoever asks it then is told why it is not.
-    pub async fn expect(&self, name: &str, patience: Duration) {
+    /// Waits up to `timeout` for a journal of this name. If it does not appear, calls to it say why.
+    pub async fn wait_for(&self, name: &str, timeout: Duration) {
         if let Some(directory) = &self.directory {
-            directory.expect(name, patience).await;
+            directory.wait_for(name, timeout).await;
         }
     }
 }

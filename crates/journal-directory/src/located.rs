@@ -1,4 +1,4 @@
-//! A journal by its name and folder: each call goes to where it is now.
+//! A journal named by a [`JournalRef`]: each call goes to wherever it is now.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -10,34 +10,34 @@ use menagerie_journal::{
 use menagerie_znodes::journals::Server;
 
 use crate::directory::Directory;
-use crate::whereabouts::{Choice, Home, Registered, choose};
+use crate::resolve::{JournalRef, RegisteredJournal, Resolution, resolve};
 
-/// One that is registered, or was, or will be.
-pub struct Located {
+/// A journal that is registered, was, or will be.
+pub struct LocatedJournal {
     directory: Directory,
-    home: Home,
-    last: Mutex<Option<Known>>,
+    target: JournalRef,
+    last: Mutex<Option<Resolved>>,
 }
 
-/// Where it was when it was looked for last.
-struct Known {
-    /// Nothing has changed in the directory since.
+/// The last resolution.
+struct Resolved {
+    /// Revision of the directory that it is valid for.
     revision: u64,
-    entry: Registered,
+    entry: RegisteredJournal,
     client: Client,
 }
 
-impl Located {
-    /// The one with this home, wherever it is.
-    pub fn new(directory: Directory, home: Home) -> Self {
-        Self { directory, home, last: Mutex::new(None) }
+impl LocatedJournal {
+    /// The journal that this reference names, wherever it is.
+    pub fn new(directory: Directory, target: JournalRef) -> Self {
+        Self { directory, target, last: Mutex::new(None) }
     }
 
-    fn unreachable(&self, why: String) -> JournalError {
-        JournalError::Unreachable { address: format!("{:?}", self.home.journal), why }
+    fn unreachable_error(&self, why: String) -> JournalError {
+        JournalError::Unreachable { address: format!("{:?}", self.target.journal), why }
     }
 
-    /// Where it is. Does not wait, so that calls keep their order.
+    /// A client for its current address. Synchronous, so that calls keep their order.
     fn client(&self) -> Result<Client, JournalError> {
         let revision = self.directory.revision();
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
@@ -45,67 +45,70 @@ impl Located {
             return Ok(known.client.clone());
         }
         let entries = self.directory.entries();
-        match (choose(&entries, &self.home), last.as_mut()) {
-            (Choice::One(entry), Some(known)) if known.entry.leads_where(entry) => {
+        match (resolve(&entries, &self.target), last.as_mut()) {
+            (Resolution::One(entry), Some(known)) if known.entry.is_same_server(entry) => {
                 known.revision = revision;
                 Ok(known.client.clone())
             }
-            (Choice::One(entry), _) => {
+            (Resolution::One(entry), _) => {
                 let client = self.connect(entry)?;
-                *last = Some(Known { revision, entry: entry.clone(), client: client.clone() });
+                *last = Some(Resolved { revision, entry: entry.clone(), client: client.clone() });
                 Ok(client)
             }
-            (Choice::None, known) => match (self.directory.contested(&self.home), known) {
-                (Some(both), _) => Err(self.contested(&both)),
-                // It serves without ZooKeeper, too: it may only have lost its session.
+            (Resolution::None, known) => match (self.directory.contested(&self.target), known) {
+                (Some(both), _) => Err(self.contested_error(&both)),
+                // It serves without ZooKeeper, too, and may only have lost its session.
                 (None, Some(known)) => Ok(known.client.clone()),
-                (None, None) => Err(self.unreachable("none of that name is registered".to_owned())),
+                (None, None) => Err(self.unreachable_error("none of that name is registered".to_owned())),
             },
-            (Choice::Strange(entry), _) => Err(self.unreachable(format!(
+            (Resolution::OtherFolder(entry), _) => Err(self.unreachable_error(format!(
                 "the one on {} has folder {}, and these messages are in folder {}; start the journal that has them",
                 entry.address,
                 entry.identity.folder,
-                self.home.folder.as_deref().unwrap_or_default()
+                self.target.folder.as_deref().unwrap_or_default()
             ))),
-            (Choice::Several(addresses), _) => Err(self.unreachable(format!(
+            (Resolution::Several(addresses), _) => Err(self.unreachable_error(format!(
                 "several are registered by that name ({}); each needs a --name of its own",
                 addresses.join(", ")
             ))),
         }
     }
 
-    fn contested(&self, (one, other): &(Server, Server)) -> JournalError {
-        self.unreachable(format!(
+    fn contested_error(&self, (one, other): &(Server, Server)) -> JournalError {
+        self.unreachable_error(format!(
             "two have served copies of one folder, on {} of {} and on {} of {}, and neither does any more; their logs say what \
              to do",
             one.address, one.host, other.address, other.host
         ))
     }
 
-    fn connect(&self, entry: &Registered) -> Result<Client, JournalError> {
+    fn connect(&self, entry: &RegisteredJournal) -> Result<Client, JournalError> {
         let access = self.directory.access();
         let authority = match (&access.authority, entry.tls) {
             (Some(authority), true) => Some(authority.clone()),
             (None, true) => {
-                return Err(self
-                    .unreachable("it speaks TLS, and nobody says whom to trust (--journal-ca)".to_owned()));
+                return Err(self.unreachable_error(
+                    "it speaks TLS, and nobody says whom to trust (--journal-ca)".to_owned(),
+                ));
             }
             (Some(_), false) => {
-                return Err(self.unreachable(format!(
+                return Err(self.unreachable_error(format!(
                     "it is registered on {} without TLS, and --journal-ca asks for TLS",
                     entry.address
                 )));
             }
             (None, false) => None,
         };
-        let tokens =
-            access.tokens.read(&entry.identity.folder.to_string()).map_err(|why| self.unreachable(why))?;
+        let tokens = access
+            .tokens
+            .read(&entry.identity.folder.to_string())
+            .map_err(|why| self.unreachable_error(why))?;
         let (address, identity) = (entry.address.clone(), Some(entry.identity));
         Ok(Client::new(Address { address, tokens, authority, identity }))
     }
 }
 
-impl Journal for Located {
+impl Journal for LocatedJournal {
     fn folder(&self) -> Reply<'_, RandomId> {
         Box::pin(async move { self.client()?.folder().await })
     }

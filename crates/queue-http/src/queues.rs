@@ -6,7 +6,7 @@ use std::time::Duration;
 use menagerie_queues::QueueError;
 use menagerie_queues::admin::{self, Change, Changed};
 use menagerie_queues::coordination::claim::topic;
-use menagerie_queues::journals::{self, Home};
+use menagerie_queues::journals::{self, JournalRef};
 use menagerie_znodes::queues::{QueueName, Settings};
 
 use crate::access::{Action, Caller};
@@ -121,12 +121,12 @@ impl Service {
 
     /// Messages per queue, with one request per journal.
     async fn counts(&self, queues: &[&(QueueName, Settings)]) -> Result<HashMap<QueueName, u64>, Reply> {
-        let mut by_home: BTreeMap<Home, Vec<&(QueueName, Settings)>> = BTreeMap::new();
+        let mut by_journal: BTreeMap<JournalRef, Vec<&(QueueName, Settings)>> = BTreeMap::new();
         for queue in queues {
-            by_home.entry(journals::home(&queue.1)).or_default().push(queue);
+            by_journal.entry(journals::journal_ref(&queue.1)).or_default().push(queue);
         }
         let mut counts = HashMap::new();
-        for queues in by_home.into_values() {
+        for queues in by_journal.into_values() {
             let Some((first, settings)) = queues.first() else { continue };
             let store = admin::journal_of(&self.journals, first, settings).map_err(unavailable)?;
             let topics = store.topics().await.map_err(journal_refusal)?;

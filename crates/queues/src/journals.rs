@@ -2,9 +2,9 @@
 
 use menagerie_znodes::queues::Settings;
 
-pub use menagerie_journal_directory::{Access, Home, Journals, TokenFiles};
+pub use menagerie_journal_directory::{Access, JournalRef, Journals, TokenFiles};
 
 /// The journal of a queue with these settings.
-pub fn home(settings: &Settings) -> Home {
-    Home { journal: settings.journal.clone(), folder: settings.folder.clone() }
+pub fn journal_ref(settings: &Settings) -> JournalRef {
+    JournalRef { journal: settings.journal.clone(), folder: settings.folder.clone() }
 }

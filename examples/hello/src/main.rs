@@ -13,7 +13,7 @@ use menagerie::role::host::Signals;
 use menagerie::role::{Host, Ready, Role};
 use menagerie::stores::{StoreArgs, Stores};
 use menagerie_journal::{Consumer, Topic};
-use menagerie_journal_directory::{Home, Journals};
+use menagerie_journal_directory::{JournalRef, Journals};
 use menagerie_kernel::Session;
 use menagerie_kernel::session::Rights;
 use menagerie_znodes::Name;
@@ -59,7 +59,7 @@ impl TopicArgs {
             |what: String| CliError::Usage { what, help: "name an existing topic and journal".to_owned() };
         Ok(Counter {
             journal: journals
-                .get(&Home::named(self.journal.as_str()))
+                .get(&JournalRef::named(self.journal.as_str()))
                 .ok_or_else(|| usage(format!("there is no journal {}", self.journal)))?,
             topic: Topic::new(self.topic.as_str()).map_err(|error| usage(error.to_string()))?,
             consumer: Consumer::new(self.consumer.as_str()).map_err(|error| usage(error.to_string()))?,

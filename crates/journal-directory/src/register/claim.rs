@@ -1,59 +1,59 @@
-//! Whether a journal may serve its folder, by what ZooKeeper knows of it. Decides only; `claimant.rs` does it.
+//! Whether a journal may serve its folder, given its state in ZooKeeper. Pure; `claimant.rs` acts on it.
 
 use menagerie_znodes::journals::{Folder, Server};
 
 /// A journal that wants to serve its folder.
 #[derive(Debug, Clone)]
-pub struct Ours {
-    /// What it registers.
+pub struct OwnServer {
+    /// Its entry.
     pub server: Server,
-    /// All starts of this folder that it knows of, itself among them.
+    /// All starts of this folder that the folder knows of, including this one.
     pub starts: Vec<String>,
 }
 
-/// What is found of the folder.
+/// A folder in ZooKeeper.
 #[derive(Debug, Clone, Default)]
-pub struct Seen {
-    /// Its record.
+pub struct FolderState {
+    /// The folder's record.
     pub folder: Folder,
-    /// Who is registered as serving it.
+    /// Servers registered for it.
     pub servers: Vec<Server>,
-    /// We are among them, in the session that we have now.
+    /// Whether we are among them, in the current session.
     pub is_ours: bool,
 }
 
 /// What to do next.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Step<'a> {
-    /// We serve it.
-    Held,
-    /// Nobody else does: take it, and remove these, who are dead.
+    /// We are registered and serve it.
+    Serving,
+    /// Nobody else serves it: claim it.
     Take {
-        /// Registered, and dead.
+        /// Dead servers whose entries to remove.
         dead: Vec<&'a Server>,
     },
-    /// This one may be alive, or may have died a moment ago: ask it. If it answers, [`Step::Contest`]; else wait until its
-    /// session is over.
+    /// This server may be alive or may have just died: ask it. If it answers, [`Step::Contest`]; otherwise wait until
+    /// its session is over.
     Ask(&'a Server),
-    /// This one has served a copy of the folder: from now on, nobody may.
+    /// This server has served a copy of the folder: mark it contested, so that neither serves.
     Contest(&'a Server),
-    /// That was found before.
+    /// The folder is marked contested by these two.
     Contested(&'a Server, &'a Server),
 }
 
-/// Decides.
+/// Decides what to do next.
 ///
-/// Copies share the folder's id; what tells them apart are their starts. A start that ZooKeeper knows and the folder does not
-/// was made on a copy, whether that still runs or not: from then on each of the two may have acknowledged messages that the
-/// other lacks. While a start that the folder knows is registered, it is either the process before us or the original that
-/// we were copied from: only the former can have run at our place, whose lock we hold now.
-pub fn step<'a>(seen: &'a Seen, ours: &Ours) -> Step<'a> {
+/// Copies share the folder's id; their starts tell them apart. A start that ZooKeeper knows and the folder does not was
+/// made on a copy, whether that still runs or not: from then on each of the two may have acknowledged messages that the
+/// other lacks. A registered start that the folder does know is either the process before us or the original of our
+/// copy. Only the former can have run in our place, whose lock we hold now.
+pub fn step<'a>(seen: &'a FolderState, ours: &OwnServer) -> Step<'a> {
     if let Folder { last: Some(one), contested_by: Some(other) } = &seen.folder {
         return Step::Contested(one, other);
     }
     let own = &ours.server;
     match &seen.folder.last {
-        Some(last) if last.start == own.start && seen.is_ours => return Step::Held,
+        Some(last) if last.start == own.start && seen.is_ours => return Step::Serving,
         Some(last) if !ours.starts.contains(&last.start) => return Step::Contest(last),
         Some(_) | None => {}
     }
@@ -81,13 +81,13 @@ mod tests {
         }
     }
 
-    fn ours(starts: &[&str], place: &str) -> Ours {
+    fn ours(starts: &[&str], place: &str) -> OwnServer {
         let starts: Vec<String> = starts.iter().map(|start| (*start).to_owned()).collect();
-        Ours { server: server(starts.last().unwrap(), place), starts }
+        OwnServer { server: server(starts.last().unwrap(), place), starts }
     }
 
-    fn seen(last: Option<Server>, servers: &[Server], is_ours: bool) -> Seen {
-        Seen { folder: Folder { last, contested_by: None }, servers: servers.to_vec(), is_ours }
+    fn seen(last: Option<Server>, servers: &[Server], is_ours: bool) -> FolderState {
+        FolderState { folder: Folder { last, contested_by: None }, servers: servers.to_vec(), is_ours }
     }
 
     #[test]
@@ -96,19 +96,19 @@ mod tests {
         for last in [None, Some(server("1", "there"))] {
             assert_eq!(step(&seen(last, &[], false), &ours), Step::Take { dead: vec![] });
         }
-        // A start that never came to register, and a ZooKeeper that was set back, change nothing.
-        let older = Ours { starts: vec!["0".to_owned(), "1".to_owned(), "2".to_owned()], ..ours };
+        // A start that never registered, or a ZooKeeper restored from a backup, changes nothing.
+        let older = OwnServer { starts: vec!["0".to_owned(), "1".to_owned(), "2".to_owned()], ..ours };
         assert_eq!(step(&seen(Some(server("0", "here")), &[], false), &older), Step::Take { dead: vec![] });
     }
 
     #[test]
-    fn who_takes_it_holds_it_until_its_session_is_another() {
+    fn a_claimed_folder_is_served_until_the_session_changes() {
         let ours = ours(&["1"], "here");
         let own = ours.server.clone();
         let held = seen(Some(own.clone()), std::slice::from_ref(&own), true);
-        assert_eq!(step(&held, &ours), Step::Held);
-        // Our entry is of the session before.
-        assert_eq!(step(&Seen { is_ours: false, ..held }, &ours), Step::Take { dead: vec![] });
+        assert_eq!(step(&held, &ours), Step::Serving);
+        // Our entry is from the previous session.
+        assert_eq!(step(&FolderState { is_ours: false, ..held }, &ours), Step::Take { dead: vec![] });
         assert_eq!(step(&seen(Some(own), &[], false), &ours), Step::Take { dead: vec![] });
     }
 
@@ -120,14 +120,14 @@ mod tests {
     }
 
     #[test]
-    fn one_elsewhere_is_asked() {
+    fn a_server_elsewhere_is_asked() {
         let (before, ours) = (server("1", "there"), ours(&["1", "2"], "here"));
         let found = seen(Some(before.clone()), std::slice::from_ref(&before), false);
         assert_eq!(step(&found, &ours), Step::Ask(&before));
-        // Nobody knows where it was.
+        // Its place is unknown.
         let nowhere = Server { place: None, ..before };
         let found = seen(Some(nowhere.clone()), std::slice::from_ref(&nowhere), false);
-        let ours = Ours { server: Server { place: None, ..ours.server.clone() }, ..ours };
+        let ours = OwnServer { server: Server { place: None, ..ours.server.clone() }, ..ours };
         assert_eq!(step(&found, &ours), Step::Ask(&nowhere));
     }
 
@@ -146,11 +146,11 @@ mod tests {
     }
 
     #[test]
-    fn what_is_contested_stays_so_for_all() {
+    fn a_contested_folder_stays_contested_for_all() {
         let (one, other) = (server("1", "here"), server("2", "there"));
         let folder = Folder { last: Some(one.clone()), contested_by: Some(other.clone()) };
         for (starts, place) in [(&["1"][..], "here"), (&["1", "2"], "there"), (&["3"], "elsewhere")] {
-            let found = Seen { folder: folder.clone(), servers: vec![one.clone()], is_ours: true };
+            let found = FolderState { folder: folder.clone(), servers: vec![one.clone()], is_ours: true };
             assert_eq!(step(&found, &ours(starts, place)), Step::Contested(&one, &other));
         }
     }

@@ -1,4 +1,4 @@
-//! A journal on its way to its entry, and while it has it: looks, has `claim.rs` decide, and does that.
+//! Registers a journal and keeps it registered: reads ZooKeeper, lets `claim.rs` decide, and acts.
 
 use std::time::Duration;
 
@@ -11,37 +11,38 @@ use tokio::sync::watch;
 use tracing::warn;
 
 use super::claim::{Step, step};
-use super::folders::{answers, look, namesake, take};
+use super::folders::{claim_folder, is_alive, namesake, read_folder};
 use super::refusal::Refusal;
 use super::{RETRY_PAUSE, Registrant, Standing};
 
-/// Between two looks whether one that does not answer is still registered.
-const LOOK: Duration = Duration::from_secs(1);
+/// How often to check whether a server that does not answer is still registered.
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
-/// A journal on its way to being registered, or there.
+/// A journal that is registering or registered.
 pub(super) struct Claimant<'a> {
     pub(super) journal: &'a Registrant,
     pub(super) standing: &'a watch::Sender<Standing>,
-    /// It has the folder and the name, or had them: whoever takes the name while we are away is not waited for any more.
+    /// It has, or had, folder and name. From then on it does not wait for others that take the name while it is
+    /// disconnected.
     pub(super) is_settled: bool,
-    /// The log says already whom it waits for.
+    /// Whether it has logged whom it waits for.
     pub(super) has_warned: bool,
 }
 
-/// What came of a look at ZooKeeper.
+/// What to do after a read of ZooKeeper.
 enum Turn {
-    /// We are registered, until one of these changes.
-    Held([Watch; 2]),
-    /// Something has changed: look again.
+    /// We are registered; wait for one of these to change.
+    Registered([Watch; 2]),
+    /// Something has changed: read again.
     Again,
-    /// This one must be gone first.
+    /// Wait until this server is gone.
     Wait(Server),
     Refused(Refusal),
 }
 
-/// Why it could not be registered at the first attempt.
+/// Why an attempt to register failed.
 #[derive(Debug, thiserror::Error)]
-enum Trouble {
+enum AttemptError {
     #[error(transparent)]
     Call(#[from] CallError),
     #[error(transparent)]
@@ -49,7 +50,7 @@ enum Trouble {
 }
 
 impl Claimant<'_> {
-    /// Until it must not serve, or there is no session any more.
+    /// Runs until the journal must not serve, or the session is closed.
     pub(super) async fn run(&mut self, session: &Session) -> Option<Refusal> {
         let mut terms = session.term_by_term();
         loop {
@@ -60,11 +61,11 @@ impl Claimant<'_> {
         }
     }
 
-    /// The same until the term is over.
+    /// Runs until the term is over.
     async fn run_in(&mut self, term: &Term) -> Result<Refusal, CallError> {
         loop {
             match self.turn(term).await {
-                Ok(Turn::Held(watches)) => {
+                Ok(Turn::Registered(watches)) => {
                     self.is_settled = true;
                     self.standing.send_replace(Standing::Registered);
                     let [folder, servers] = watches.map(Watch::changed);
@@ -76,10 +77,10 @@ impl Claimant<'_> {
                 Ok(Turn::Again) => {}
                 Ok(Turn::Wait(other)) => {
                     self.wait_for(&other);
-                    tokio::time::sleep(LOOK).await;
+                    tokio::time::sleep(POLL_INTERVAL).await;
                 }
                 Ok(Turn::Refused(refusal)) => return Ok(refusal),
-                Err(Trouble::Call(error)) if error.ends_term() => return Err(error),
+                Err(AttemptError::Call(error)) if error.ends_term() => return Err(error),
                 Err(error) => {
                     warn!(error = %whole(&error), "cannot register the journal; trying again");
                     tokio::time::sleep(RETRY_PAUSE).await;
@@ -107,17 +108,17 @@ impl Claimant<'_> {
         }
     }
 
-    async fn turn(&self, term: &Term) -> Result<Turn, Trouble> {
+    async fn turn(&self, term: &Term) -> Result<Turn, AttemptError> {
         let Registrant { folder, ours, store } = self.journal;
-        let (seen, version, watches) = look(term, folder, ours).await?;
+        let (seen, version, watches) = read_folder(term, folder, ours).await?;
         let copied = |one: &Server, other: &Server| {
             Turn::Refused(Refusal::copied(folder, one.clone(), other.clone(), self.journal.data()))
         };
         match step(&seen, ours) {
-            Step::Held if self.is_settled => Ok(Turn::Held(watches)),
-            Step::Held => match namesake(term, folder, ours).await? {
-                None => Ok(Turn::Held(watches)),
-                // Of two that began at once, the later one goes.
+            Step::Serving if self.is_settled => Ok(Turn::Registered(watches)),
+            Step::Serving => match namesake(term, folder, ours).await? {
+                None => Ok(Turn::Registered(watches)),
+                // Of two that registered at the same time, the later one yields.
                 Some(other) => {
                     retry::delete(term, journals::server(folder, &ours.server.start).path()).await?;
                     Ok(ask_namesake(other).await)
@@ -130,10 +131,10 @@ impl Claimant<'_> {
                     return Ok(ask_namesake(other).await);
                 }
                 store.note_start()?;
-                take(term, folder, version, &seen, &dead, ours).await?;
+                claim_folder(term, folder, version, &seen, &dead, ours).await?;
                 Ok(Turn::Again)
             }
-            Step::Ask(other) if !answers(other).await => Ok(Turn::Wait(other.clone())),
+            Step::Ask(other) if !is_alive(other).await => Ok(Turn::Wait(other.clone())),
             Step::Ask(other) | Step::Contest(other) => {
                 let contest = Folder { last: Some(other.clone()), contested_by: Some(ours.server.clone()) };
                 match retry::set(term, journals::folder(folder).path(), &contest.encode(), version).await {
@@ -148,7 +149,7 @@ impl Claimant<'_> {
 }
 
 async fn ask_namesake(other: Server) -> Turn {
-    match answers(&other).await {
+    match is_alive(&other).await {
         true => Turn::Refused(Refusal::Taken(other)),
         false => Turn::Wait(other),
     }

@@ -1,4 +1,4 @@
-//! What ZooKeeper knows of folders and who serves them.
+//! Folders and their servers in ZooKeeper.
 
 use std::time::Duration;
 
@@ -8,17 +8,17 @@ use menagerie_kernel::{CallError, Term, Transaction, TransactionError, retry};
 use menagerie_znodes::Payload as _;
 use menagerie_znodes::journals::{self, Folder, Server};
 
-use super::claim::{Ours, Seen};
+use super::claim::{FolderState, OwnServer};
 
-/// How long one that is registered may take to answer.
-const ANSWER: Duration = Duration::from_secs(2);
+/// How long to wait for a registered server to answer.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// What ZooKeeper knows of the folder, the version of that, and watches for its next change.
-pub(super) async fn look(
+/// Reads a folder: its state, the version of its record, and watches for the next change.
+pub(super) async fn read_folder(
     term: &Term,
     folder: &str,
-    ours: &Ours,
-) -> Result<(Seen, i32, [Watch; 2]), CallError> {
+    ours: &OwnServer,
+) -> Result<(FolderState, i32, [Watch; 2]), CallError> {
     let znode = journals::folder(folder);
     retry::ensure(term, journals::root().path(), b"").await?;
     retry::ensure(term, znode.path(), &Folder::default().encode()).await?;
@@ -26,35 +26,39 @@ pub(super) async fn look(
     let (starts, _, servers_watch) = term.children_watched(znode.path()).await?;
     let record = term.read_watched(&znode).await?;
     let (record, folder_watch) = record.ok_or_else(|| CallError::no_znode(&znode))?;
-    let found = read(term, folder, &starts).await?;
+    let found = read_servers(term, folder, &starts).await?;
     let own = &ours.server.start;
     let is_ours =
         found.iter().any(|(server, stat)| server.start == *own && stat.ephemeral_owner == term.session_id());
     let servers = found.into_iter().map(|(server, _)| server).collect();
     let version = record.version();
-    Ok((Seen { folder: record.value, servers, is_ours }, version, [folder_watch, servers_watch]))
+    Ok((FolderState { folder: record.value, servers, is_ours }, version, [folder_watch, servers_watch]))
 }
 
-/// The processes of these starts. What cannot be read is nobody who could be asked, and goes with its session.
-async fn read(term: &Term, folder: &str, starts: &[String]) -> Result<Vec<(Server, Stat)>, CallError> {
+/// The servers of these starts. Skips damaged entries: nobody can ask them, and they end with their sessions.
+async fn read_servers(
+    term: &Term,
+    folder: &str,
+    starts: &[String],
+) -> Result<Vec<(Server, Stat)>, CallError> {
     let znodes: Vec<_> = starts.iter().map(|start| journals::server(folder, start).maybe_damaged()).collect();
     let found = term.read_many(&znodes).await?.into_iter().flatten();
     Ok(found.filter_map(|found| Some((found.value.sound()?, found.stat))).collect())
 }
 
-/// Takes the folder, if it is still as it was seen. Whether it is ours then, the next look shows.
-pub(super) async fn take(
+/// Claims the folder if its record has not changed. The next read shows whether that succeeded.
+pub(super) async fn claim_folder(
     term: &Term,
     folder: &str,
     version: i32,
-    seen: &Seen,
+    seen: &FolderState,
     dead: &[&Server],
-    ours: &Ours,
+    ours: &OwnServer,
 ) -> Result<(), CallError> {
     let own = journals::server(folder, &ours.server.start);
     let record = Folder { last: Some(ours.server.clone()), contested_by: None };
     let mut transaction = Transaction::new(term).set(&journals::folder(folder), &record, Some(version));
-    // Our own entry may be there from the session before.
+    // Our own entry may be left over from the previous session.
     let former = seen.servers.iter().filter(|server| server.start == ours.server.start);
     for server in dead.iter().copied().chain(former) {
         transaction = transaction.delete(&journals::server(folder, &server.start), None);
@@ -72,8 +76,12 @@ pub(super) async fn take(
     }
 }
 
-/// Another folder's process of our name that was registered before us.
-pub(super) async fn namesake(term: &Term, folder: &str, ours: &Ours) -> Result<Option<Server>, CallError> {
+/// A server of another folder that registered our name before us.
+pub(super) async fn namesake(
+    term: &Term,
+    folder: &str,
+    ours: &OwnServer,
+) -> Result<Option<Server>, CallError> {
     let own = journals::server(folder, &ours.server.start);
     let since = term.stat(own.path()).await?.map_or(i64::MAX, |stat| stat.czxid);
     for other in term.children(journals::root().path()).await?.iter().filter(|other| *other != folder) {
@@ -81,7 +89,7 @@ pub(super) async fn namesake(term: &Term, folder: &str, ours: &Ours) -> Result<O
             Err(CallError::NoZnode { .. }) => continue,
             starts => starts?,
         };
-        let found = read(term, other, &starts).await?.into_iter();
+        let found = read_servers(term, other, &starts).await?.into_iter();
         let mut namesakes =
             found.filter(|(server, stat)| server.name == ours.server.name && stat.czxid < since);
         if let Some((server, _)) = namesakes.next() {
@@ -91,8 +99,8 @@ pub(super) async fn namesake(term: &Term, folder: &str, ours: &Ours) -> Result<O
     Ok(None)
 }
 
-/// Whether this very start answers where it said: another journal that listens there by now is not it.
-pub(super) async fn answers(server: &Server) -> bool {
-    let found = identify(&server.address, server.tls, ANSWER).await;
+/// Whether this very start answers at its address, and not another journal that listens there by now.
+pub(super) async fn is_alive(server: &Server) -> bool {
+    let found = identify(&server.address, server.tls, ANSWER_TIMEOUT).await;
     found.is_ok_and(|identity| identity.start.to_string() == server.start)
 }

@@ -1,8 +1,8 @@
-//! The journal's entry under `/journals`: which folder it serves, what it is called, and where it listens. A folder is served
-//! by one process, and a name belongs to one folder: else messages would go to one and be looked for in the other.
+//! The journal's entry under `/journals`: its folder, name and address. One process serves a folder, and one folder has
+//! a name: otherwise messages would be put to one journal and looked for in another.
 //!
-//! - this file: a journal that registers. `claim`: whether a journal may serve its folder (pure); `claimant`: does that. `folders`: what
-//!   ZooKeeper knows of folders. `refusal`: why a journal must not serve.
+//! - this file: a journal that registers. `claim`: whether a journal may serve its folder (pure). `claimant`: acts on
+//!   that. `folders`: reads and writes folders in ZooKeeper. `refusal`: why a journal must not serve.
 
 mod claim;
 mod claimant;
@@ -19,25 +19,25 @@ use menagerie_znodes::journals::Server;
 use serde_json::{Map, Value};
 use tokio::sync::watch;
 
-use claim::Ours;
+use claim::OwnServer;
 use claimant::Claimant;
 pub use refusal::Refusal;
 
-/// Between two attempts to register, or to reach ZooKeeper: the journal serves without it.
+/// Pause between attempts to register or to reach ZooKeeper; the journal serves meanwhile.
 pub const RETRY_PAUSE: Duration = Duration::from_secs(2);
 
-/// What a journal is called unless it is told: one is enough for most.
+/// Default name of a journal: most need only one.
 pub const NAME: &str = "main";
 
-/// A journal that is to be registered.
+/// A journal that registers in ZooKeeper.
 pub struct Registrant {
     store: Store,
     folder: String,
-    ours: Ours,
+    ours: OwnServer,
 }
 
 impl Registrant {
-    /// The journal of this store, which others reach at this address of this host by this name.
+    /// The journal of this store, reachable at this address under this name.
     pub fn new(
         store: &Store,
         name: &Name,
@@ -58,36 +58,40 @@ impl Registrant {
             place: lineage.place,
         };
         let starts = lineage.starts.into_iter().chain([start]).collect();
-        let ours = Ours { server, starts: texts(starts) };
+        let ours = OwnServer { server, starts: texts(starts) };
         Ok(Self { store: store.clone(), folder: folder.to_string(), ours })
     }
 
-    /// The data folder as operators name it.
+    /// The data folder as the operator named it.
     fn data(&self) -> PathBuf {
         let folder = self.store.data();
         folder.parent().unwrap_or(folder).to_owned()
     }
 }
 
-/// How far a registration has come.
+/// Progress of a registration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Standing {
-    /// Nobody knows yet whether the journal may serve.
+    /// Not known yet whether the journal may serve.
     Undecided,
-    /// It waits for ZooKeeper, or for another journal that does not answer: nobody knows for how long.
+    /// Waits, for an unknown time, for ZooKeeper or for another journal that does not answer.
     Waiting,
-    /// It is registered, or was.
+    /// Registered, now or before.
     Registered,
 }
 
 impl Registrant {
-    /// Registers, and stays registered in all terms of the session. Returns only when the journal must not serve, or when the
-    /// session is closed, which removes the entry.
-    pub async fn stay(&self, session: &Session, standing: &watch::Sender<Standing>) -> Option<Refusal> {
+    /// Registers, and stays registered in all terms of the session. Returns when the journal must not serve, or when
+    /// the session is closed, which removes the entry.
+    pub async fn keep_registered(
+        &self,
+        session: &Session,
+        standing: &watch::Sender<Standing>,
+    ) -> Option<Refusal> {
         Claimant { journal: self, standing, is_settled: false, has_warned: false }.run(session).await
     }
 
-    /// What `menagerie status` knows of it.
+    /// Details for `menagerie status`.
     pub fn details(&self) -> Map<String, Value> {
         let Server { name, address, tls, .. } = &self.ours.server;
         Map::from_iter([

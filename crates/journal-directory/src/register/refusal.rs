@@ -7,10 +7,10 @@ use menagerie_types::{Explain, exit_code};
 use menagerie_znodes::journals::Server;
 use thiserror::Error;
 
-/// Another journal is in the way.
+/// Another journal prevents this one from serving.
 #[derive(Debug, Clone, Error)]
 pub enum Refusal {
-    /// It has the name, and other data.
+    /// It has the same name, and other data.
     #[error("journal {:?} runs already, on {} of {}, with other data", .0.name, .0.address, .0.host)]
     Taken(Server),
     /// It has served a copy of the same folder.
@@ -20,17 +20,17 @@ pub enum Refusal {
         servers[0].address, servers[0].host, servers[1].address, servers[1].host
     )]
     Copied {
-        /// The id that both have.
+        /// Id of the folder and its copy.
         folder: String,
-        /// Both.
+        /// The two servers.
         servers: Box<[Server; 2]>,
-        /// Where our data is.
+        /// Our data folder.
         data: PathBuf,
     },
 }
 
 impl Refusal {
-    /// Two have served copies of one folder.
+    /// Two servers have served copies of one folder.
     pub(super) fn copied(folder: &str, one: Server, other: Server, data: PathBuf) -> Self {
         Self::Copied { folder: folder.to_owned(), servers: Box::new([one, other]), data }
     }

@@ -1,4 +1,4 @@
-//! Everything happens once, or somebody else is told to be the owner.
+//! Commits happen exactly once, or report a newer owner.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,7 +22,7 @@ struct World {
 }
 
 impl World {
-    /// With three messages in `in-1`, and nothing in `out-1`.
+    /// A store with three messages in `in-1` and none in `out-1`.
     async fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let metrics = Metrics::new(&mut Registry::default());
@@ -49,7 +49,7 @@ impl World {
         }
     }
 
-    /// What has come out.
+    /// Bodies of the messages in `out-1`.
     async fn out(&self) -> Vec<String> {
         let all = self.store.read(Read::after(partition("out"), MessageId::ZERO)).await.unwrap();
         let text = |body: &Bytes| String::from_utf8(body.to_vec()).unwrap();
@@ -65,7 +65,7 @@ fn append(body: &str) -> Append {
     Append { partition: partition("out"), message: NewMessage::new(body.to_owned()) }
 }
 
-/// That all so far is done, and this came of it.
+/// A step that ends at `through` and appends one message.
 fn step(through: MessageId, out: &str) -> Step {
     let state = vec![(Bytes::from("count"), Some(Bytes::from(out.to_owned())))];
     Step { through, appends: vec![append(out)], state }
@@ -80,7 +80,7 @@ async fn consume(consumer: &mut FencedConsumer) -> Outcome {
 }
 
 #[tokio::test]
-async fn the_next_owner_goes_on_where_the_last_one_stood() {
+async fn the_next_owner_continues_where_the_last_one_stopped() {
     let world = World::new().await;
     let mut first = world.ours(&[]).await;
     assert!(matches!(consume(&mut first).await, Outcome::Committed { appended: Some(_) }));
@@ -88,7 +88,7 @@ async fn the_next_owner_goes_on_where_the_last_one_stood() {
     let Opening::Ours { consumer: mut second, state } = world.open(newer, &[]).await else { panic!("stale") };
     assert_eq!(second.position(), first.position());
     assert_eq!(state, [(Bytes::from("count"), Bytes::from("A"))]);
-    // The one before changes nothing any more, and is told so.
+    // The previous owner can change nothing any more, and learns that.
     assert_eq!(consume(&mut first).await, Outcome::Stale { current: newer });
     assert!(matches!(world.open(FENCE, &[]).await, Opening::Stale { current } if current == newer));
     assert_eq!(world.out().await, ["A"]);
@@ -99,7 +99,7 @@ async fn the_next_owner_goes_on_where_the_last_one_stood() {
 }
 
 #[tokio::test]
-async fn whatever_is_lost_on_the_way_happens_once() {
+async fn whichever_reply_is_lost_a_commit_happens_once() {
     use Fault::*;
     for faults in [
         &[ReplyLost][..],
@@ -134,7 +134,7 @@ async fn a_commit_that_does_not_move_happens_once_too() {
 }
 
 #[tokio::test]
-async fn a_lost_reply_is_not_taken_for_success_by_who_is_no_longer_the_owner() {
+async fn a_stale_owner_does_not_take_a_lost_reply_for_success() {
     let world = World::new().await;
     let mut consumer = world.ours(&[Fault::RequestLost]).await;
     let newer = Fence::new(2, 1);
@@ -144,7 +144,7 @@ async fn a_lost_reply_is_not_taken_for_success_by_who_is_no_longer_the_owner() {
 }
 
 #[tokio::test]
-async fn a_commit_that_was_dropped_is_the_last_one_until_the_partition_is_opened_again() {
+async fn after_a_dropped_commit_the_partition_must_be_opened_again() {
     let world = World::new().await;
     let mut consumer = world.ours(&[Fault::Silent]).await;
     let silent = consumer.commit(step(MessageId::ZERO, "x"));
@@ -158,7 +158,7 @@ async fn a_commit_that_was_dropped_is_the_last_one_until_the_partition_is_opened
 }
 
 #[tokio::test]
-async fn a_commit_that_was_refused_changes_nothing_and_the_next_one_goes_on() {
+async fn a_refused_commit_changes_nothing_and_the_next_one_succeeds() {
     let world = World::new().await;
     let mut consumer = world.ours(&[]).await;
     let nowhere = PartitionId::new(Topic::new("nowhere").unwrap(), 1);

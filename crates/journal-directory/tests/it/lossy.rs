@@ -1,4 +1,4 @@
-//! A journal whose replies are lost.
+//! A journal that loses replies.
 
 use std::collections::VecDeque;
 use std::sync::Mutex;
@@ -8,18 +8,18 @@ use menagerie_journal::{
     PartitionId, PartitionStats, RandomId, Read, Reply, Store, Ticks, Topic, TopicConfig, TopicView, Usage,
 };
 
-/// What happens to a commit, or to the question after it.
+/// What happens to a commit, or to the open after it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
-    /// It happens, and the reply is lost.
+    /// It happens, but the reply is lost.
     ReplyLost,
-    /// It does not happen, and nobody knows.
+    /// It does not happen, and the reply is lost.
     RequestLost,
-    /// It does not happen before the next one has.
+    /// It happens only after the next one.
     Late,
-    /// The journal is away.
+    /// The journal is down.
     Away,
-    /// Nobody ever answers.
+    /// The journal never answers.
     Silent,
 }
 
@@ -31,7 +31,7 @@ pub struct Lossy {
 }
 
 impl Lossy {
-    /// Commits, and the openings that ask what came of them, meet these in turn; then all is well.
+    /// Commits, and the opens that check them, meet these faults in turn; then all is well.
     pub fn new(store: &Store, faults: &[Fault]) -> Self {
         let faults = Mutex::new(faults.iter().copied().collect());
         Self { store: store.clone(), faults, late: Mutex::default() }

@@ -2,7 +2,7 @@
 
 use menagerie_journal::NewMessage;
 use menagerie_queues::admin::{Destination, Putter};
-use menagerie_queues::journals::Home;
+use menagerie_queues::journals::JournalRef;
 use prometheus_client::encoding::text::encode;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
@@ -55,7 +55,7 @@ async fn names_that_cannot_be_stored_are_refused_and_leave_nothing_behind() {
     assert_eq!(site.own("GET", "/v1/notes?offset=%FF", "").await.code, 400);
     let listed = site.own("GET", "/v1/notes", "").await.json();
     assert_eq!(listed["queues"].as_array().unwrap().len(), 0);
-    assert!(world.journals().get(&Home::named(JOURNAL)).unwrap().topics().await.unwrap().is_empty());
+    assert!(world.journals().get(&JournalRef::named(JOURNAL)).unwrap().topics().await.unwrap().is_empty());
 }
 
 #[tokio::test(flavor = "multi_thread")]

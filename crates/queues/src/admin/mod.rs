@@ -61,6 +61,8 @@ pub fn journal_of(
     queue: &QueueName,
     settings: &Settings,
 ) -> Result<Arc<dyn Journal>, QueueError> {
-    let home = journals::home(settings);
-    journals.get(&home).ok_or_else(|| QueueError::NoJournal { queue: queue.clone(), journal: home.journal })
+    let target = journals::journal_ref(settings);
+    journals
+        .get(&target)
+        .ok_or_else(|| QueueError::NoJournal { queue: queue.clone(), journal: target.journal })
 }

@@ -16,7 +16,7 @@ use crate::coordination::catalogue;
 use crate::coordination::claim::{lag, partition_id, topic};
 use crate::coordination::cursor::{CursorAt, ahead};
 use crate::error::QueueError;
-use crate::journals::{Home, Journals};
+use crate::journals::{JournalRef, Journals};
 
 /// A registered worker.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -148,7 +148,7 @@ pub async fn all(
     let journal_names = catalogue::journals(&session.term(), &queues).await?;
     let names: BTreeSet<&String> = journal_names.values().collect();
     let answers = names.into_iter().map(|name| async move {
-        let errors = match journals.get(&Home::named(name)) {
+        let errors = match journals.get(&JournalRef::named(name)) {
             Some(store) => store.usage().await.err(),
             None => None,
         };

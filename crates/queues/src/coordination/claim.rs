@@ -20,7 +20,7 @@ use tracing::{debug, warn};
 use super::cursor::CursorAt;
 use crate::core::failure::Attempts;
 use crate::error::QueueError;
-use crate::journals::{self, Home, Journals};
+use crate::journals::{self, JournalRef, Journals};
 use crate::metrics::Metrics;
 
 /// Consumer name of workers in the journal.
@@ -139,13 +139,13 @@ async fn open(
         return Ok(Claim::Gone);
     };
     let queue = partition.queue();
-    let home = match term.read(&queues::settings(queue)).await? {
-        Some(settings) => journals::home(&settings.value),
-        None => Home::named(""),
+    let target = match term.read(&queues::settings(queue)).await? {
+        Some(settings) => journals::journal_ref(&settings.value),
+        None => JournalRef::named(""),
     };
     let journal = journals
-        .get(&home)
-        .ok_or_else(|| QueueError::NoJournal { queue: queue.clone(), journal: home.journal.clone() })?;
+        .get(&target)
+        .ok_or_else(|| QueueError::NoJournal { queue: queue.clone(), journal: target.journal.clone() })?;
     let fence = held.fence();
     let consumer = Consumer::new(CONSUMER).expect("it is a name");
     let mut fenced = FencedJournal {

@@ -41,7 +41,7 @@ impl Registration {
             std::future::pending().await
         };
         let refusal = tokio::select! {
-            refusal = self.journal.stay(session, standing) => refusal,
+            refusal = self.journal.keep_registered(session, standing) => refusal,
             never = listed => never,
         };
         match refusal {

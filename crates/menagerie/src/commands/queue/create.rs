@@ -107,7 +107,7 @@ impl JournalArg {
     /// The journal's name: the one given, or the only one there is.
     pub async fn name(&self, stores: &Stores) -> Result<String, CliError> {
         if let Some(journal) = &self.journal {
-            stores.journals.expect(journal, JOURNAL_PATIENCE).await;
+            stores.journals.wait_for(journal, JOURNAL_PATIENCE).await;
             return Ok(journal.clone());
         }
         match stores.journals.names(JOURNAL_PATIENCE).await.as_slice() {
