@@ -61,7 +61,8 @@ pub enum Opening {
 /// One commit.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Step {
-    /// The last message done: the current position or a later one.
+    /// The last message done. It must be after the current position: only a position that has moved proves, after a lost
+    /// reply, that the commit has happened.
     pub through: MessageId,
     /// Output, to any topics of the partition's group. Appends without a dedup id get one.
     pub appends: Vec<Append>,
@@ -140,6 +141,10 @@ impl FencedConsumer {
     /// Commits atomically, exactly once. An error means that nothing has happened, except for
     /// [`JournalError::Unknown`], after which the consumer must be opened again.
     pub async fn commit(&mut self, step: Step) -> Result<Outcome, JournalError> {
+        if step.through <= self.position {
+            let why = format!("a step must go beyond {}, the position of its consumer", self.position);
+            return Err(JournalError::Invalid(why));
+        }
         if std::mem::replace(&mut self.is_unsettled, true) {
             let why = "nobody has awaited what came of an earlier commit";
             return Err(JournalError::Unknown(why.to_owned()));
@@ -169,7 +174,7 @@ impl FencedConsumer {
             let why = lost.as_deref().unwrap_or_default();
             debug!(partition = %self.partition, why, "the answer to a commit was lost; looking what came of it");
             match self.reopen().await {
-                Ok(found) if through > self.position && found.position >= through => {
+                Ok(found) if found.position >= through => {
                     return Ok(Outcome::Committed { appended: None });
                 }
                 Ok(_) => {}

@@ -1,9 +1,11 @@
 //! The process around roles: starts each on a thread of its own, waits for a signal or for a role to end, and stops
 //! roles in reverse order.
 
+use std::io::{self, Write as _};
 use std::net::SocketAddr;
 use std::sync::mpsc;
 use std::thread;
+use std::time::Duration;
 
 use menagerie_kernel::whole;
 use prometheus_client::registry::Registry;
@@ -37,6 +39,23 @@ pub enum Signals {
     Host,
     /// The only role: it stops itself.
     Role,
+}
+
+/// Wait at most this long for whoever reads our standard output.
+const PRINT_PATIENCE: Duration = Duration::from_secs(1);
+
+/// Prints to standard output, on a thread of its own: a reader that has stopped reading, or has gone, stops no server.
+pub fn print(text: String) {
+    let (done, printed) = mpsc::channel();
+    let run = move || {
+        let mut out = io::stdout().lock();
+        // A reader that has gone misses nothing.
+        let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+        let _ = done.send(());
+    };
+    if thread::Builder::new().name("ready".to_owned()).spawn(run).is_ok() {
+        let _ = printed.recv_timeout(PRINT_PATIENCE);
+    }
 }
 
 struct RunningRole {
@@ -94,9 +113,7 @@ impl Host {
         let kind = role.kind;
         if let Some(ready) = self.start(role)? {
             let metrics = self.metrics_address();
-            for line in ready.also("metrics", metrics).lines(kind) {
-                println!("{line}");
-            }
+            print(ready.also("metrics", metrics).lines(kind).join("\n") + "\n");
             if let Err(error) = self.announce() {
                 return self.end(Err(error));
             }
@@ -142,11 +159,16 @@ impl Host {
         Ok(())
     }
 
-    /// Waits until the process is told to stop or a role ends.
-    pub fn wait(&mut self) {
-        while !self.is_stop_requested && self.roles.iter().all(|role| !role.has_ended) {
+    /// Waits until the process is told to stop or a role ends; tells whether all roles still serve.
+    pub fn wait(&mut self) -> bool {
+        while !self.is_stop_requested && self.all_serve() {
             self.next_event();
         }
+        self.all_serve()
+    }
+
+    fn all_serve(&self) -> bool {
+        self.roles.iter().all(|role| !role.has_ended)
     }
 
     /// Stops the running roles, last started first, and returns the first failure. After a failure all stop at once:

@@ -25,16 +25,10 @@ pub struct Life {
     kind: &'static str,
     events: mpsc::Sender<Event>,
     stop: watch::Receiver<bool>,
-    /// Locked while a state is stored, so that states are stored in order.
-    membership: Mutex<Membership>,
-}
-
-/// What `menagerie status` shows, or will show once the role has joined.
-#[derive(Default)]
-struct Membership {
-    state: ComponentState,
-    /// `None` before it has joined and after it has left.
-    member: Option<Member>,
+    /// What `menagerie status` shows, or will show as soon as the role has joined and ZooKeeper answers.
+    state: watch::Sender<ComponentState>,
+    /// `None` before it has joined and after it has left. Locked while a state is stored, so that states are stored in order.
+    member: Mutex<Option<Member>>,
 }
 
 /// Stops a role that handles its own signals.
@@ -50,7 +44,7 @@ impl Stopper {
 
 impl Life {
     pub(super) fn new(kind: &'static str, events: mpsc::Sender<Event>, stop: watch::Receiver<bool>) -> Self {
-        Self { kind, events, stop, membership: Mutex::default() }
+        Self { kind, events, stop, state: watch::Sender::default(), member: Mutex::default() }
     }
 
     /// Registers the role with these details and its current state. A role that cannot be registered serves all the
@@ -64,14 +58,23 @@ impl Life {
         };
         let mut component = Component::new(&host, env!("CARGO_PKG_VERSION"));
         component.details = details;
-        let mut membership = self.membership.lock().await;
-        component.state = membership.state.clone();
+        let mut member = self.member.lock().await;
+        component.state = self.state.borrow().clone();
+        let stored = component.state.clone();
         let joined = tokio::select! {
             joined = Member::join(session, &kind, component) => joined,
             () = self.stopping() => return,
         };
         match joined {
-            Ok(member) => membership.member = Some(member),
+            Ok(joined) => {
+                *member = Some(joined);
+                drop(member);
+                let state = self.state.borrow().clone();
+                // It may have changed while ZooKeeper was silent.
+                if state != stored {
+                    self.publish(state).await;
+                }
+            }
             Err(error) => {
                 warn!(error = %whole(&error), role = self.kind, "`menagerie status` does not list this role");
             }
@@ -119,18 +122,24 @@ impl Life {
     /// Publishes that the role has stopped, and removes its registration.
     pub async fn leave(&self) {
         self.publish(ComponentState::Stopped).await;
-        if let Some(member) = self.membership.lock().await.member.take() {
-            // If this times out, the end of the session removes it.
-            let _ = timeout(STATE_PATIENCE, member.leave()).await;
-        }
+        let leave = async {
+            if let Some(member) = self.member.lock().await.take() {
+                // The end of the session removes it, too.
+                let _ = member.leave().await;
+            }
+        };
+        let _ = timeout(STATE_PATIENCE, leave).await;
     }
 
     async fn publish(&self, state: ComponentState) {
-        let mut membership = self.membership.lock().await;
-        membership.state = state.clone();
-        if let Some(member) = &membership.member
-            && let Ok(Err(error)) = timeout(STATE_PATIENCE, member.set_state(state)).await
-        {
+        self.state.send_replace(state.clone());
+        let store = async {
+            match &*self.member.lock().await {
+                Some(member) => member.set_state(state).await,
+                None => Ok(()),
+            }
+        };
+        if let Ok(Err(error)) = timeout(STATE_PATIENCE, store).await {
             warn!(error = %whole(&error), role = self.kind, "the state that `menagerie status` shows is out of date");
         }
     }

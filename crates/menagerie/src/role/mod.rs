@@ -12,9 +12,11 @@ pub mod life;
 
 use std::net::SocketAddr;
 use std::pin::Pin;
+use std::thread;
 
 use menagerie_kernel::Session;
 use serde_json::{Map, Value};
+use tokio::sync::oneshot;
 
 pub use host::Host;
 pub use life::{Life, Stopper};
@@ -116,6 +118,16 @@ impl Role {
     pub fn listening(self, listen: impl FnOnce(Stopper) -> Result<(), CliError> + Send + 'static) -> Self {
         Self { listen: Some(Box::new(listen)), ..self }
     }
+}
+
+/// Waits for something that blocks, on a thread of its own. Nobody waits for that thread when the role fails or panics.
+pub fn wait_on_thread<T: Send + 'static>(
+    wait: impl FnOnce() -> T + Send + 'static,
+) -> Result<oneshot::Receiver<T>, CliError> {
+    let (done, waiting) = oneshot::channel();
+    let run = move || drop(done.send(wait()));
+    thread::Builder::new().name("wait".to_owned()).spawn(run).map_err(CliError::io("start a thread"))?;
+    Ok(waiting)
 }
 
 #[cfg(test)]

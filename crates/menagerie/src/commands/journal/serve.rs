@@ -27,7 +27,7 @@ use crate::files::{Port, Shares};
 use crate::host::full_name;
 use crate::ports;
 use crate::role::host::Signals;
-use crate::role::{Host, Ready, Role};
+use crate::role::{Host, Ready, Role, wait_on_thread};
 use crate::who::this_host;
 
 const KIND: &str = "journal";
@@ -197,7 +197,7 @@ impl Serve {
 pub fn role(running: Running, registration: Option<Registration>) -> Role {
     Role::new(KIND, async move |life| {
         let (store, ready) = (running.store.clone(), Ready::on(running.server.address()));
-        let mut waiting = tokio::task::spawn_blocking(move || running.wait());
+        let mut waiting = wait_on_thread(move || running.wait())?;
         let sessions = OnceCell::new();
         let (standing, mut decided) = watch::channel(Standing::Undecided);
         let registering = async {
@@ -237,7 +237,7 @@ pub fn role(running: Running, registration: Option<Registration>) -> Role {
         if let Some(session) = sessions.into_inner() {
             client::close(session).await;
         }
-        served.and(ended.expect("waiting does not panic"))
+        served.and(ended.expect("the thread sends before it ends"))
     })
 }
 

@@ -15,7 +15,7 @@ use crate::commands::data::DataArgs;
 use crate::exit::CliError;
 use crate::files::{Port, Shares};
 use crate::role::host::Signals;
-use crate::role::{Host, Ready, Role};
+use crate::role::{Host, Ready, Role, wait_on_thread};
 use crate::{client, ports};
 
 const KIND: &str = "keeper";
@@ -142,7 +142,7 @@ pub fn role(keeper: Keeper, connection: Option<Connection>) -> Role {
     Role::new(KIND, async move |life| {
         let stopper = keeper.stopper();
         let ready = Ready::on(keeper.address()).also("tls", keeper.tls_address());
-        let mut waiting = tokio::task::spawn_blocking(move || keeper.wait());
+        let mut waiting = wait_on_thread(move || keeper.wait())?;
         let serve = async {
             let session = match &connection {
                 Some(connection) => Some(connection.open().await?),
@@ -161,11 +161,11 @@ pub fn role(keeper: Keeper, connection: Option<Connection>) -> Role {
             Ok(())
         };
         let served = tokio::select! {
-            ended = &mut waiting => return ended.expect("waiting does not panic").map_err(CliError::from),
+            ended = &mut waiting => return ended.expect("the thread sends before it ends").map_err(CliError::from),
             served = serve => served,
         };
         stopper.stop();
-        let ended = waiting.await.expect("waiting does not panic");
+        let ended = waiting.await.expect("the thread sends before it ends");
         served.and(ended.map_err(CliError::from))
     })
 }

@@ -128,8 +128,15 @@ pub fn role(
 ) -> Role {
     Role::with_session(KIND, connection, Map::new(), async move |session, life| {
         let Parts { endpoint, metrics, access_log, body_bytes_max, options } = parts;
-        let service = Service::new(session, journals(session).await?, options).await;
-        let service = service.map_err(|error| cannot("follow queues and keys")(QueueError::from(error)))?;
+        let follow = async {
+            let service = Service::new(session, journals(session).await?, options).await;
+            service.map_err(|error| cannot("follow queues and keys")(QueueError::from(error)))
+        };
+        // ZooKeeper may be silent for long.
+        let service = tokio::select! {
+            service = follow => service?,
+            () = life.stopping() => return Ok(()),
+        };
         let server = Server { service, metrics, access_log, body_bytes_max };
         let (listener, address) = endpoint.open()?;
         life.ready(Ready::on(address)).await;

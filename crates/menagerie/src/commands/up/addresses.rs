@@ -4,7 +4,7 @@
 use std::fs;
 use std::io;
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value};
 
@@ -35,10 +35,11 @@ impl Addresses {
     }
 
     /// Atomic: a reader finds the old file or the new one, never half of one.
-    pub fn write(&self, root: &Path) -> io::Result<()> {
-        let partial = root.join(format!("{ADDRESSES}.partial"));
+    pub fn write(&self, root: &Path) -> io::Result<AddressesFile> {
+        let (file, partial) = (root.join(ADDRESSES), root.join(format!("{ADDRESSES}.partial")));
         fs::write(&partial, serde_json::to_vec_pretty(&self.json())?)?;
-        fs::rename(&partial, root.join(ADDRESSES))
+        fs::rename(&partial, &file)?;
+        Ok(AddressesFile(file))
     }
 
     fn json(&self) -> Value {
@@ -50,31 +51,36 @@ impl Addresses {
         fields.into()
     }
 
-    /// Prints ready lines for programs and a block for people.
-    pub fn print(&self, root: &Path, open: bool) {
-        for role in &self.roles {
-            for line in role.ready.lines(role.kind) {
-                println!("{line}");
-            }
-        }
-        println!();
+    /// Ready lines for programs, and a block for people.
+    pub fn text(&self, root: &Path, open: bool) -> String {
+        let mut lines: Vec<String> =
+            self.roles.iter().flat_map(|role| role.ready.lines(role.kind)).chain([String::new()]).collect();
         for Listed { kind, ready, about } in &self.roles {
             let address = ready.address.map(|address| address.to_string()).unwrap_or_default();
-            println!("  {kind:<10}{address:<22}{}", about.replace("ADDRESS", &address));
+            lines.push(format!("  {kind:<10}{address:<22}{}", about.replace("ADDRESS", &address)));
         }
         if let Some(metrics) = self.metrics {
-            println!("  metrics   {:<22}/metrics and /healthz", metrics.to_string());
+            lines.push(format!("  metrics   {:<22}/metrics and /healthz", metrics.to_string()));
         }
-        println!("  data      {}", root.display());
-        if open {
-            println!("  access    everybody who reaches the keeper");
-        } else {
-            println!(
+        lines.push(format!("  data      {}", root.display()));
+        lines.push(match open {
+            true => "  access    everybody who reaches the keeper".to_owned(),
+            false => format!(
                 "  access    this user; other clients by the secret in {}",
                 secret::path(root).display()
-            );
-        }
-        println!();
-        println!("Ctrl-C stops everything.");
+            ),
+        });
+        lines.extend([String::new(), "Ctrl-C stops everything.".to_owned(), String::new()]);
+        lines.join("\n")
+    }
+}
+
+/// The file of a process that runs. Dropped, it is removed, so that nobody is misled to where nothing runs.
+pub struct AddressesFile(PathBuf);
+
+impl Drop for AddressesFile {
+    fn drop(&mut self) {
+        // Whoever has removed it before has done our work.
+        let _ = fs::remove_file(&self.0);
     }
 }

@@ -8,7 +8,6 @@ mod addresses;
 mod demo;
 mod secret;
 
-use std::fs;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -43,7 +42,7 @@ use crate::exit::CliError;
 use crate::files::Shares;
 use crate::listener::{Endpoint, Limits};
 use crate::logging::LogProfile;
-use crate::role::host::Signals;
+use crate::role::host::{Signals, print};
 use crate::role::{Host, Role};
 use crate::who::this_host;
 use crate::{client, config, ports};
@@ -148,10 +147,7 @@ impl Up {
         let root = self.data.root()?;
         let mut host = Host::new(self.metrics, self.insecure, Signals::Host)?;
         let served = self.serve(&root, &mut host);
-        let ended = host.end(served);
-        // It may never have been written.
-        let _ = fs::remove_file(root.join(ADDRESSES));
-        ended
+        host.end(served)
     }
 
     /// Starts one role after the other, each when those that it needs serve, and waits. The host stops them in
@@ -165,12 +161,15 @@ impl Up {
             addresses.add(kind, ready, about);
         }
         addresses.metrics = host.metrics_address();
-        addresses.write(root).map_err(CliError::io(format!("write {}", root.join(ADDRESSES).display())))?;
-        addresses.print(root, self.open);
+        let written = addresses.write(root);
+        // Removed when everything stops.
+        let _file = written.map_err(CliError::io(format!("write {}", root.join(ADDRESSES).display())))?;
+        print(addresses.text(root, self.open));
         host.announce()?;
         let demo = self.demo.then(|| Demo::start(&local, &token_file)).transpose()?;
-        host.wait();
-        demo.into_iter().for_each(Demo::stop);
+        if host.wait() {
+            demo.into_iter().for_each(Demo::stop);
+        }
         Ok(())
     }
 
