@@ -131,28 +131,28 @@ impl JournalError {
             }
             Self::Backwards { .. } => "read the position again and go on from there",
             Self::Groups { .. } => "make one commit for each group, or create the topics in one group",
-            Self::Ahead { .. } => "use an id that the journal gave away, or one of the past",
+            Self::Ahead { .. } => "use an id that the journal assigned, or one in the past",
             Self::NoMessage { .. } => "somebody else was faster; nothing was changed",
             Self::TooLarge { .. } => "send less at once, or raise the limit of the journal",
             Self::Invalid(_) => "correct the setting; nothing was changed",
             Self::Quota { .. } => {
                 "`menagerie queue purge NAME --handled` drops what was handled, `menagerie queue alter NAME --keep TIME` \
-                 keeps it for less long; or raise --quota"
+                 keeps it for a shorter time; or raise --quota"
             }
             Self::DiskFull => {
                 "free space on the journal's file system, or drop what was handled with `menagerie queue purge NAME \
                  --handled`; nothing that was acknowledged is lost"
             }
             Self::OutOfFiles => {
-                "raise the journal's limit of open files (ulimit -n), or see who has them open; nothing that was \
+                "raise the journal's limit of open files (ulimit -n), or see which processes have them open; nothing that was \
                  acknowledged is lost"
             }
             Self::Damaged(_) => {
-                "look at the disk; `menagerie journal verify` names every damaged place, and reading goes on behind the \
-                 last id named"
+                "look at the disk; `menagerie journal verify` lists all damage, and reading continues after the last \
+                 id in the error"
             }
             Self::Unreachable { .. } => "see whether `menagerie journal` runs there",
-            Self::Unknown(_) => "look whether it happened before doing it again, or use dedup ids",
+            Self::Unknown(_) => "check whether it happened before you repeat it, or use dedup ids",
             Self::Denied(_) => {
                 "name a copy of the journal's token file, journal/token in its data folder, with --journal-token-file \
                  (--token-file for `menagerie journal` commands)"

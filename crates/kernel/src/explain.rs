@@ -40,7 +40,7 @@ fn refused_help(why: &str) -> &'static str {
     } else if why.contains("bytes in one request") {
         "ZooKeeper is for small things: keep the data elsewhere, and its address here"
     } else {
-        "the server does not do that: `menagerie doctor` shows its version and what it can do"
+        "the server does not support that: `menagerie doctor` shows its version and what it can do"
     }
 }
 
@@ -50,17 +50,17 @@ fn call_help(error: &CallError) -> &'static str {
             "paths begin at the ensemble's root; `menagerie zk ls` shows what is there"
         }
         CallError::Exists { .. } => "choose another name, or write with `menagerie zk set`",
-        CallError::BadVersion { .. } => "look at it again with `menagerie zk stat`, and decide again",
-        CallError::NotEmpty { .. } => "delete what is below it too with -r",
+        CallError::BadVersion { .. } => "read it again with `menagerie zk stat`, then decide again",
+        CallError::NotEmpty { .. } => "delete everything below it, too, with -r",
         CallError::Denied { .. } => {
-            "see who may with `menagerie zk acl get`; zookeeper.auth in the configuration says who we are; what \
+            "`menagerie zk acl get` shows who may; zookeeper.auth in the configuration is our user; what \
              `menagerie up` runs is for the user who started it"
         }
         CallError::Suspended | CallError::Expired | CallError::Closed => {
             "see how ZooKeeper is with `menagerie doctor`, and try again"
         }
         CallError::Unknown { .. } => {
-            "the connection was lost on the way: look whether it has happened before you try again; data beyond 1 MB is refused like that"
+            "the connection was lost: check whether it happened before you try again; servers also cut the connection on data beyond 1 MB"
         }
         CallError::Payload { .. } => "something else writes there: choose another --namespace",
         CallError::Refused { why, .. } => refused_help(why),
@@ -114,7 +114,7 @@ impl Explain for ExportError {
                 "finish it first: run `menagerie zk import` again with the file that it was given"
             }
             Self::Changed { .. } => {
-                "stop the engines and export again, or say --live if parts may be of different times"
+                "stop the engines and export again, or pass --live if its parts may show different moments"
             }
             Self::Call(error) => call_help(error),
             Self::Write(error) => menagerie_types::explain::io_help(error),
@@ -141,14 +141,14 @@ impl Explain for ImportError {
                 "name an empty one with --namespace, or delete what is there with --replace"
             }
             Self::Other { .. } => {
-                "run it again with the file that it was given, or begin anew with --replace"
+                "run it again with the file that it was given, or start over with --replace"
             }
             Self::InUse { .. } => "stop what runs on it; `menagerie status` says who that is",
             Self::TooLarge { .. } => {
                 "make it smaller where it comes from and export again; nothing was changed"
             }
             Self::Call(error) => call_help(error),
-            Self::Transaction(_) => "run it again with the same file: it goes on where it was",
+            Self::Transaction(_) => "run it again with the same file: it continues where it stopped",
         }
         .into()
     }
@@ -174,7 +174,7 @@ impl Explain for TreeCacheError {
 impl Explain for GuardError {
     fn help(&self) -> Cow<'static, str> {
         match self {
-            Self::NoProgram { .. } => "name a program that can be executed, behind `--`".into(),
+            Self::NoProgram { .. } => "name an executable program after `--`".into(),
             Self::NoDirectory { .. }
             | Self::TooLate { .. }
             | Self::NoInput { .. }

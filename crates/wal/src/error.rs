@@ -167,7 +167,7 @@ impl Error {
             Self::Io { .. } => "look at the disk and its permissions, then start again",
             Self::Full { .. } => "free space on this file system; nothing that was acknowledged is lost",
             Self::OutOfFiles { .. } => {
-                "raise the limit of open files (ulimit -n), or see who has them open; nothing that was acknowledged is \
+                "raise the limit of open files (ulimit -n), or see which processes have them open; nothing that was acknowledged is \
                  lost"
             }
             Self::Damaged { .. }

@@ -50,13 +50,11 @@ impl StoreError {
                 "copy the folder away, look at the disk, and restore it from a backup"
             }
             Self::Data(DataError::NotEmpty { .. }) => "choose an empty --data folder",
-            Self::NoData { .. } => {
-                "name with --data the folder that the journal was given, the one above journal/"
-            }
+            Self::NoData { .. } => "pass the journal's data folder with --data: the one above journal/",
             Self::NoBackup { .. } => "name a file that `menagerie journal backup` wrote",
             Self::Log { source, .. } => source.help(),
             Self::Data(DataError::Io { source, .. }) if menagerie_wal::is_out_of_files(source) => {
-                "raise the limit of open files (ulimit -n), or see who has them open, then start again"
+                "raise the limit of open files (ulimit -n), or see which processes have them open, then start again"
             }
             Self::Data(DataError::Io { .. }) => "look at the disk and its permissions, then start again",
         }
