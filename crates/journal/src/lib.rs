@@ -1,4 +1,5 @@
 //! The journal: topics with partitions, which store messages durably and in order.
+//! Not here: where journals run and who may serve a folder (`menagerie-journal-directory`), and what messages mean.
 //!
 //! [`Journal`] is what engines use. It is narrow on purpose: the store in this crate is one journal, a client of its
 //! server another, and a cluster's log service may be a third. The trait documents the promises.

@@ -1,4 +1,5 @@
 //! The keeper: a durable, single-node server that speaks ZooKeeper's protocol.
+//! Not here: anything of ours that is kept in it; the kernel knows this crate only by ZooKeeper's protocol.
 //!
 //! # Layout
 //! - [`core`]: decisions about znodes, sessions, watches and transactions. Pure.

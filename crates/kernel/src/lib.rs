@@ -1,4 +1,5 @@
 //! What every engine builds on: sessions with a lease clock, fences, and the coordination recipes.
+//! Not here: what any engine does, messages (`menagerie-journal`), and how a server is started (`menagerie`).
 //!
 //! # Layout
 //! - [`session`]: a [`Session`] stays connected through as many ZooKeeper sessions as it takes; a [`Term`] is one of

@@ -1,4 +1,5 @@
 //! Slots: at most N hosts at a time may run a command (seed 002).
+//! Not here: FleetLock's HTTP and the commands (`menagerie`), and the guard around programs (`menagerie-kernel`).
 //!
 //! # Layout
 //! - [`core`] decides: who may enter, in what order, and whether an earlier run is provably gone.

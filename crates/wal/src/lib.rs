@@ -1,4 +1,5 @@
 //! The one durable log, under the keeper and under the journal.
+//! Not here: what records mean, and the folder around the log (`menagerie-datadir`).
 //!
 //! An owner appends records to a group, commits the group with one write and one fdatasync, and gets them back, in
 //! order and whole, when it opens the log again. From time to time it makes a snapshot of its own state and tells the

@@ -1,4 +1,5 @@
 //! The ZooKeeper client protocol as values: bytes in, values out, and back. No IO, no clock, no state.
+//! Not here: sockets, sessions and what a server does with a request (`menagerie-keeper`).
 //!
 //! # Layout
 //! - [`jute`]: the primitive encoding (integers, strings, buffers, vectors) with a bounded [`Reader`].

@@ -1,4 +1,5 @@
 //! The map: every znode that Menagerie owns, declared once.
+//! Not here: reading and writing them (`menagerie-kernel`), and what engines decide from them.
 //!
 //! # Layout
 //! - [`spec`]: a [`ZnodeSpec`] binds a path pattern, a kind, a payload, and who writes, locks and deletes it.
@@ -27,5 +28,16 @@ pub mod znode;
 
 pub use menagerie_types::{Name, NameError};
 pub use payload::{Json, MaybeDamaged, Payload, PayloadError, Raw, Text};
-pub use spec::{Kind, ZnodeSpec, map};
+pub use spec::{Kind, ZnodeSpec};
 pub use znode::{Dir, Znode};
+
+/// All specs by owner, in the order of the documentation.
+pub fn map() -> Vec<(&'static str, &'static [ZnodeSpec])> {
+    vec![
+        ("kernel", kernel::SPECS),
+        ("components", components::SPECS),
+        ("journals", journals::SPECS),
+        ("queues", queues::SPECS),
+        ("slots", slots::SPECS),
+    ]
+}

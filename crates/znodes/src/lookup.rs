@@ -1,6 +1,7 @@
 //! From a path back to the map: the spec of a znode.
 
-use crate::spec::{Kind, ZnodeSpec, map};
+use crate::map;
+use crate::spec::{Kind, ZnodeSpec};
 
 /// Digits that the server appends to the name of a sequence znode.
 const SEQUENCE_DIGITS: usize = 10;

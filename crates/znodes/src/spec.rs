@@ -76,22 +76,12 @@ impl ZnodeSpec {
     }
 }
 
-/// All specs by owner, in the order of the documentation.
-pub fn map() -> Vec<(&'static str, &'static [ZnodeSpec])> {
-    vec![
-        ("kernel", crate::kernel::SPECS),
-        ("components", crate::components::SPECS),
-        ("journals", crate::journals::SPECS),
-        ("queues", crate::queues::SPECS),
-        ("slots", crate::slots::SPECS),
-    ]
-}
-
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
+    use crate::map;
     use crate::quote::Quoted;
 
     const SPEC: ZnodeSpec = ZnodeSpec {
