@@ -42,7 +42,7 @@ const ORDERS_MAX: usize = 16;
 /// Handle the messages of queues: with a command per message, a long-lived program, or a Python function.
 ///
 /// A command reads the message body from standard input; MENAGERIE_QUEUE, _PARTITION, _MESSAGE_ID, _ATTEMPT and _FENCE
-/// describe the message. Exit code 0 deps done, 65 deps failed for good; after any other the message is tried again.
+/// describe the message. Exit code 0 means done, 65 means failed for good; after any other the message is tried again.
 ///
 /// SIGINT finishes running tasks and exits; SIGTERM stops them and exits; SIGHUP reloads the configuration; SIGUSR1 reopens
 /// the log file; SIGUSR2 prints state and statistics to standard output, as one line of JSON.
