@@ -174,7 +174,7 @@ impl Explain for TreeCacheError {
 impl Explain for GuardError {
     fn help(&self) -> Cow<'static, str> {
         match self {
-            Self::NoProgram { .. } => "name an executable program after `--`".into(),
+            Self::NoProgram { .. } => "name a program that can be executed, behind `--`".into(),
             Self::NoDirectory { .. }
             | Self::TooLate { .. }
             | Self::NoInput { .. }
