@@ -244,17 +244,13 @@ async fn unusable_functions_are_refused_with_a_reason() {
         ("handle", "with_threads", "threads run before the fork: of the task"),
         ("missing", "startup", "AttributeError"),
         ("handle", "missing", "AttributeError"),
-        (
-            "later",
-            "startup",
-            "tasks_of_a_test:later is no default_settings function but a coroutine or a generator",
-        ),
-        ("one_by_one", "startup", "is no default_settings function but"),
-        ("later_object", "startup", "is no default_settings function but"),
+        ("later", "startup", "tasks_of_a_test:later is no plain function but a coroutine or a generator"),
+        ("one_by_one", "startup", "is no plain function but"),
+        ("later_object", "startup", "is no plain function but"),
         ("no_function", "startup", "is no function"),
         ("handle", "odd_startup", "ValueError: caf?"),
         ("handle", "ends_at_startup", "SystemExit: no database"),
-        ("handle", "later", "is no default_settings function but"),
+        ("handle", "later", "is no plain function but"),
     ] {
         let refused = task(folder.path(), function, startup, None, Shape::One).warm_up().await.unwrap_err();
         assert!(refused.to_string().contains(why), "{refused}");
