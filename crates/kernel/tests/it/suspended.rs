@@ -67,6 +67,7 @@ async fn act(what: &str, grant: Grant) {
             if grant.is_valid() {
                 println!("acted {what} {now}");
             }
+            // The pace at which it acts: the witness waits for its lines, and for nothing else.
             tokio::time::sleep(PAUSE).await;
         }
     };

@@ -50,6 +50,7 @@ async fn churn(name: &str, kills: bool) {
                 let task = move |work: Work| {
                     let entry = noted.begin(&called, &work);
                     async move {
+                        // What the task takes: workers are killed in the middle of it.
                         tokio::time::sleep(Duration::from_millis(1)).await;
                         drop(entry);
                         vec![Outcome::Done]
@@ -68,6 +69,7 @@ async fn churn(name: &str, kills: bool) {
             }
             _ => {}
         }
+        // The churn's pace, drawn like all of it: nothing is waited for.
         tokio::time::sleep(Duration::from_millis(chance.below(120))).await;
     }
     let own = world.session().await;

@@ -88,6 +88,7 @@ async fn a_frozen_worker_begins_nothing_after_its_lease() {
             (begun.load(Ordering::Relaxed) >= before + 16).then_some(())
         })
         .await;
+        // The fault: the only thread of this process stands still, for longer than its session lasts.
         std::thread::sleep(SHORT * 2);
     }
     let before = begun.load(Ordering::Relaxed);
