@@ -20,7 +20,8 @@ async fn session_that_is_closed_between_two_terms_stays_closed() {
     session.close().await;
     proxy.heal();
     assert_eq!(other.term_after(&term).await.map(|term| term.number()), Err(CallError::Closed));
-    assert_eq!(proxy.connections(), 0);
+    // A try to reconnect from before the close may still be under way, and ends; nobody comes after it.
+    eventually_async("nobody is connected", async || (proxy.connections() == 0).then_some(())).await;
 }
 
 #[tokio::test]
