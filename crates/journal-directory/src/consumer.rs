@@ -3,8 +3,8 @@
 //!
 //! # Promises
 //! - *Once*: a commit that was acknowledged has happened exactly once, even if replies were lost. After a lost reply
-//!   the consumer asks the journal for its position; if that has not moved, it repeats the commit. The appends carry
-//!   dedup ids, so that a first try that lands late does no harm (within the topic's `dedup_window`).
+//!   the consumer asks the journal for its position; if that has not moved, it repeats the commit. Each names the
+//!   position where it begins, so the journal refuses a first try that lands late.
 //! - *Fenced*: once somebody opens the partition with a newer fence, nothing happens any more. That is a value
 //!   ([`Outcome::Stale`]), not an error: this owner must stop.
 //!
@@ -20,7 +20,6 @@ use menagerie_journal::{
     Append, Appended, Batch, Commit, Consumer, Fence, Journal, JournalError, MessageId, Move, Opened,
     PartitionId, Read, Remedy, StateWrite,
 };
-use menagerie_kernel::unique;
 use tracing::debug;
 
 /// Back-off for a journal that lost a reply, and may be down for an upgrade.
@@ -34,10 +33,6 @@ pub struct FencedConsumer {
     consumer: Consumer,
     fence: Fence,
     position: MessageId,
-    /// Prefix of the dedup ids of its appends: unique, even if this consumer is opened again.
-    unique: String,
-    /// Number of commits begun.
-    commits: u64,
     /// A commit was begun whose outcome is unknown.
     is_unsettled: bool,
 }
@@ -64,7 +59,7 @@ pub struct Step {
     /// The last message done. It must be after the current position: only a position that has moved proves, after a lost
     /// reply, that the commit has happened.
     pub through: MessageId,
-    /// Output, to any topics of the partition's group. Appends without a dedup id get one.
+    /// Output, to any topics of the partition's group.
     pub appends: Vec<Append>,
     /// Changes of the state, by key; `None` removes it.
     pub state: Vec<(Bytes, Option<Bytes>)>,
@@ -94,10 +89,8 @@ impl FencedConsumer {
         consumer: Consumer,
         fence: Fence,
     ) -> Result<Opening, JournalError> {
-        let (position, unique) = (MessageId::ZERO, unique::hex());
-        let (commits, is_unsettled) = (0, false);
         let mut opened =
-            Self { journal, partition, consumer, fence, position, unique, commits, is_unsettled };
+            Self { journal, partition, consumer, fence, position: MessageId::ZERO, is_unsettled: false };
         match opened.reopen().await {
             Ok(Opened { position, state, .. }) => {
                 opened.position = position;
@@ -167,6 +160,8 @@ impl FencedConsumer {
                 Ok(committed) => return Ok(Outcome::Committed { appended: Some(committed.appends) }),
                 Err(JournalError::Fenced { current, .. }) => return Ok(Outcome::Stale { current }),
                 Err(JournalError::Unknown(why)) => lost = Some(why),
+                // The try before has landed meanwhile.
+                Err(JournalError::Moved { .. }) if lost.is_some() => {}
                 // This try has not happened, but an earlier one may have.
                 Err(error) if lost.is_some() && error.remedy() == Remedy::Retry => {}
                 Err(error) => return Err(error),
@@ -202,13 +197,8 @@ impl FencedConsumer {
     }
 
     /// The commit for this step.
-    fn build_commit(&mut self, step: Step) -> Commit {
-        let Step { through, mut appends, state } = step;
-        self.commits += 1;
-        for (index, append) in appends.iter_mut().enumerate() {
-            let id = || Bytes::from(format!("{}-{}-{index}", self.unique, self.commits));
-            append.message.dedup.get_or_insert_with(id);
-        }
+    fn build_commit(&self, step: Step) -> Commit {
+        let Step { through, appends, state } = step;
         let (partition, consumer, fence) = (&self.partition, &self.consumer, self.fence);
         let write = |(key, value)| StateWrite {
             partition: partition.clone(),
@@ -218,8 +208,13 @@ impl FencedConsumer {
             value,
         };
         let states = state.into_iter().map(write).collect();
-        let moved =
-            Move { partition: partition.clone(), consumer: consumer.clone(), fence, position: through };
+        let moved = Move {
+            partition: partition.clone(),
+            consumer: consumer.clone(),
+            fence,
+            from: Some(self.position),
+            position: through,
+        };
         Commit { appends, moves: vec![moved], states, ..Commit::default() }
     }
 }

@@ -69,8 +69,12 @@ pub struct Move {
     pub consumer: Consumer,
     /// The fence with which it opened the partition.
     pub fence: Fence,
-    /// The last message that is done. Positions only move forward, and not beyond the newest message; repeating one is
-    /// fine.
+    /// Where the consumer must stand, or the commit is refused ([`JournalError::Moved`]). So a commit that is repeated
+    /// after a lost reply happens once, even if the first is still on its way; and of several in flight none happens
+    /// without those before it. `None`: wherever it stands.
+    pub from: Option<MessageId>,
+    /// The last message that is done. Positions only move forward, and not beyond the newest message or the present;
+    /// repeating one is fine.
     pub position: MessageId,
 }
 

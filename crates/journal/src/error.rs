@@ -43,6 +43,10 @@ pub enum JournalError {
     /// A position may only move forward.
     #[error("{consumer} of {partition} stands at {}, and cannot go back to {}", position.seconds(), wanted.seconds())]
     Backwards { partition: PartitionId, consumer: Consumer, position: MessageId, wanted: MessageId },
+    /// The consumer does not stand where the commit begins ([`Move::from`](crate::Move::from)): this commit, or another,
+    /// has happened already, or one before it has not. Nothing of this one has happened now.
+    #[error("{consumer} of {partition} stands at {}, and the commit begins at {}", position.seconds(), from.seconds())]
+    Moved { partition: PartitionId, consumer: Consumer, position: MessageId, from: MessageId },
     /// The commit names topics of two groups.
     #[error("topic {topic} is of group {group}, and the commit is of group {other}")]
     Groups {
@@ -106,6 +110,7 @@ impl JournalError {
             | Self::NoPartition { .. }
             | Self::NoMessage { .. }
             | Self::Backwards { .. }
+            | Self::Moved { .. }
             | Self::Ahead { .. } => Remedy::Conflict,
             Self::Quota { .. }
             | Self::DiskFull
@@ -129,7 +134,7 @@ impl JournalError {
             Self::Fenced { .. } | Self::NotOpen { .. } => {
                 "somebody else owns the partition now; nothing was changed"
             }
-            Self::Backwards { .. } => "read the position again and go on from there",
+            Self::Backwards { .. } | Self::Moved { .. } => "read the position again and go on from there",
             Self::Groups { .. } => "make one commit for each group, or create the topics in one group",
             Self::Ahead { .. } => "use an id that the journal assigned, or one in the past",
             Self::NoMessage { .. } => "somebody else was faster; nothing was changed",

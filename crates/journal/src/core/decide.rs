@@ -269,6 +269,14 @@ impl Facts<'_> {
         for moved in &commit.moves {
             let (partition_key, position) =
                 self.check_fence(&moved.partition, &moved.consumer, moved.fence, pending)?;
+            if let Some(from) = moved.from.filter(|from| from.0.0 != position) {
+                return Err(JournalError::Moved {
+                    partition: moved.partition.clone(),
+                    consumer: moved.consumer.clone(),
+                    position: MessageId(Ticks(position)),
+                    from,
+                });
+            }
             let wanted = moved.position.0.0;
             if wanted < position {
                 return Err(JournalError::Backwards {

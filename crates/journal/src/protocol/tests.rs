@@ -154,7 +154,10 @@ fn commit_of(input: &[u8]) -> Commit {
             dedup: (byte % 11 == 0).then(|| Bytes::from_static(b"id")),
         };
         match byte % 6 {
-            0 => commit.moves.push(Move { partition, consumer, fence, position: id }),
+            0 => {
+                let from = (byte % 12 == 0).then(|| id.previous());
+                commit.moves.push(Move { partition, consumer, fence, from, position: id });
+            }
             1 => {
                 let value = (byte % 2 == 0).then(|| text.clone());
                 commit.states.push(StateWrite { partition, consumer, fence, key: text, value });

@@ -131,6 +131,10 @@ pub(crate) fn put_commit(commit: &Commit, out: &mut Vec<u8>) {
         partitions.put(&moved.partition, out);
         put_consumer(&moved.consumer, out);
         put_fence(moved.fence, out);
+        out.put_u8(u8::from(moved.from.is_some()));
+        if let Some(from) = moved.from {
+            out.put_u64(from.0.0);
+        }
         out.put_u64(moved.position.0.0);
     }
     out.put_u32(commit.states.len() as u32);
@@ -199,9 +203,11 @@ pub(crate) fn commit(source: &mut Source) -> Result<Commit, Refused> {
         let partition = partitions.take(source)?;
         commit.appends.push(Append { partition, message: message(source)? });
     }
-    for _ in parts.more(source.count(26)?, 0)? {
+    for _ in parts.more(source.count(27)?, 0)? {
         let (partition, consumer) = (partitions.take(source)?, record::consumer(source)?);
-        commit.moves.push(Move { partition, consumer, fence: fence(source)?, position: id(source)? });
+        let fence = fence(source)?;
+        let from = if source.u8()? != 0 { Some(id(source)?) } else { None };
+        commit.moves.push(Move { partition, consumer, fence, from, position: id(source)? });
     }
     for _ in parts.more(source.count(27)?, 0)? {
         let (partition, consumer, fence) =

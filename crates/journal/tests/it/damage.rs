@@ -38,7 +38,13 @@ async fn fill(store: &Store) {
         store.checkpoint().unwrap();
     }
     let commit = Commit {
-        moves: vec![Move { partition: partition_id.clone(), consumer: worker, fence, position: ids[2] }],
+        moves: vec![Move {
+            partition: partition_id.clone(),
+            consumer: worker,
+            fence,
+            from: None,
+            position: ids[2],
+        }],
         edits: vec![
             Edit::Remove { partition: partition_id.clone(), id: ids[1] },
             Edit::Replace { partition: partition_id.clone(), id: ids[5], message: NewMessage::new("edited") },

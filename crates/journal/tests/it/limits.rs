@@ -311,7 +311,7 @@ async fn no_position_moves_beyond_what_can_be_there() {
         store.commit(Commit::append(partition_id.clone(), body(1))).await.unwrap().appends[0].id().unwrap();
     let move_to = async |position| {
         let (partition, consumer) = (partition_id.clone(), consumer.clone());
-        let moves = vec![Move { partition, consumer, fence, position }];
+        let moves = vec![Move { partition, consumer, fence, from: None, position }];
         store.commit(Commit { moves, ..Commit::default() }).await
     };
     for far in [MessageId(rig.clock.now()).next(), MessageId(Ticks(u64::MAX))] {
@@ -351,7 +351,8 @@ async fn a_commit_has_so_many_parts_and_no_more() {
     store.create_topic(&topic("mail"), TopicConfig::default()).await.unwrap();
     let (consumer, fence) = opened(&store, &partition_id).await;
     let (partition, position) = (partition_id.clone(), MessageId(Ticks(1)));
-    let moved = Move { partition: partition.clone(), consumer: consumer.clone(), fence, position };
+    let moved =
+        Move { partition: partition.clone(), consumer: consumer.clone(), fence, from: None, position };
     let (key, value) = ("key".into(), Some("value".into()));
     let state = StateWrite { partition: partition.clone(), consumer, fence, key, value };
     let half = COMMIT_PARTS_MAX / 2;

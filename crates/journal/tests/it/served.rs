@@ -105,6 +105,7 @@ async fn everything_can_be_asked_over_a_socket() {
             partition: partition_id.clone(),
             consumer: worker.clone(),
             fence,
+            from: Some(MessageId::ZERO),
             position: ids[0],
         }],
         edits: vec![Edit::Remove { partition: partition_id.clone(), id: ids[0] }],
@@ -120,6 +121,7 @@ async fn everything_can_be_asked_over_a_socket() {
             partition: partition_id.clone(),
             consumer: worker.clone(),
             fence,
+            from: None,
             position: ids[1],
         }],
         ..Commit::default()

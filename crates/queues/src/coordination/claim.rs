@@ -287,7 +287,13 @@ impl FencedJournal {
     /// positions in the journal only advance.
     pub fn position(&self, position: MessageId) -> Option<Move> {
         let (partition, consumer) = (self.partition.clone(), self.consumer.clone());
-        (position >= self.known).then_some(Move { partition, consumer, fence: self.fence, position })
+        (position >= self.known).then_some(Move {
+            partition,
+            consumer,
+            fence: self.fence,
+            from: None,
+            position,
+        })
     }
 
     /// Records the release in the journal, so that the next owner is no more careful than it must be.

@@ -56,7 +56,13 @@ async fn work(client: Client, worker: u32, stop: Arc<AtomicBool>, done: Arc<Atom
                 Append { partition: left.clone(), message: message() },
                 Append { partition: right.clone(), message: right_message },
             ],
-            moves: vec![Move { partition: left.clone(), consumer: consumer.clone(), fence, position }],
+            moves: vec![Move {
+                partition: left.clone(),
+                consumer: consumer.clone(),
+                fence,
+                from: None,
+                position,
+            }],
             states: vec![StateWrite {
                 partition: left.clone(),
                 consumer: consumer.clone(),

@@ -116,8 +116,10 @@ fn a_journal_killed_on_a_full_disk_goes_on_when_there_is_room() {
     let position = *ids.last().expect("there was room at first");
     eventually("it is back", || {
         let (partition, consumer) = (spot(1), consumer.clone());
-        let commit =
-            Commit { moves: vec![Move { partition, consumer, fence, position }], ..Commit::default() };
+        let commit = Commit {
+            moves: vec![Move { partition, consumer, fence, from: None, position }],
+            ..Commit::default()
+        };
         runtime.block_on(client.commit(commit)).ok()
     });
     for _ in 0..100 {

@@ -26,8 +26,9 @@ type Wanted = (u8, u16, Option<u8>, Option<u8>, Option<u8>);
 enum Step {
     Append(Vec<Wanted>),
     Open(u8, u8),
-    /// Moves the position to the nth message and writes a state record, with a fence.
-    Move(u8, u8, u8, Option<u8>),
+    /// Moves the position to the nth message and writes a state record, with a fence; from where it stands, from
+    /// elsewhere, or from anywhere.
+    Move(u8, u8, u8, Option<u8>, Option<bool>),
     Replace(u8, u8, u16),
     Remove(u8, u8),
     /// Cancels the nth of all delayed messages, for a partition that need not be its own.
@@ -53,7 +54,8 @@ fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         10 => prop::collection::vec(append, 1..20).prop_map(Step::Append),
         2 => (0..4u8, 0..6u8).prop_map(|(p, f)| Step::Open(p, f)),
-        3 => (0..4u8, 0..6u8, any::<u8>(), prop::option::of(any::<u8>())).prop_map(|(p, f, n, s)| Step::Move(p, f, n, s)),
+        3 => (0..4u8, 0..6u8, any::<u8>(), prop::option::of(any::<u8>()), prop::option::of(any::<bool>()))
+            .prop_map(|(p, f, n, s, from)| Step::Move(p, f, n, s, from)),
         2 => (0..4u8, any::<u8>(), 0..200u16).prop_map(|(p, n, s)| Step::Replace(p, n, s)),
         4 => (0..4u8, any::<u8>()).prop_map(|(p, n)| Step::Remove(p, n)),
         3 => (0..4u8, any::<u8>()).prop_map(|(p, n)| Step::Cancel(p, n)),
@@ -148,7 +150,7 @@ impl Run {
         match step {
             Step::Append(appends) => self.append(appends),
             Step::Open(part, number) => self.open(part, number),
-            Step::Move(part, number, n, state) => self.move_to(part, number, n, state),
+            Step::Move(part, number, n, state, from) => self.move_to(part, number, n, state, from),
             Step::Replace(part, n, size) => self.replace(part, n, size),
             Step::Remove(part, n) => self.remove(part, n),
             Step::Cancel(part, n) => self.cancel(part, n),
@@ -263,12 +265,20 @@ impl Run {
         }
     }
 
-    fn move_to(&mut self, index: u8, number: u8, n: u8, state: Option<u8>) {
+    fn move_to(&mut self, index: u8, number: u8, n: u8, state: Option<u8>, from: Option<bool>) {
         let (partition, fence, consumer) = (partition_id(index), fence(number), consumer());
         let position = self.nth(index, n);
+        let stands = self.model.parts[usize::from(index)].position;
+        let from = from.map(|right| if right { stands } else { stands.next() });
         let (key, value) = (Bytes::from(vec![n % 3]), state.map(|state| Bytes::from(vec![state; 3])));
         let commit = Commit {
-            moves: vec![Move { partition: partition.clone(), consumer: consumer.clone(), fence, position }],
+            moves: vec![Move {
+                partition: partition.clone(),
+                consumer: consumer.clone(),
+                fence,
+                from,
+                position,
+            }],
             states: vec![StateWrite { partition, consumer, fence, key: key.clone(), value: value.clone() }],
             ..Commit::default()
         };
@@ -279,13 +289,18 @@ impl Run {
             (current, Err(JournalError::NotOpen { .. })) => {
                 assert!(current.is_none_or(|current| current < fence))
             }
+            (Some(current), Err(JournalError::Moved { .. })) => {
+                assert_eq!(current, fence);
+                assert!(from.is_some_and(|from| from != part.position));
+            }
             (Some(current), Err(JournalError::Backwards { .. })) => {
                 assert_eq!(current, fence);
+                assert!(from.is_none_or(|from| from == part.position));
                 assert!(position < part.position);
             }
             (Some(current), Ok(_)) => {
                 assert_eq!(current, fence);
-                assert!(position >= part.position);
+                assert!(position >= part.position && from.is_none_or(|from| from == part.position));
                 part.position = position;
                 match value {
                     Some(value) => drop(part.state.insert(key, value)),
