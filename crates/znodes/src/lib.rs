@@ -9,13 +9,14 @@
 //! - [`lookup`]: from a path back to its spec.
 //! - [`payload`]: encoding and decoding of payloads.
 //! - [`Name`]: a name that comes from a user, validated once; [`quote`]: how any text becomes one component of a path.
-//! - One file per owner: [`kernel`], [`components`], [`journals`], [`queues`], [`slots`].
+//! - One file per owner: [`kernel`], [`components`], [`flows`], [`journals`], [`queues`], [`slots`].
 //!
 //! # Invariants
 //! - A path of ours is formatted in [`ZnodeSpec::at`] and nowhere else.
 //! - No IO, no clock.
 
 pub mod components;
+pub mod flows;
 pub mod journals;
 pub mod kernel;
 pub mod lookup;
@@ -39,5 +40,6 @@ pub fn map() -> Vec<(&'static str, &'static [ZnodeSpec])> {
         ("journals", journals::SPECS),
         ("queues", queues::SPECS),
         ("slots", slots::SPECS),
+        ("flows", flows::SPECS),
     ]
 }

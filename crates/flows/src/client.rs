@@ -1,0 +1,233 @@
+//! What users do with jobs: submit, watch, kill.
+
+use std::time::Duration;
+
+use menagerie_kernel::{CallError, Session, Term, retry, unique};
+use menagerie_znodes::Name;
+use menagerie_znodes::flows::{Answer, Deployment, JobRecord, JobState, PeerState, Plan};
+use menagerie_znodes::{Payload as _, Znode};
+use tokio::time::timeout;
+
+use crate::core::JobId;
+use crate::job::Job;
+use crate::view::{JobRow, JobView, TaskRow};
+use crate::{FlowError, layout, now_ms};
+
+/// A look at the tree is repeated at least this often, for the number of complete tasks.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
+
+/// Jobs of one deployment.
+#[derive(Clone)]
+pub struct Jobs {
+    /// Its session.
+    pub session: Session,
+    /// Whose jobs.
+    pub deployment: Deployment,
+}
+
+/// How far a job is, while somebody waits for it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Progress {
+    /// No coordinator has taken note of it yet.
+    Submitted,
+    /// So many of its tasks are complete.
+    Running {
+        /// Complete tasks.
+        complete: u32,
+        /// All tasks.
+        tasks: u32,
+        /// Peers that work on it.
+        peers: usize,
+    },
+}
+
+/// How a job ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Ended {
+    /// All tasks are complete.
+    Complete,
+    /// A task could not be done.
+    Failed(String),
+    /// Somebody killed it.
+    Killed,
+    /// The coordinator refused it.
+    Refused(String),
+}
+
+/// A new id for a job.
+pub fn new_id() -> JobId {
+    Name::new(unique::hex()).expect("hex digits are a name")
+}
+
+impl Jobs {
+    /// Submits a job under an id. Safe to repeat: the id decides.
+    pub async fn submit(&self, id: &JobId, job: &Job) -> Result<(), FlowError> {
+        let plan = Plan { job: job.to_value(), submitted_ms: now_ms(), kill: false, answer: None };
+        let (znode, data) = (self.deployment.plan(id), plan.encode());
+        let submit = async |term: Term| {
+            layout::ensure(&term, &self.deployment).await?;
+            retry::create_named(&term, znode.path(), &data).await
+        };
+        Ok(self.session.across_terms(submit).await?)
+    }
+
+    /// Waits until a job has ended, and reports each progress once.
+    pub async fn wait(&self, id: &JobId, mut report: impl FnMut(&Progress)) -> Result<Ended, FlowError> {
+        let mut last = None;
+        loop {
+            match self.session.across_terms(|term| self.look(term, id.clone())).await? {
+                Ok(ended) => return Ok(ended),
+                Err(progress) => {
+                    if last.as_ref() != Some(&progress) {
+                        report(&progress);
+                        last = Some(progress);
+                    }
+                }
+            }
+            self.session.across_terms(|term| self.changed(term, id.clone())).await?;
+        }
+    }
+
+    /// How a job stands: ended, or how far it is.
+    async fn look(&self, term: Term, id: JobId) -> Result<Result<Ended, Progress>, FlowError> {
+        let (term, tree) = (term.patient(), &self.deployment);
+        let Some(job) = term.read(&tree.job(&id)).await? else {
+            let plan = term.read(&tree.plan(&id)).await?.ok_or_else(|| self.no_job(&id))?;
+            return Ok(match plan.value.answer {
+                Some(Answer::Refused(why)) => Ok(Ended::Refused(why)),
+                Some(Answer::Accepted) | None => Err(Progress::Submitted),
+            });
+        };
+        Ok(match job.value.state {
+            JobState::Complete => Ok(Ended::Complete),
+            JobState::Failed => Ok(Ended::Failed(job.value.why.unwrap_or_default())),
+            JobState::Killed => Ok(Ended::Killed),
+            JobState::Running => {
+                let names = term.children(tree.tasks(&id).path()).await?;
+                let complete = names.iter().filter(|name| name.ends_with(".complete")).count() as u32;
+                let peers = self.busy_peers(&term).await?;
+                let peers = peers.iter().filter(|(job, ..)| *job == id).count();
+                Err(Progress::Running { complete, tasks: job.value.tasks, peers })
+            }
+        })
+    }
+
+    /// Waits until a job has changed, or a while.
+    async fn changed(&self, term: Term, id: JobId) -> Result<(), CallError> {
+        let (term, tree) = (term.patient(), &self.deployment);
+        let (_, job) = term.stat_watched(tree.job(&id).path()).await?;
+        let (_, plan) = term.stat_watched(tree.plan(&id).path()).await?;
+        let either = async {
+            tokio::select! {
+                change = job.changed() => change,
+                change = plan.changed() => change,
+            }
+        };
+        // Too long only means to look again.
+        let _ = timeout(LOOK_EVERY, either).await;
+        Ok(())
+    }
+
+    /// All jobs, the newest first.
+    pub async fn list(&self) -> Result<Vec<JobRow>, FlowError> {
+        let term = self.session.term().patient();
+        let tree = &self.deployment;
+        let mut rows = Vec::new();
+        for id in names(&term, &tree.plans()).await? {
+            rows.extend(self.row(&term, &id).await?);
+        }
+        rows.sort_by(|a, b| (b.submitted_ms, &b.id).cmp(&(a.submitted_ms, &a.id)));
+        Ok(rows)
+    }
+
+    async fn row(&self, term: &Term, id: &JobId) -> Result<Option<JobRow>, FlowError> {
+        let tree = &self.deployment;
+        let Some(plan) = term.read(&tree.plan(id)).await? else { return Ok(None) };
+        let job = term.read(&tree.job(id)).await?.map(|job| job.value);
+        let complete = match &job {
+            Some(_) => {
+                let names = term.children(tree.tasks(id).path()).await?;
+                names.iter().filter(|name| name.ends_with(".complete")).count() as u32
+            }
+            None => 0,
+        };
+        Ok(Some(JobRow::new(id, &plan.value, job.as_ref(), complete)))
+    }
+
+    /// A job with its tasks.
+    pub async fn show(&self, id: &JobId) -> Result<JobView, FlowError> {
+        let term = self.session.term().patient();
+        let job = self.row(&term, id).await?.ok_or_else(|| self.no_job(id))?;
+        let mut tasks = Vec::new();
+        let busy = self.busy_peers(&term).await?;
+        for number in 1..=job.tasks {
+            let tree = &self.deployment;
+            let Some(record) = term.read(&tree.task(id, number)).await? else { continue };
+            let is_complete = term.stat(tree.task_complete(id, number).path()).await?.is_some();
+            let peers = busy.iter().filter(|(job, task, _)| job == id && *task == number);
+            tasks.push(TaskRow::new(number, record.value, is_complete, peers.map(|(_, _, state)| *state)));
+        }
+        Ok(JobView { job, tasks })
+    }
+
+    /// The peers that have a task: its job, its number, and their state.
+    async fn busy_peers(&self, term: &Term) -> Result<Vec<(JobId, u32, PeerState)>, FlowError> {
+        let tree = &self.deployment;
+        let peers = names(term, &tree.peer_states()).await?;
+        let payloads: Vec<_> = peers.iter().map(|peer| tree.payload(peer)).collect();
+        let states: Vec<_> = peers.iter().map(|peer| tree.peer_state(peer)).collect();
+        let (payloads, states) = (term.read_many(&payloads).await?, term.read_many(&states).await?);
+        let busy = |(payload, state): (Option<_>, Option<_>)| {
+            let payload: menagerie_kernel::Versioned<menagerie_znodes::flows::Payload> = payload?;
+            let state: menagerie_kernel::Versioned<menagerie_znodes::flows::PeerStateRecord> = state?;
+            Some((payload.value.job?, payload.value.task, state.value.state))
+        };
+        Ok(payloads.into_iter().zip(states).filter_map(busy).collect())
+    }
+
+    /// Asks for the end of a job. The coordinator ends it.
+    pub async fn kill(&self, id: &JobId) -> Result<(), FlowError> {
+        loop {
+            match self.session.across_terms(|term| self.try_kill(term, id.clone())).await {
+                // The coordinator has answered at this moment.
+                Err(FlowError::Call(CallError::BadVersion { .. } | CallError::Unknown { .. })) => {}
+                done => return done,
+            }
+        }
+    }
+
+    async fn try_kill(&self, term: Term, id: JobId) -> Result<(), FlowError> {
+        let (term, tree) = (term.patient(), &self.deployment);
+        let mut plan = term.read(&tree.plan(&id)).await?.ok_or_else(|| self.no_job(&id))?;
+        let job: Option<JobRecord> = term.read(&tree.job(&id)).await?.map(|job| job.value);
+        let state = match (&job, &plan.value.answer) {
+            (Some(job), _) => crate::view::state_name(Some(job.state)),
+            (None, Some(Answer::Refused(_))) => "refused",
+            (None, _) => "submitted",
+        };
+        if !matches!(state, "running" | "submitted") {
+            return Err(FlowError::Ended { job: id.as_str().to_owned(), state });
+        }
+        if plan.value.kill {
+            return Ok(());
+        }
+        plan.value.kill = true;
+        retry::set(&term, tree.plan(&id).path(), &plan.value.encode(), plan.stat.version).await?;
+        Ok(())
+    }
+
+    fn no_job(&self, id: &JobId) -> FlowError {
+        FlowError::NoJob {
+            job: id.as_str().to_owned(),
+            deployment: self.deployment.name().as_str().to_owned(),
+        }
+    }
+}
+
+async fn names<T>(term: &Term, dir: &Znode<T>) -> Result<Vec<Name>, CallError> {
+    match term.children(dir.path()).await {
+        Ok(names) => Ok(names.into_iter().filter_map(|name| Name::new(name).ok()).collect()),
+        Err(CallError::NoZnode { .. }) => Ok(Vec::new()),
+        Err(error) => Err(error),
+    }
+}

@@ -1,0 +1,273 @@
+//! The coordinator: stands for election, and while it leads, handles one event after the other.
+//!
+//! - this file: the loop. `tree.rs`: from the tree to a state and to facts. `write.rs`: from effects to a transaction.
+//!   `planner.rs`: what a new job needs in the journal, and how that is cleared away.
+//!
+//! # Promises
+//! - An event is one transaction, fenced by the leader's ticket, and with the version of the number of events: nothing is
+//!   ever half done, and a deposed leader changes nothing.
+//! - A new leader reads the tree and goes on where the last one stopped.
+
+mod planner;
+mod tree;
+mod write;
+
+use std::collections::HashSet;
+use std::time::Duration;
+
+use menagerie_journal_directory::Journals;
+use menagerie_kernel::recipes::election::Election;
+use menagerie_kernel::recipes::grant::Grant;
+use menagerie_kernel::recipes::tree_cache::TreeCache;
+use menagerie_kernel::{CallError, Session, TransactionError, retry, whole};
+use menagerie_znodes::flows::{Deployment, JobState};
+use tokio::task::JoinSet;
+use tracing::{debug, info, warn};
+
+use self::planner::{Planner, Prepared};
+use crate::core::{Event, Facts, JobId, PeerId, State, next_event, step};
+use crate::{FlowError, layout, now_ms};
+
+/// Between two attempts to prepare a job, if the journal is away.
+const RETRY_PAUSE: Duration = Duration::from_secs(1);
+/// Between two attempts to delete its links: nobody waits for that.
+const CLEAR_PAUSE: Duration = Duration::from_secs(30);
+
+/// A coordinator of one deployment.
+#[derive(Clone)]
+pub struct Coordinator {
+    /// Its session.
+    pub session: Session,
+    /// Where links may be.
+    pub journals: Journals,
+    /// What it coordinates.
+    pub deployment: Deployment,
+}
+
+/// Why a leader stops leading.
+enum Over {
+    /// It was deposed.
+    Deposed,
+    /// Its picture of the tree was wrong: it reads it again.
+    Stale,
+}
+
+impl Coordinator {
+    /// Leads whenever it is elected. Ends only with an error; to stop, drop it. `stands` is called once it stands for
+    /// election; `identifier` is what others read about it.
+    pub async fn run(&self, identifier: &str, stands: impl AsyncFnOnce()) -> Result<(), FlowError> {
+        let session = &self.session;
+        session.across_terms(|term| async move { layout::ensure(&term, &self.deployment).await }).await?;
+        let mut candidate = Election::new(session, self.deployment.election(), identifier).stand();
+        stands().await;
+        while let Some(grant) = candidate.elected().await {
+            info!(deployment = %self.deployment.name(), fence = %grant.fence(), "leading");
+            tokio::select! {
+                led = self.lead(&grant) => led?,
+                loss = grant.lost() => info!(?loss, "leadership lost"),
+            }
+        }
+        Ok(candidate.withdraw().await?)
+    }
+
+    /// Leads until deposed.
+    async fn lead(&self, grant: &Grant) -> Result<(), FlowError> {
+        loop {
+            // Read by the session that was elected, so it shows all that earlier leaders wrote.
+            let cache = TreeCache::start(&self.session, &self.deployment.root());
+            cache.ready().await?;
+            let (state, events) = tree::state(&cache, &self.deployment)?;
+            debug!(jobs = state.jobs.len(), peers = state.peers.len(), "the tree is read");
+            let planner = Planner::new(self.journals.clone(), grant.fence());
+            let mut leader = Leader {
+                deployment: self.deployment.clone(),
+                grant: grant.clone(),
+                cache,
+                state,
+                events,
+                planner,
+                jobs: JoinSet::new(),
+                busy: HashSet::new(),
+                buried: HashSet::new(),
+            };
+            match leader.run().await? {
+                Over::Deposed => {
+                    // The grant's loss follows at once, and ends us.
+                    grant.lost().await;
+                    return Ok(());
+                }
+                Over::Stale => warn!("somebody else has changed the tree; reading it again"),
+            }
+        }
+    }
+}
+
+/// The event counter as it was written last: its value, and its version.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct EventCount {
+    /// Events so far.
+    pub count: u64,
+    /// The znode's version.
+    pub version: i32,
+}
+
+/// A coordinator that leads.
+struct Leader {
+    deployment: Deployment,
+    grant: Grant,
+    cache: TreeCache,
+    state: State,
+    events: EventCount,
+    planner: Planner,
+    /// Work in the journal, whose outcome is an event.
+    jobs: JoinSet<(JobId, Option<Event>)>,
+    /// Jobs with such work.
+    busy: HashSet<JobId>,
+    /// Dead peers that the cache may still show.
+    buried: HashSet<PeerId>,
+}
+
+impl Leader {
+    async fn run(&mut self) -> Result<Over, FlowError> {
+        let mut revision = self.cache.subscribe();
+        loop {
+            revision.borrow_and_update();
+            while let Some(event) = self.next_event().await? {
+                if let Some(over) = self.handle(event).await? {
+                    return Ok(over);
+                }
+            }
+            self.begin_work();
+            tokio::select! {
+                changed = revision.changed() => if changed.is_err() {
+                    self.cache.ready().await?;
+                },
+                Some(done) = self.jobs.join_next(), if !self.jobs.is_empty() => {
+                    if let Ok((job, event)) = done {
+                        // A job that was refused stays so, also while the cache does not show the answer yet.
+                        if !matches!(event, Some(Event::Refuse { .. })) {
+                            self.busy.remove(&job);
+                        }
+                        if let Some(event) = event && let Some(over) = self.handle(event).await? {
+                            return Ok(over);
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// The next event, if the tree shows one. The cache may be behind: before a peer is buried, the server is asked.
+    async fn next_event(&mut self) -> Result<Option<Event>, FlowError> {
+        let mut facts = tree::facts(&self.cache, &self.deployment);
+        let shown: HashSet<PeerId> = facts.registered.keys().cloned().collect();
+        self.buried.retain(|peer| shown.contains(peer));
+        facts.registered.retain(|peer, _| !self.buried.contains(peer));
+        loop {
+            let event = next_event(&self.state, &facts);
+            let Some(Event::Dead(peer)) = &event else { return Ok(event) };
+            if self.is_dead(peer, &mut facts).await? {
+                // Its last word may have been newer than the cache.
+                return Ok(next_event(&self.state, &facts));
+            }
+            facts.alive.insert(peer.clone());
+        }
+    }
+
+    /// Whether a peer's pulse is gone. If so, reads what it said last.
+    async fn is_dead(&self, peer: &PeerId, facts: &mut Facts) -> Result<bool, FlowError> {
+        let term = self.grant.term().patient();
+        if term.stat(self.deployment.pulse(peer).path()).await?.is_some() {
+            return Ok(false);
+        }
+        let completion = term.read(&self.deployment.completion(peer)).await?;
+        if let (Some(signals), Some(completion)) = (facts.registered.get_mut(peer), completion) {
+            signals.completion = completion.value;
+        }
+        Ok(true)
+    }
+
+    /// Decides an event, and writes its effects. `Some` if that was refused.
+    async fn handle(&mut self, event: Event) -> Result<Option<Over>, FlowError> {
+        debug!(?event, "event");
+        let dead = match &event {
+            Event::Dead(peer) => Some(peer.clone()),
+            _ => None,
+        };
+        let state = std::mem::take(&mut self.state);
+        let (state, effects) = step(state, event, now_ms());
+        self.state = state;
+        if effects.is_empty() {
+            return Ok(None);
+        }
+        let term = self.grant.term().patient();
+        let (events, next) = (self.deployment.events(), self.events.count + 1);
+        let transaction = write::transaction(&self.grant, &self.deployment, &self.cache, effects).set(
+            &events,
+            &next,
+            Some(self.events.version),
+        );
+        // Only a leader writes the counter, and each only once with this number.
+        let proof = || async {
+            Ok(term.read(&events).await?.filter(|found| found.value == next).map(|_| Vec::new()))
+        };
+        match retry::commit(transaction, proof).await {
+            Ok(_) => {
+                self.events = EventCount { count: next, version: self.events.version + 1 };
+                self.buried.extend(dead);
+                Ok(None)
+            }
+            Err(TransactionError::Lost { .. }) => Ok(Some(Over::Deposed)),
+            Err(TransactionError::Part { index, source }) => {
+                warn!(index, error = %whole(&source), "an event was refused");
+                Ok(Some(Over::Stale))
+            }
+            Err(TransactionError::Call(error)) if error.ends_term() => Ok(Some(Over::Deposed)),
+            Err(TransactionError::Call(CallError::Unknown { .. })) => Ok(Some(Over::Deposed)),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Begins what is to be done in the journal: for jobs that are submitted, and for jobs that have ended.
+    fn begin_work(&mut self) {
+        for (job, plan) in tree::open_plans(&self.cache, &self.deployment) {
+            if self.state.jobs.contains_key(&job) || !self.busy.insert(job.clone()) {
+                continue;
+            }
+            let planner = self.planner.clone();
+            self.jobs.spawn(async move {
+                let event = match planner.prepare(&job, &plan).await {
+                    Prepared::Ready(event) => Some(*event),
+                    Prepared::Later(why) => {
+                        warn!(%job, why, "cannot prepare a job yet; trying again");
+                        tokio::time::sleep(RETRY_PAUSE).await;
+                        None
+                    }
+                };
+                (job, event)
+            });
+        }
+        let ended = self
+            .state
+            .jobs
+            .iter()
+            .filter(|(_, job)| job.record.state != JobState::Running && !job.record.is_cleared);
+        for (job, view) in ended {
+            if !self.busy.insert(job.clone()) {
+                continue;
+            }
+            let (planner, job, record) = (self.planner.clone(), job.clone(), view.record.clone());
+            self.jobs.spawn(async move {
+                let event = match planner.clear(&job, &record).await {
+                    Ok(()) => Some(Event::Cleared(job.clone())),
+                    Err(why) => {
+                        warn!(%job, why, "cannot delete the links of a job yet; trying again");
+                        tokio::time::sleep(CLEAR_PAUSE).await;
+                        None
+                    }
+                };
+                (job, event)
+            });
+        }
+    }
+}

@@ -1,0 +1,74 @@
+//! What holds after every event.
+
+use std::collections::BTreeSet;
+
+use menagerie_znodes::flows::{JobState, PeerState};
+
+use super::{Peer, State};
+
+/// All of them; the error names the one that is broken.
+pub fn check(state: &State) -> Result<(), String> {
+    offers_are_of_open_tasks(state)?;
+    no_partition_has_two_owners(state)?;
+    whoever_seals_is_alone(state)?;
+    sequential_tasks_have_one_peer(state)
+}
+
+fn busy(state: &State) -> impl Iterator<Item = (&super::PeerId, PeerState, &super::Offer)> {
+    state.peers.iter().filter_map(|(id, peer)| match peer {
+        Peer::Idle => None,
+        Peer::Busy { state, offer } => Some((id, *state, offer)),
+    })
+}
+
+fn offers_are_of_open_tasks(state: &State) -> Result<(), String> {
+    let mut numbers = BTreeSet::new();
+    for (id, _, offer) in busy(state) {
+        if state.open_task(&offer.task).is_none() {
+            return Err(format!("{id} has task {:?}, which is over", offer.task));
+        }
+        if !numbers.insert(offer.number) || offer.number > state.last_offer {
+            return Err(format!("offer {} is not {id}'s alone", offer.number));
+        }
+    }
+    let over = state.jobs.iter().find(|(_, job)| {
+        job.record.state == JobState::Running && job.tasks.values().all(|task| task.is_complete)
+    });
+    over.map_or(Ok(()), |(id, _)| Err(format!("all tasks of {id} are complete, and it still runs")))
+}
+
+fn no_partition_has_two_owners(state: &State) -> Result<(), String> {
+    let mut owned = BTreeSet::new();
+    for (id, state, offer) in busy(state) {
+        if !matches!(state, PeerState::Active | PeerState::Sealing) {
+            continue;
+        }
+        for partition in &offer.partitions {
+            if !owned.insert((&offer.task, *partition)) {
+                return Err(format!("partition {partition} of {:?} is not {id}'s alone", offer.task));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn whoever_seals_is_alone(state: &State) -> Result<(), String> {
+    for (id, peer_state, offer) in busy(state) {
+        let working = super::schedule::WORKING;
+        if peer_state == PeerState::Sealing && state.count(&offer.task, working) > 1 {
+            return Err(format!("{id} seals {:?}, and is not alone", offer.task));
+        }
+    }
+    Ok(())
+}
+
+fn sequential_tasks_have_one_peer(state: &State) -> Result<(), String> {
+    for (id, _, offer) in busy(state) {
+        let Some(task) = state.open_task(&offer.task) else { continue };
+        let peers = state.count(&offer.task, super::schedule::HOLDING);
+        if peers > task.record.partitions as usize || task.record.is_sequential && peers > 1 {
+            return Err(format!("{id} is one of {peers} peers of {:?}", offer.task));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,165 @@
+//! The work on one partition of a task: read, do, commit; until its inputs are drained.
+//!
+//! - this file: what every lane has, and how it goes on after an error. `reading.rs`: partitions of links.
+//!   `writing.rs`: batches for links. `commits.rs`: commits in flight. `input.rs`, `transform.rs`, `aggregate.rs`,
+//!   `output.rs`: the lanes of each type of task.
+//!
+//! # Promises
+//! - A commit has outputs, positions and state together, and names the position that it begins at. So it happens once,
+//!   also if its answer is lost, and none of several in flight leaves a hole.
+//! - After any error a lane opens its partitions again, and goes on from what is committed.
+//! - A lane whose fence is old changes nothing, and stops.
+
+mod aggregate;
+mod commits;
+mod input;
+mod output;
+mod reading;
+mod transform;
+mod writing;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use menagerie_journal::{Fence, Journal, JournalError, Opened, PartitionId, Remedy};
+use menagerie_kernel::whole;
+use menagerie_znodes::flows::TaskRecord;
+use tokio::sync::watch;
+use tracing::{debug, warn};
+
+pub use output::parts;
+
+use crate::core::JobId;
+use crate::job::{CatalogEntry, Function};
+use crate::links::{Links, consumer};
+use crate::segments::Malformed;
+
+/// Back-off for a journal that is away.
+const RETRY_PAUSE: Duration = Duration::from_millis(50);
+const RETRY_PAUSE_MAX: Duration = Duration::from_secs(5);
+
+/// Where the links into a task end, by the task that writes them; those that are not sealed yet are missing.
+pub type KnownEnds = BTreeMap<u32, Arc<[u64]>>;
+
+/// A task, as its lanes see it.
+#[derive(Clone)]
+pub struct Task {
+    /// Where its links are.
+    pub journal: Arc<dyn Journal>,
+    /// Their names.
+    pub topics: Links,
+    /// Its job.
+    pub job: JobId,
+    /// Its number.
+    pub number: u32,
+    /// How it is connected.
+    pub record: TaskRecord,
+    /// What it does.
+    pub entry: CatalogEntry,
+    /// Partitions of the links out of it, by the task that reads them.
+    pub after: BTreeMap<u32, u32>,
+    /// Where the links into it end.
+    pub ends: watch::Receiver<KnownEnds>,
+}
+
+/// How a lane ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum LaneEnd {
+    /// Its partition is drained, and all of that is committed.
+    Drained,
+    /// Somebody else has the partition, or the job is over.
+    Superseded,
+    /// The job cannot be done.
+    Failed(String),
+}
+
+/// Why a lane stops before its end.
+#[derive(Debug)]
+enum LaneError {
+    Journal(JournalError),
+    Failed(String),
+}
+
+impl From<JournalError> for LaneError {
+    fn from(error: JournalError) -> Self {
+        Self::Journal(error)
+    }
+}
+
+impl From<Malformed> for LaneError {
+    fn from(error: Malformed) -> Self {
+        Self::Failed(error.to_string())
+    }
+}
+
+/// One partition of a task, under the fence of a share.
+#[derive(Clone)]
+struct Lane {
+    task: Task,
+    partition: u32,
+    fence: Fence,
+}
+
+/// Works on one partition of a task until it is drained.
+pub async fn run(task: Task, partition: u32, fence: Fence) -> LaneEnd {
+    let lane = Lane { task, partition, fence };
+    let mut pause = RETRY_PAUSE;
+    loop {
+        let attempt = match &lane.task.entry.function {
+            Function::JsonlInput { .. } => input::run(&lane).await,
+            Function::Identity | Function::Group { .. } => transform::run(&lane).await,
+            Function::Count => aggregate::run(&lane).await,
+            Function::JsonlOutput { path } => output::run(&lane, path).await,
+        };
+        let error = match attempt {
+            Ok(()) => return LaneEnd::Drained,
+            Err(LaneError::Failed(why)) => {
+                return LaneEnd::Failed(format!("task {:?}: {why}", lane.task.record.name.as_str()));
+            }
+            Err(LaneError::Journal(error)) => error,
+        };
+        let task = lane.task.record.name.as_str();
+        match after(&error) {
+            After::Stop => {
+                debug!(task, partition, error = %whole(&error), "somebody else has the partition");
+                return LaneEnd::Superseded;
+            }
+            After::Reopen => debug!(task, partition, error = %whole(&error), "opening the partition again"),
+            After::Wait => {
+                warn!(task, partition, error = %whole(&error), "the journal does not answer; trying again");
+                tokio::time::sleep(pause).await;
+                pause = (pause * 2).min(RETRY_PAUSE_MAX);
+            }
+            After::Fail => return LaneEnd::Failed(format!("task {task:?}: {}", whole(&error))),
+        }
+    }
+}
+
+/// What a lane does after an error of the journal.
+#[derive(Debug, PartialEq, Eq)]
+enum After {
+    Stop,
+    Reopen,
+    Wait,
+    Fail,
+}
+
+fn after(error: &JournalError) -> After {
+    match error {
+        JournalError::Fenced { .. } | JournalError::NoTopic { .. } | JournalError::NoPartition { .. } => {
+            After::Stop
+        }
+        // A commit before this one was refused or has landed late.
+        JournalError::Moved { .. } | JournalError::Backwards { .. } => After::Reopen,
+        JournalError::Unknown(_) | JournalError::NotOpen { .. } | JournalError::Ahead { .. } => After::Wait,
+        error if error.remedy() == Remedy::Retry => After::Wait,
+        _ => After::Fail,
+    }
+}
+
+impl Lane {
+    async fn open(&self, partition: &PartitionId) -> Result<Opened, JournalError> {
+        self.task.journal.open(partition, &consumer(), self.fence).await
+    }
+}

@@ -1,0 +1,36 @@
+//! Lanes of transformers and groupers: what comes in goes out, perhaps by key.
+
+use menagerie_journal::Commit;
+
+use super::commits::Commits;
+use super::reading::Reading;
+use super::writing::Writing;
+use super::{Lane, LaneError};
+use crate::job::Function;
+use crate::segments::Packed;
+
+pub async fn run(lane: &Lane) -> Result<(), LaneError> {
+    let (mut reading, _) = Reading::open(lane).await?;
+    let mut writing = Writing::new(lane);
+    let mut commits = Commits::new(lane.task.journal.clone());
+    let mut key = Vec::new();
+    while let Some(read) = reading.next(lane).await? {
+        for message in &read.messages {
+            for segment in Packed::new(&message.body)? {
+                let (_, text) = segment?;
+                match &lane.task.entry.function {
+                    Function::Group { key: path } => {
+                        path.key_of(text, &mut key).map_err(|error| LaneError::Failed(error.to_string()))?;
+                        writing.push_keyed(&key, text);
+                    }
+                    _ => writing.push(text),
+                }
+            }
+        }
+        let moves = vec![lane.moved(&read.partition, read.from, read.through)];
+        commits.send(Commit { appends: writing.take_all(), moves, ..Commit::default() }).await?;
+        reading.trim(lane, commits.reached()).await?;
+        writing.wait_for_readers(lane).await?;
+    }
+    Ok(commits.settle().await?)
+}

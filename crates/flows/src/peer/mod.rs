@@ -1,0 +1,180 @@
+//! A virtual peer: it registers, takes a task, works on its share of it, and says when that is drained.
+//!
+//! - this file: the life of a peer. `work.rs`: the work on one share. `follow.rs`: znodes that are watched.
+//!
+//! A peer lives as long as its ZooKeeper session: when that is lost, the peer is dead, and another one begins, under
+//! another name. It does not have to be sure that it is alive: the journal refuses the fence of a share that somebody
+//! else has.
+
+mod follow;
+mod work;
+
+use std::time::Duration;
+
+use menagerie_journal_directory::Journals;
+use menagerie_kernel::{
+    CallError, Session, State, Term, Transaction, TransactionError, retry, unique, whole,
+};
+use menagerie_znodes::flows::{Ack, Completion, Deployment, Outcome, Payload, PeerRecord, Seal};
+use menagerie_znodes::{Name, Znode};
+use tokio::sync::watch;
+use tracing::{debug, info, warn};
+
+use self::follow::Followed;
+use self::work::{Done, Share};
+use crate::{FlowError, layout};
+
+/// Before a peer that failed begins again.
+const RESTART_PAUSE: Duration = Duration::from_secs(1);
+
+/// What virtual peers need.
+#[derive(Clone)]
+pub struct Peers {
+    /// Where links may be.
+    pub journals: Journals,
+    /// Whose jobs they run.
+    pub deployment: Deployment,
+    /// Machine and process.
+    pub record: PeerRecord,
+}
+
+impl Peers {
+    /// Runs one peer after the other in this session, which must be its own. `registered` is called once, when the first
+    /// has registered. Ends only when the session is closed; to stop, drop it and close the session.
+    pub async fn run(&self, session: &Session, registered: impl FnOnce()) -> Result<(), FlowError> {
+        let mut registered = Some(registered);
+        let mut term = session.term();
+        loop {
+            let id = Name::new(unique::hex()).expect("hex digits are a name");
+            let peer = Peer { peers: self.clone(), term: term.clone(), id };
+            let lived = tokio::select! {
+                lived = peer.live(&mut registered) => lived,
+                () = term.lost() => Err(CallError::Expired.into()),
+            };
+            match lived {
+                Err(FlowError::Call(error)) if error.ends_term() => {
+                    info!(peer = %peer.id, "session lost: the peer ends, and another one begins");
+                }
+                Err(error) => {
+                    warn!(peer = %peer.id, error = %whole(&error), "the peer failed, and another one begins");
+                    // Otherwise it would look alive for as long as the session is.
+                    let gone = retry::delete(&term, self.deployment.pulse(&peer.id).path()).await;
+                    if let Err(error) = gone {
+                        debug!(%error, "the pulse goes with the session");
+                    }
+                    tokio::time::sleep(RESTART_PAUSE).await;
+                }
+                Ok(never) => match never {},
+            }
+            if *term.state().borrow() == State::Lost {
+                term = session.term_after(&term).await?;
+            }
+        }
+    }
+}
+
+struct Peer {
+    peers: Peers,
+    term: Term,
+    id: Name,
+}
+
+impl Peer {
+    /// Registers, and works until something fails.
+    async fn live(
+        &self,
+        registered: &mut Option<impl FnOnce()>,
+    ) -> Result<std::convert::Infallible, FlowError> {
+        let deployment = &self.peers.deployment;
+        layout::ensure(&self.term, deployment).await?;
+        self.register().await?;
+        info!(peer = %self.id, deployment = %deployment.name(), "registered");
+        if let Some(registered) = registered.take() {
+            registered();
+        }
+        // The coordinator creates it.
+        let payload = Followed::start(&self.term, deployment.payload(&self.id));
+        let mut seen = payload.seen();
+        loop {
+            let share = seen
+                .borrow_and_update()
+                .as_ref()
+                .and_then(|(payload, mzxid)| Share::of(payload, self.term.fence(*mzxid)));
+            match share {
+                Some(share) => self.take(share, &mut seen).await?,
+                None => changed(&mut seen).await?,
+            }
+        }
+    }
+
+    async fn register(&self) -> Result<(), FlowError> {
+        let tree = &self.peers.deployment;
+        let transaction = Transaction::new(&self.term)
+            .create(&tree.peer(&self.id), &self.peers.record)
+            .create(&tree.ack(&self.id), &Ack::default())
+            .create(&tree.seal(&self.id), &Seal::default())
+            .create(&tree.completion(&self.id), &Completion::default())
+            .create(&tree.pulse(&self.id), &());
+        let proof = || async { Ok(self.term.stat(tree.pulse(&self.id).path()).await?.map(|_| Vec::new())) };
+        match retry::commit_ephemeral(transaction, proof).await {
+            Ok(_) => Ok(()),
+            Err(TransactionError::Call(error)) => Err(error.into()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Takes an offer, or works on a share of it, until the payload changes.
+    async fn take(&self, share: Share, seen: &mut Payloads) -> Result<(), FlowError> {
+        let tree = &self.peers.deployment;
+        if share.partitions.is_empty() {
+            self.say(&tree.ack(&self.id), &Ack { offer: share.offer }).await?;
+            return changed(seen).await;
+        }
+        if !self.may_work(&share).await? {
+            return changed(seen).await;
+        }
+        let is_sealing = self.is_to_seal(&share).await?;
+        debug!(peer = %self.id, ?share, is_sealing, "working");
+        let done = tokio::select! {
+            done = work::run(&self.peers, &self.term, &share, is_sealing) => done?,
+            changed = changed(seen) => return changed,
+        };
+        debug!(peer = %self.id, offer = share.offer, ?done, "done");
+        let outcome = match done {
+            Done::Drained => {
+                let seal = Seal { offer: share.offer, share: share.number };
+                self.say(&tree.seal(&self.id), &seal).await?;
+                return changed(seen).await;
+            }
+            Done::Sealed(ends) => Outcome::Sealed(ends),
+            Done::Failed(why) => Outcome::Failed(why),
+        };
+        self.say(&tree.completion(&self.id), &Completion { offer: share.offer, outcome }).await?;
+        changed(seen).await
+    }
+
+    /// Whether the coordinator lets us work on this offer.
+    async fn may_work(&self, share: &Share) -> Result<bool, FlowError> {
+        let status = self.term.patient().read(&self.peers.deployment.status(&self.id)).await?;
+        Ok(status.is_some_and(|status| status.value.offer == share.offer))
+    }
+
+    /// Whether this share is all of the task, for us to seal.
+    async fn is_to_seal(&self, share: &Share) -> Result<bool, FlowError> {
+        let answer = self.term.patient().read(&self.peers.deployment.exhaust(&self.id)).await?;
+        Ok(answer.is_some_and(|answer| answer.value.offer == share.offer && answer.value.seal))
+    }
+
+    /// Says something to the coordinator. Only the newest word counts.
+    async fn say<T: menagerie_znodes::Payload>(&self, znode: &Znode<T>, word: &T) -> Result<(), CallError> {
+        retry::touch(&self.term, znode.path(), &word.encode()).await.map(drop)
+    }
+}
+
+/// The payload, with its mzxid.
+type Payloads = watch::Receiver<Option<(Payload, i64)>>;
+
+/// Waits until the payload changes; the error is the end of the session.
+async fn changed(seen: &mut Payloads) -> Result<(), FlowError> {
+    seen.changed().await.map_err(|_| CallError::Expired.into())
+}
