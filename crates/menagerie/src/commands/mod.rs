@@ -4,10 +4,13 @@ mod backup_file;
 pub mod check;
 pub mod completions;
 pub mod config;
+pub mod coordinator;
 pub mod data;
 pub mod doctor;
+pub mod flow;
 pub mod journal;
 pub mod keeper;
+pub mod peer;
 pub mod queue;
 pub mod slots;
 pub mod status;
@@ -31,6 +34,9 @@ pub enum Noun {
     Slots(slots::Slots),
     Queue(queue::Queue),
     Worker(Box<worker::Worker>),
+    Flow(flow::Flow),
+    Coordinator(coordinator::Coordinator),
+    Peer(peer::Peer),
     Zk(zk::Zk),
     Check(check::Check),
     Status(status::Status),
@@ -44,10 +50,11 @@ impl Noun {
     pub fn log_profile(&self) -> LogProfile {
         match self {
             Self::Up(up) => up.log_profile(),
-            Self::Keeper(_) | Self::Worker(_) => LogProfile::Server,
+            Self::Keeper(_) | Self::Worker(_) | Self::Coordinator(_) | Self::Peer(_) => LogProfile::Server,
             Self::Journal(journal) => journal.log_profile(),
             Self::Slots(slots) => slots.log_profile(),
             Self::Queue(_)
+            | Self::Flow(_)
             | Self::Zk(_)
             | Self::Status(_)
             | Self::Doctor(_)
@@ -68,6 +75,9 @@ impl Noun {
             Self::Slots(slots) => slots.run(),
             Self::Queue(queue) => queue.run(),
             Self::Worker(worker) => worker.run(),
+            Self::Flow(flow) => flow.run(),
+            Self::Coordinator(coordinator) => coordinator.run(),
+            Self::Peer(peer) => peer.run(),
             Self::Zk(zk) => zk.run(),
             Self::Status(status) => status.run(),
             Self::Doctor(doctor) => doctor.run(),

@@ -53,6 +53,11 @@ impl Ready {
         Self { words: format!(" on {address}"), address: Some(address), also: Vec::new() }
     }
 
+    /// A role that neither listens nor has a name.
+    pub fn plain() -> Self {
+        Self { words: String::new(), address: None, also: Vec::new() }
+    }
+
     /// A role that does not listen, and is known by this name.
     pub fn named(name: &str) -> Self {
         Self { words: format!(" as {name}"), address: None, also: Vec::new() }

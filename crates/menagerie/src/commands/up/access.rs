@@ -8,8 +8,8 @@ use menagerie_kernel::{CallError, Config, Session, Term, subtree};
 use menagerie_znodes::kernel;
 use tracing::info;
 
-use super::Local;
 use super::secret::USER;
+use super::servers::{Local, NAMESPACE};
 use crate::client;
 use crate::config::Origin;
 use crate::exit::{CliError, cannot};
@@ -27,7 +27,7 @@ pub async fn establish(local: &Local, superuser: Auth, fresh: bool) -> Result<()
     config.auth = Some(superuser);
     let session = connect(config).await?;
     let term = session.term().patient();
-    let outcome = if term.stat(super::NAMESPACE).await.map_err(cannot_set)?.is_none() {
+    let outcome = if term.stat(NAMESPACE).await.map_err(cannot_set)?.is_none() {
         make(&term, local).await
     } else if fresh {
         Err(taken())
@@ -43,8 +43,7 @@ pub async fn establish(local: &Local, superuser: Auth, fresh: bool) -> Result<()
 async fn make(term: &Term, local: &Local) -> Result<(), CliError> {
     client::close(connect(local.config()).await?).await;
     let wanted = [Wanted::new(local.digest()).entry()];
-    for path in [super::NAMESPACE.to_owned(), format!("{}{}", super::NAMESPACE, kernel::generation().path())]
-    {
+    for path in [NAMESPACE.to_owned(), format!("{}{}", NAMESPACE, kernel::generation().path())] {
         let (list, _) = term.access(&path).await.map_err(cannot_set)?;
         if list != wanted {
             return Err(taken());
@@ -55,13 +54,13 @@ async fn make(term: &Term, local: &Local) -> Result<(), CliError> {
 
 fn taken() -> CliError {
     CliError::Usage {
-        what: format!("somebody else has made {} in the new keeper", super::NAMESPACE),
+        what: format!("somebody else has made {} in the new keeper", NAMESPACE),
         help: "see who on this machine connects to it, remove the data folder, and start again".to_owned(),
     }
 }
 
 fn cannot_set(source: CallError) -> CliError {
-    cannot(format!("set the access lists of {}", super::NAMESPACE))(source)
+    cannot(format!("set the access lists of {}", NAMESPACE))(source)
 }
 
 async fn connect(config: Config) -> Result<Session, CliError> {
@@ -74,15 +73,15 @@ async fn connect(config: Config) -> Result<Session, CliError> {
 /// unfinished, however often it is interrupted.
 async fn adjust(term: &Term, ours: Option<String>) -> Result<(), CallError> {
     let wanted = Wanted::new(ours);
-    let (list, _) = term.access(super::NAMESPACE).await?;
+    let (list, _) = term.access(NAMESPACE).await?;
     if wanted.is_settled(&list) {
         return Ok(());
     }
     info!(open = wanted.ours.is_none(), "setting access lists");
     let settled = wanted.adjusted(&list).unwrap_or(list);
     let begun: Vec<Access> = settled.iter().cloned().chain([unfinished()]).collect();
-    term.set_access(super::NAMESPACE, &begun, None).await?;
-    let mut level = vec![super::NAMESPACE.to_owned()];
+    term.set_access(NAMESPACE, &begun, None).await?;
+    let mut level = vec![NAMESPACE.to_owned()];
     while !level.is_empty() {
         level = stream::iter(level)
             .map(|path| adjust_below(term, path, &wanted))
@@ -90,7 +89,7 @@ async fn adjust(term: &Term, ours: Option<String>) -> Result<(), CallError> {
             .try_concat()
             .await?;
     }
-    term.set_access(super::NAMESPACE, &settled, None).await.map(drop)
+    term.set_access(NAMESPACE, &settled, None).await.map(drop)
 }
 
 /// Adjusts the children of a znode and returns their paths.

@@ -1,12 +1,13 @@
 //! `menagerie up`: everything on this machine, in one process.
 //!
-//! - this file: the list of roles. `secret.rs` and `access.rs`: who may use the namespace. `addresses.rs`: what
+//! - this file: the list of roles. `servers.rs`: keeper and journal, which the others need. `secret.rs` and `access.rs`: who may use the namespace. `addresses.rs`: what
 //!   listens where. `demo/`: `--demo`.
 
 mod access;
 mod addresses;
 mod demo;
 mod secret;
+pub mod servers;
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -15,29 +16,27 @@ use std::sync::Arc;
 use clap::Args;
 use menagerie_journal::server::Failure;
 use menagerie_journal_directory::register::{self, Registrant};
-use menagerie_keeper::{Config, Keeper};
-use menagerie_kernel::local_secret::{self, Owner};
-use menagerie_kernel::session::Auth;
 use menagerie_queue_http::metrics::Metrics;
 use menagerie_queue_http::server::BODY_BYTES_MAX;
 use menagerie_queue_http::service::Options;
 use menagerie_queues::Journals;
 use menagerie_znodes::Name;
+use menagerie_znodes::flows::Deployment;
 use prometheus_client::registry::Registry;
-use tracing::warn;
 
 use self::addresses::{ADDRESSES, Addresses};
 use self::demo::Demo;
+use self::servers::{Local, Servers};
 use super::data::DataArgs;
-use super::journal::serve::{self as journal, Running};
+use super::flow::JournalSource;
+use super::journal::serve::{self as journal};
 use super::journal::{OnTaken, Registration};
 use super::keeper::{serve as keeper, words};
 use super::queue::serve::{self as queue, Parts};
 use super::slots::fleetlock;
 use super::slots::serve::{self as slots, Waiting};
+use super::{coordinator, peer};
 use crate::allow::{everybody, this_machine};
-use crate::client::Connection;
-use crate::config::{Origin, Secret};
 use crate::exit::CliError;
 use crate::files::Shares;
 use crate::listener::{Endpoint, Limits};
@@ -45,13 +44,10 @@ use crate::logging::LogProfile;
 use crate::role::host::{Signals, print};
 use crate::role::{Host, Role};
 use crate::who::this_host;
-use crate::{client, config, ports};
+use crate::{config, ports};
 
-/// Namespace of the engines on our own keeper.
-const NAMESPACE: &str = "/menagerie";
-
-/// Run all servers on this machine in one process: so far the keeper, the journal, queues over HTTP, and FleetLock for
-/// slots.
+/// Run all servers on this machine in one process: the keeper, the journal, queues over HTTP, FleetLock for slots, and
+/// coordinator and peers for flows.
 #[derive(Debug, Args)]
 pub struct Up {
     #[command(flatten)]
@@ -93,37 +89,13 @@ pub struct Up {
     open: bool,
 }
 
+/// Virtual peers: a machine has a few processors.
+const PEERS: u16 = 4;
+
 /// `menagerie up` serves one machine and speaks no TLS.
 const TLS: &str = "run `menagerie keeper` with --tls-listen and certificates";
 /// The same for the journal.
 const JOURNAL_TLS: &str = "run `menagerie journal` with certificates";
-
-/// How roles and demo reach the keeper in this process.
-#[derive(Debug, Clone)]
-pub struct Local {
-    keeper: SocketAddr,
-    /// `None`: the namespace is open to everybody.
-    secret: Option<Secret>,
-}
-
-impl Local {
-    /// Settings of a session in the namespace, with owner's rights.
-    fn config(&self) -> menagerie_kernel::Config {
-        let mut config = menagerie_kernel::Config::new(self.keeper.to_string(), NAMESPACE);
-        config.auth = self.secret.clone().map(|Secret(digest)| Auth { digest });
-        config
-    }
-
-    /// The same, for a role.
-    fn connection(&self) -> Connection {
-        Connection { config: self.config(), origin: Origin::Flag("--keeper-listen") }
-    }
-
-    /// Our user as access lists name it.
-    fn digest(&self) -> Option<String> {
-        self.secret.as_ref().map(|Secret(secret)| menagerie_keeper::digest(secret))
-    }
-}
 
 /// All roles in the order of their start: each needs those before it.
 struct Plan {
@@ -185,8 +157,15 @@ impl Up {
         let queue_door =
             endpoint(self.queue_listen, "--queue-listen", everybody(), queue::LIMITS, queue::PORT)?;
         let options = self.queue_options()?;
-        let (keeper, local) = self.start_keeper(root, &shares, registry)?;
-        let journal = self.start_journal(&shares, registry)?;
+        let servers = Servers {
+            data: &self.data,
+            keeper_listen: self.keeper_listen,
+            keeper_words: &self.keeper_words,
+            journal_listen: self.journal_listen,
+            is_open: self.open,
+        };
+        let (keeper, local) = servers.start_keeper(root, &shares, registry)?;
+        let journal = servers.start_journal(&shares, registry)?;
         let token_file = journal.server.token_file().to_owned();
         // The journal is in this process: use its store directly, without a socket.
         let store = journal.store.clone();
@@ -206,56 +185,32 @@ impl Up {
             options,
         };
         let slots_metrics = slots::Metrics::new(registry);
+        let deployment = || Deployment::new(Name::new("default").expect("it is a name"));
+        let in_process = || JournalSource::InProcess(journals.clone());
         let roles = vec![
             (keeper::role(keeper, Some(local.connection())), "any ZooKeeper client: zkCli, kazoo, Curator"),
             (journal::role(journal, Some(registration)), "messages of queues and flows"),
             (
-                queue::role(local.connection(), parts, async move |_: &_| Ok(journals)),
+                queue::role(local.connection(), parts, {
+                    let journals = journals.clone();
+                    async move |_: &_| Ok(journals)
+                }),
                 "queues over HTTP: curl http://ADDRESS/v1/…",
             ),
             (
                 slots::role(local.connection(), slots_door, slots_metrics, Waiting::default()),
                 "FleetLock, for hosts that ask before they reboot",
             ),
+            (
+                coordinator::role(local.connection(), in_process(), deployment()),
+                "hands out the tasks of flows",
+            ),
+            (
+                peer::role(local.connection(), in_process(), deployment(), PEERS),
+                "run them: four virtual peers",
+            ),
         ];
         Ok(Plan { roles, local, token_file })
-    }
-
-    /// Starts the keeper, and sets the namespace's access list before any role of ours connects.
-    fn start_keeper(
-        &self,
-        root: &Path,
-        shares: &Shares,
-        registry: &mut Registry,
-    ) -> Result<(Keeper, Local), CliError> {
-        let folder = self.data.keeper()?;
-        let fresh = !folder.exists();
-        let secret = if self.open { None } else { Some(secret::load_or_draw(root)?) };
-        let superuser = secret::random("super")?;
-        let mut config = Config::new(folder, self.keeper_listen);
-        config.words = words::allowed(&self.keeper_words);
-        config.connections_max = shares.connections(keeper::PORT);
-        config.superuser_digest = Some(menagerie_keeper::digest(&superuser.0));
-        let keeper = keeper::start(config, registry, "--keeper-listen")?;
-        let local = Local { keeper: keeper.address(), secret };
-        client::block_on(access::establish(&local, Auth { digest: superuser.0 }, fresh))?;
-        if let Some(Secret(secret)) = local.secret.clone()
-            && let Err(error) = local_secret::serve(&Owner::keeper(keeper.address()), secret)
-        {
-            let file = secret::path(root);
-            warn!(%error, "commands of this user need MENAGERIE_ZOOKEEPER_AUTH_FILE={}", file.display());
-        }
-        Ok((keeper, local))
-    }
-
-    fn start_journal(&self, shares: &Shares, registry: &mut Registry) -> Result<Running, CliError> {
-        let listen = menagerie_journal::server::Listen {
-            address: self.journal_listen,
-            tls: None,
-            connections_max: Some(shares.connections(journal::PORT)),
-        };
-        let config = menagerie_journal::Config::new(self.data.journal()?);
-        Running::start(config, &listen, registry, "--journal-listen")
     }
 
     /// Refuses options that would let other machines in by accident.

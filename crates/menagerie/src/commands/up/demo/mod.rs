@@ -15,7 +15,7 @@ use menagerie_queues::journals::{Access, TokenFiles};
 use tokio::sync::watch;
 use tracing::warn;
 
-use super::Local;
+use super::servers::Local;
 use crate::client;
 use crate::exit::CliError;
 

@@ -1,0 +1,74 @@
+//! A job from a file: read, checked, with absolute paths.
+
+use std::path::{Path, PathBuf};
+
+use menagerie_flows::files::{input, output};
+use menagerie_flows::job::{Document, Function, Job, Problem, read};
+
+use crate::exit::CliError;
+
+/// Reads a job and checks it, its input files, and its output folders.
+pub fn load(file: &Path) -> Result<Job, CliError> {
+    let text = std::fs::read_to_string(file).map_err(|error| CliError::Usage {
+        what: format!("cannot read {}: {error}", file.display()),
+        help: "name a job file, TOML or JSON; docs/flows.md has an example".to_owned(),
+    })?;
+    let document = Document::parse(&text).map_err(|unreadable| CliError::Usage {
+        what: format!("{}:{}: {}", file.display(), unreadable.line, unreadable.why),
+        help: "a job is TOML, or JSON if it begins with {".to_owned(),
+    })?;
+    let refuse = |problem: Problem| CliError::Usage {
+        what: format!("{}{}{}", file.display(), document.place(&problem.key), problem.why),
+        help: problem.help,
+    };
+    let absolute = std::path::absolute(file).map_err(CliError::io("find the job file's folder"))?;
+    let folder = absolute.parent().unwrap_or(Path::new("/"));
+    let job = read::job(&document.value, folder).map_err(refuse)?;
+    check_files(&job).map_err(refuse)?;
+    Ok(job)
+}
+
+/// Whether inputs have files, and outputs a folder of their own.
+fn check_files(job: &Job) -> Result<(), Problem> {
+    let mut folders: Vec<&PathBuf> = Vec::new();
+    for (index, entry) in job.catalog.iter().enumerate() {
+        let key = format!("catalog[{index}].path");
+        match &entry.function {
+            Function::JsonlInput { path } => {
+                input::matching(path)
+                    .map_err(|why| Problem::at(key, why, "correct the path; `*` stands for any name"))?;
+            }
+            Function::JsonlOutput { path } => {
+                if folders.contains(&path) {
+                    let why = format!("two outputs write to {}", path.display());
+                    return Err(Problem::at(key, why, "give each output a folder of its own"));
+                }
+                folders.push(path);
+                output::check(path).map_err(|why| Problem::at(key, why, "name a new or an empty folder"))?;
+            }
+            Function::Identity | Function::Group { .. } | Function::Count => {}
+        }
+    }
+    Ok(())
+}
+
+/// The output folders of a job.
+pub fn outputs(job: &Job) -> impl Iterator<Item = &Path> {
+    job.catalog.iter().filter_map(|entry| match &entry.function {
+        Function::JsonlOutput { path } => Some(path.as_path()),
+        _ => None,
+    })
+}
+
+/// Makes the output folders the job's own: of two jobs that want one, the second is refused.
+pub fn claim(job: &Job, id: &str) -> Result<(), CliError> {
+    let mut claimed: Vec<&Path> = Vec::new();
+    for folder in outputs(job) {
+        if let Err(what) = output::claim(folder, id) {
+            claimed.into_iter().for_each(output::unclaim);
+            return Err(CliError::Usage { what, help: "name a new or an empty folder".to_owned() });
+        }
+        claimed.push(folder);
+    }
+    Ok(())
+}

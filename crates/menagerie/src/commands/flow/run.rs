@@ -1,0 +1,98 @@
+//! `menagerie flow run FILE`: everything that a job needs, in this process.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use clap::Args;
+use menagerie_flows::job::Job;
+use menagerie_journal_directory::{Journals, register};
+use menagerie_kernel::Session;
+use serde_json::Map;
+
+use super::{DeploymentArg, JournalSource, job_file, waiting};
+use crate::commands::data::DataArgs;
+use crate::commands::journal::serve as journal;
+use crate::commands::keeper::serve as keeper;
+use crate::commands::up::servers::Servers;
+use crate::commands::{coordinator, peer};
+use crate::exit::CliError;
+use crate::files::Shares;
+use crate::output::write;
+use crate::role::host::Signals;
+use crate::role::{Host, Role};
+
+/// Run a job by itself, with all that it needs in this process: keeper, journal, coordinator and peers. Prints the output
+/// folders when it is complete; exit code 0 if it is complete, 1 if it failed, 3 if it was killed.
+#[derive(Debug, Args)]
+pub struct Run {
+    /// Job, TOML or JSON. Relative paths in it begin at its folder.
+    file: PathBuf,
+    /// Number of virtual peers.
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    peers: u16,
+    /// Folder for the data of keeper and journal [default: a temporary one].
+    #[arg(long, value_name = "DIR")]
+    data: Option<PathBuf>,
+}
+
+impl Run {
+    pub fn run(self) -> Result<(), CliError> {
+        let job = job_file::load(&self.file)?;
+        let temporary = match self.data {
+            Some(_) => None,
+            None => Some(tempfile::tempdir().map_err(CliError::io("make a temporary folder"))?),
+        };
+        let root = self.data.or_else(|| Some(temporary.as_ref()?.path().to_owned()));
+        let data = DataArgs { data: root };
+        let mut host = Host::new(None, false, Signals::Host)?;
+        let served = serve(&mut host, &data, &job, self.peers);
+        host.end(served)?;
+        job_file::outputs(&job).try_for_each(|folder| write(&format!("{}\n", folder.display())))
+    }
+}
+
+fn serve(host: &mut Host, data: &DataArgs, job: &Job, peers: u16) -> Result<(), CliError> {
+    let anywhere = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+    let servers = Servers {
+        data,
+        keeper_listen: anywhere,
+        keeper_words: &[],
+        journal_listen: anywhere,
+        is_open: false,
+    };
+    let shares = Shares::of(&[keeper::PORT, journal::PORT]);
+    let (keeper, local) = servers.start_keeper(&data.root()?, &shares, &mut host.registry)?;
+    let journal = servers.start_journal(&shares, &mut host.registry)?;
+    let journals = Journals::from([(register::NAME.to_owned(), Arc::new(journal.store.clone()) as _)]);
+    let deployment =
+        DeploymentArg { deployment: menagerie_znodes::Name::new("default").expect("it is a name") };
+    let in_process = || JournalSource::InProcess(journals.clone());
+    let flow = {
+        let (job, deployment) = (job.clone(), deployment.clone());
+        let submit_and_wait = async move |session: &Session, life: &crate::role::Life| {
+            let jobs = deployment.jobs(session);
+            tokio::select! {
+                ended = async {
+                    let id = waiting::submit(&jobs, &job).await?;
+                    waiting::wait(&jobs, &id, &job).await
+                } => ended,
+                () = life.stopping() => Err(CliError::Interrupted { signal: 15 }),
+            }
+        };
+        Role::with_session("flow", local.connection(), Map::new(), submit_and_wait)
+    };
+    let roles = [
+        keeper::role(keeper, None),
+        journal::role(journal, None),
+        coordinator::role(local.connection(), in_process(), deployment.deployment()),
+        peer::role(local.connection(), in_process(), deployment.deployment(), peers),
+    ];
+    for role in roles {
+        if host.start(role)?.is_none() {
+            return Ok(());
+        }
+    }
+    // It is never ready: it ends, with the job.
+    host.start(flow).map(drop)
+}

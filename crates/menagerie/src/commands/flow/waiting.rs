@@ -1,0 +1,53 @@
+//! Waiting for a job, with a line on stderr for each progress.
+
+use menagerie_flows::client::{Ended, Jobs, Progress};
+use menagerie_flows::job::Job;
+use menagerie_types::exit_code;
+use menagerie_znodes::Name;
+
+use super::job_file;
+use crate::exit::{CliError, cannot};
+use crate::output::count;
+
+/// Exit code of a wait for a job that was killed.
+const KILLED: u8 = 3;
+
+/// Claims the output folders, and submits the job.
+pub async fn submit(jobs: &Jobs, job: &Job) -> Result<Name, CliError> {
+    let id = menagerie_flows::client::new_id();
+    job_file::claim(job, id.as_str())?;
+    jobs.submit(&id, job).await.map_err(cannot("submit the job"))?;
+    Ok(id)
+}
+
+/// Waits until a job is complete; every other end is an error.
+pub async fn wait(jobs: &Jobs, id: &Name, job: &Job) -> Result<(), CliError> {
+    let ended = jobs.wait(id, |progress| eprintln!("{}", line(progress))).await;
+    let failed = |what: String, code| CliError::Diagnosed {
+        what,
+        because: None,
+        help: format!("`menagerie flow show {id}` shows its tasks"),
+        code,
+    };
+    match ended.map_err(cannot("wait for the job"))? {
+        Ended::Complete => Ok(()),
+        Ended::Failed(why) => Err(failed(format!("job {} failed: {why}", job.name), exit_code::FAILED)),
+        Ended::Killed => Err(failed(format!("job {} was killed", job.name), KILLED)),
+        Ended::Refused(why) => {
+            job_file::outputs(job).for_each(menagerie_flows::files::output::unclaim);
+            Err(cannot("run the job")(menagerie_flows::FlowError::Refused { why }))
+        }
+    }
+}
+
+fn line(progress: &Progress) -> String {
+    match progress {
+        Progress::Submitted => "submitted; waiting for a coordinator".to_owned(),
+        Progress::Running { complete, tasks, peers: 0 } => {
+            format!("{complete} of {tasks} tasks complete; waiting for peers")
+        }
+        Progress::Running { complete, tasks, peers } => {
+            format!("{complete} of {tasks} tasks complete; {} at work", count(*peers as u64, "peer"))
+        }
+    }
+}
