@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
-use menagerie_kernel::{CallError, Session, Term, retry, unique};
-use menagerie_znodes::Name;
-use menagerie_znodes::flows::{Answer, Deployment, JobRecord, JobState, PeerState, Plan};
-use menagerie_znodes::{Payload as _, Znode};
+use menagerie_kernel::{CallError, Session, Term, Versioned, retry, unique};
+use menagerie_znodes::flows::{
+    Answer, Deployment, JobRecord, JobState, Payload, PeerState, Plan, newest_state,
+};
+use menagerie_znodes::{Name, Payload as _, Znode};
 use tokio::time::timeout;
 
 use crate::core::JobId;
@@ -94,6 +95,7 @@ impl Jobs {
         let Some(job) = term.read(&tree.job(&id)).await? else {
             let plan = term.read(&tree.plan(&id)).await?.ok_or_else(|| self.no_job(&id))?;
             return Ok(match plan.value.answer {
+                Some(Answer::Refused(_)) if plan.value.kill => Ok(Ended::Killed),
                 Some(Answer::Refused(why)) => Ok(Ended::Refused(why)),
                 Some(Answer::Accepted) | None => Err(Progress::Submitted),
             });
@@ -106,7 +108,7 @@ impl Jobs {
                 let names = term.children(tree.tasks(&id).path()).await?;
                 let complete = names.iter().filter(|name| name.ends_with(".complete")).count() as u32;
                 let peers = self.busy_peers(&term).await?;
-                let peers = peers.iter().filter(|(job, ..)| *job == id).count();
+                let peers = peers.iter().filter(|(_, job, _)| *job == id).count();
                 Err(Progress::Running { complete, tasks: job.value.tasks, peers })
             }
         })
@@ -164,25 +166,36 @@ impl Jobs {
             let tree = &self.deployment;
             let Some(record) = term.read(&tree.task(id, number)).await? else { continue };
             let is_complete = term.stat(tree.task_complete(id, number).path()).await?.is_some();
-            let peers = busy.iter().filter(|(job, task, _)| job == id && *task == number);
-            tasks.push(TaskRow::new(number, record.value, is_complete, peers.map(|(_, _, state)| *state)));
+            let mut states = Vec::new();
+            for (peer, ..) in busy.iter().filter(|(_, job, task)| job == id && *task == number) {
+                states.extend(self.state_of(&term, peer).await?);
+            }
+            tasks.push(TaskRow::new(number, record.value, is_complete, states));
         }
         Ok(JobView { job, tasks })
     }
 
-    /// The peers that have a task: its job, its number, and their state.
-    async fn busy_peers(&self, term: &Term) -> Result<Vec<(JobId, u32, PeerState)>, FlowError> {
-        let tree = &self.deployment;
-        let peers = names(term, &tree.peer_states()).await?;
-        let payloads: Vec<_> = peers.iter().map(|peer| tree.payload(peer)).collect();
-        let states: Vec<_> = peers.iter().map(|peer| tree.peer_state(peer)).collect();
-        let (payloads, states) = (term.read_many(&payloads).await?, term.read_many(&states).await?);
-        let busy = |(payload, state): (Option<_>, Option<_>)| {
-            let payload: menagerie_kernel::Versioned<menagerie_znodes::flows::Payload> = payload?;
-            let state: menagerie_kernel::Versioned<menagerie_znodes::flows::PeerStateRecord> = state?;
-            Some((payload.value.job?, payload.value.task, state.value.state))
+    /// The peers that have a task, with its job and its number.
+    async fn busy_peers(&self, term: &Term) -> Result<Vec<(Name, JobId, u32)>, FlowError> {
+        let peers = names(term, &self.deployment.peer_histories()).await?;
+        let payloads: Vec<_> = peers.iter().map(|peer| self.deployment.payload(peer)).collect();
+        let payloads = term.read_many(&payloads).await?;
+        let busy = |(peer, payload): (Name, Option<Versioned<Payload>>)| {
+            let payload = payload?.value;
+            Some((peer, payload.job?, payload.task))
         };
-        Ok(payloads.into_iter().zip(states).filter_map(busy).collect())
+        Ok(peers.into_iter().zip(payloads).filter_map(busy).collect())
+    }
+
+    /// What a peer does at the moment; `None` if it has just died.
+    async fn state_of(&self, term: &Term, peer: &Name) -> Result<Option<PeerState>, FlowError> {
+        let history = match term.children(self.deployment.peer_history(peer).path()).await {
+            Err(CallError::NoZnode { .. }) => return Ok(None),
+            history => history?,
+        };
+        let Some(newest) = newest_state(&history) else { return Ok(None) };
+        let record = term.read(&self.deployment.peer_state(peer, newest)).await?;
+        Ok(record.map(|record| record.value.state))
     }
 
     /// Asks for the end of a job. The coordinator ends it.

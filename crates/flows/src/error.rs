@@ -38,6 +38,16 @@ pub enum FlowError {
     Cache(#[from] TreeCacheError),
 }
 
+impl FlowError {
+    /// Whether it is the end of the ZooKeeper session, and no more than that.
+    pub fn ends_term(&self) -> bool {
+        match self {
+            Self::Call(error) | Self::Transaction(TransactionError::Call(error)) => error.ends_term(),
+            _ => false,
+        }
+    }
+}
+
 impl TermError for FlowError {
     fn call(&mut self) -> Option<&mut CallError> {
         match self {

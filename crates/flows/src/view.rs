@@ -69,6 +69,7 @@ impl JobRow {
     /// What plan and job say.
     pub fn new(id: &Name, plan: &Plan, job: Option<&JobRecord>, complete: u32) -> Self {
         let (state, refusal) = match (&plan.answer, job) {
+            (Some(Answer::Refused(_)), _) if plan.kill => ("killed", None),
             (Some(Answer::Refused(why)), _) => ("refused", Some(why.clone())),
             (_, job) => (state_name(job.map(|job| job.state)), None),
         };
@@ -87,19 +88,14 @@ impl JobRow {
 
 impl TaskRow {
     /// What its record says, and who works on it.
-    pub fn new(
-        number: u32,
-        record: TaskRecord,
-        is_complete: bool,
-        peers: impl Iterator<Item = PeerState>,
-    ) -> Self {
+    pub fn new(number: u32, record: TaskRecord, is_complete: bool, peers: Vec<PeerState>) -> Self {
         Self {
             number,
             name: record.name.as_str().to_owned(),
             task_type: record.task_type,
             partitions: record.partitions,
             is_complete,
-            peers: peers.collect(),
+            peers,
         }
     }
 }

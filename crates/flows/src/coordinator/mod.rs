@@ -16,7 +16,7 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use menagerie_journal_directory::Journals;
-use menagerie_kernel::recipes::election::Election;
+use menagerie_kernel::recipes::election::{Candidate, Election};
 use menagerie_kernel::recipes::grant::Grant;
 use menagerie_kernel::recipes::tree_cache::TreeCache;
 use menagerie_kernel::{CallError, Session, TransactionError, retry, whole};
@@ -28,6 +28,9 @@ use self::planner::{Planner, Prepared};
 use crate::core::{Event, Facts, JobId, PeerId, State, next_event, step};
 use crate::{FlowError, layout, now_ms};
 
+/// Before a leader that could not go on reads the tree again; doubled each time, up to the maximum.
+const LEAD_PAUSE: Duration = Duration::from_millis(100);
+const LEAD_PAUSE_MAX: Duration = Duration::from_secs(30);
 /// Between two attempts to prepare a job, if the journal is away.
 const RETRY_PAUSE: Duration = Duration::from_secs(1);
 /// Between two attempts to delete its links: nobody waits for that.
@@ -44,61 +47,92 @@ pub struct Coordinator {
     pub deployment: Deployment,
 }
 
-/// Why a leader stops leading.
+/// Why a leader cannot go on.
 enum Over {
     /// It was deposed.
     Deposed,
-    /// Its picture of the tree was wrong: it reads it again.
-    Stale,
+    /// ZooKeeper refused a write, for this reason: its picture of the tree was wrong.
+    Stale(String),
 }
 
 impl Coordinator {
-    /// Leads whenever it is elected. Ends only with an error; to stop, drop it. `stands` is called once it stands for
-    /// election; `identifier` is what others read about it.
-    pub async fn run(&self, identifier: &str, stands: impl AsyncFnOnce()) -> Result<(), FlowError> {
-        let session = &self.session;
-        session.across_terms(|term| async move { layout::ensure(&term, &self.deployment).await }).await?;
+    /// Leads whenever it is elected, until `stop`. `stands` is called once it stands for election; `identifier` is what
+    /// others read about it.
+    pub async fn run(
+        &self,
+        identifier: &str,
+        stands: impl AsyncFnOnce(),
+        stop: impl Future<Output = ()>,
+    ) -> Result<(), FlowError> {
+        let (session, mut stop) = (&self.session, std::pin::pin!(stop));
+        let ensure =
+            session.across_terms(|term| async move { layout::ensure(&term, &self.deployment).await });
+        tokio::select! {
+            ensured = ensure => ensured?,
+            () = &mut stop => return Ok(()),
+        }
         let mut candidate = Election::new(session, self.deployment.election(), identifier).stand();
         stands().await;
-        while let Some(grant) = candidate.elected().await {
-            info!(deployment = %self.deployment.name(), fence = %grant.fence(), "leading");
-            tokio::select! {
-                led = self.lead(&grant) => led?,
-                loss = grant.lost() => info!(?loss, "leadership lost"),
-            }
+        tokio::select! {
+            () = self.serve(&mut candidate) => {}
+            () = &mut stop => {}
         }
+        // Whoever stands by leads at once.
         Ok(candidate.withdraw().await?)
     }
 
-    /// Leads until deposed.
-    async fn lead(&self, grant: &Grant) -> Result<(), FlowError> {
-        loop {
-            // Read by the session that was elected, so it shows all that earlier leaders wrote.
-            let cache = TreeCache::start(&self.session, &self.deployment.root());
-            cache.ready().await?;
-            let (state, events) = tree::state(&cache, &self.deployment)?;
-            debug!(jobs = state.jobs.len(), peers = state.peers.len(), "the tree is read");
-            let planner = Planner::new(self.journals.clone(), grant.fence());
-            let mut leader = Leader {
-                deployment: self.deployment.clone(),
-                grant: grant.clone(),
-                cache,
-                state,
-                events,
-                planner,
-                jobs: JoinSet::new(),
-                busy: HashSet::new(),
-                buried: HashSet::new(),
-            };
-            match leader.run().await? {
-                Over::Deposed => {
-                    // The grant's loss follows at once, and ends us.
-                    grant.lost().await;
-                    return Ok(());
-                }
-                Over::Stale => warn!("somebody else has changed the tree; reading it again"),
+    /// Leads whenever elected; ends with the session.
+    async fn serve(&self, candidate: &mut Candidate) {
+        while let Some(grant) = candidate.elected().await {
+            info!(deployment = %self.deployment.name(), fence = %grant.fence(), "leading");
+            tokio::select! {
+                () = self.lead(&grant) => {}
+                loss = grant.lost() => info!(?loss, "leadership lost"),
             }
         }
+    }
+
+    /// Leads until deposed. A leader that cannot go on, because a znode is damaged say, tries again and again, and says
+    /// why: whoever stands by could not either, and other roles of the process are not to blame.
+    async fn lead(&self, grant: &Grant) {
+        let mut pause = LEAD_PAUSE;
+        loop {
+            let mut handled = 0;
+            let why = match self.lead_once(grant, &mut handled).await {
+                Ok(Over::Deposed) => break,
+                Ok(Over::Stale(why)) => why,
+                Err(error) if error.ends_term() => break,
+                Err(error) => whole(&error).to_string(),
+            };
+            pause = if handled > 0 { LEAD_PAUSE } else { (pause * 2).min(LEAD_PAUSE_MAX) };
+            warn!(deployment = %self.deployment.name(), why, ?pause, "cannot go on; reading the tree again");
+            tokio::time::sleep(pause).await;
+        }
+        // The loss of the grant follows at once.
+        grant.lost().await;
+    }
+
+    /// Reads the tree, and goes on from there; counts the events that it handles.
+    async fn lead_once(&self, grant: &Grant, handled: &mut u64) -> Result<Over, FlowError> {
+        // Read by the session that was elected, so it shows all that earlier leaders wrote.
+        let cache = TreeCache::start(&self.session, &self.deployment.root());
+        cache.ready().await?;
+        let (state, events) = tree::state(&cache, &self.deployment)?;
+        debug!(jobs = state.jobs.len(), peers = state.peers.len(), "the tree is read");
+        let mut leader = Leader {
+            deployment: self.deployment.clone(),
+            grant: grant.clone(),
+            cache,
+            state,
+            events,
+            planner: Planner::new(self.journals.clone(), grant.fence()),
+            jobs: JoinSet::new(),
+            busy: HashSet::new(),
+            buried: HashSet::new(),
+        };
+        let over = leader.run().await;
+        *handled = leader.events.count - events.count;
+        over
     }
 }
 
@@ -219,8 +253,7 @@ impl Leader {
             }
             Err(TransactionError::Lost { .. }) => Ok(Some(Over::Deposed)),
             Err(TransactionError::Part { index, source }) => {
-                warn!(index, error = %whole(&source), "an event was refused");
-                Ok(Some(Over::Stale))
+                Ok(Some(Over::Stale(format!("part {index} of an event was refused: {}", whole(&source)))))
             }
             Err(TransactionError::Call(error)) if error.ends_term() => Ok(Some(Over::Deposed)),
             Err(TransactionError::Call(CallError::Unknown { .. })) => Ok(Some(Over::Deposed)),

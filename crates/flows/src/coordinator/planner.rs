@@ -10,6 +10,7 @@ use menagerie_journal::{
     Ticks, Topic,
 };
 use menagerie_journal_directory::{JournalRef, Journals};
+use menagerie_znodes::Name;
 use menagerie_znodes::flows::{JobRecord, JobState, Plan, TaskRecord};
 
 use crate::core::{Event, JobId, JobView, TaskView};
@@ -81,9 +82,10 @@ impl Planner {
         // Paths are absolute: the submitter saw to that.
         let job =
             read::job(&plan.job, Path::new("/")).map_err(|problem| Refusal::Refused(problem.to_string()))?;
+        let files = input_files(&job).map_err(Refusal::Refused)?;
         let (name, journal) = self.choose(id).await?;
         let folder = journal.folder().await?.to_string();
-        let tasks = self.make_topics(&*journal, id, &job).await?;
+        let tasks = self.make_topics(&*journal, id, &job, &files).await?;
         let record = JobRecord {
             name: job.name.clone(),
             state: JobState::Running,
@@ -117,17 +119,18 @@ impl Planner {
         journal: &dyn Journal,
         id: &JobId,
         job: &Job,
+        files: &BTreeMap<Name, Vec<String>>,
     ) -> Result<BTreeMap<u32, TaskView>, Refusal> {
         let topics = Links::of(id);
         let mut tasks = BTreeMap::new();
         for node in graph::tasks(job) {
             let entry = job.entry(&node.name).expect("a task is an entry of the catalogue");
-            let partitions = match &entry.function {
-                Function::JsonlInput { path } => {
+            let partitions = match files.get(&node.name) {
+                Some(files) => {
                     let control = topics.control(node.number);
-                    self.store_files(journal, &topics, &control, entry, path).await?
+                    self.store_files(journal, &topics, &control, entry, files).await?
                 }
-                _ => entry.link_partitions(),
+                None => entry.link_partitions(),
             };
             let mut needed: Vec<Topic> =
                 node.before.iter().map(|from| topics.link(*from, node.number)).collect();
@@ -151,17 +154,15 @@ impl Planner {
         Ok(tasks)
     }
 
-    /// Decides once which files an input reads, and deals them to the partitions of its control topic. Returns their
-    /// number.
+    /// Stores once which files an input reads, dealt to the partitions of its control topic. Returns their number.
     async fn store_files(
         &self,
         journal: &dyn Journal,
         topics: &Links,
         control: &Topic,
         entry: &CatalogEntry,
-        path: &Path,
+        files: &[String],
     ) -> Result<u32, Refusal> {
-        let files = input::matching(path).map_err(Refusal::Refused)?;
         let wanted = entry.link_partitions().min(files.len() as u32);
         let partitions = match journal.create_topic(control, topics.config(wanted)).await? {
             Created::Fresh => wanted,
@@ -174,7 +175,7 @@ impl Planner {
             // An earlier leader has stored them, and died before the job was planned.
             return Ok(partitions);
         }
-        let appends = input::deal(&files, partitions).into_iter().zip(1..).map(|(files, number)| {
+        let appends = input::deal(files, partitions).into_iter().zip(1..).map(|(files, number)| {
             let body = serde_json::to_vec(&files).expect("paths were checked to be text");
             Append { partition: links::partition(control, number), message: NewMessage::new(body) }
         });
@@ -204,4 +205,15 @@ impl Planner {
         }
         Ok(())
     }
+}
+
+/// The files of each input, by its name. Looked for before any topic is made: a job that is refused leaves nothing behind.
+fn input_files(job: &Job) -> Result<BTreeMap<Name, Vec<String>>, String> {
+    let mut files = BTreeMap::new();
+    for entry in &job.catalog {
+        if let Function::JsonlInput { path } = &entry.function {
+            files.insert(entry.name.clone(), input::matching(path)?);
+        }
+    }
+    Ok(files)
 }

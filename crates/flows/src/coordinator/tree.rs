@@ -4,13 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use menagerie_kernel::CallError;
 use menagerie_kernel::recipes::tree_cache::TreeCache;
-use menagerie_znodes::flows::{Deployment, Payload, PeerState, Plan};
+use menagerie_znodes::flows::{Deployment, Payload, PeerState, Plan, newest_state};
 use menagerie_znodes::{Name, Znode};
 use tracing::warn;
 
 use super::EventCount;
 use crate::core::facts::Signals;
-use crate::core::{Facts, JobId, JobView, Offer, Peer, PeerId, State, TaskRef, TaskView};
+use crate::core::{Facts, JobId, JobView, Offer, Peer, PeerId, State, TaskRef, TaskView, Work};
 
 /// The leader's part of the tree. What cannot be read there stops the leader: it would decide by half of the truth.
 pub fn state(cache: &TreeCache, deployment: &Deployment) -> Result<(State, EventCount), CallError> {
@@ -20,7 +20,7 @@ pub fn state(cache: &TreeCache, deployment: &Deployment) -> Result<(State, Event
             state.jobs.insert(job, view);
         }
     }
-    for peer in names(cache, &deployment.peer_states()) {
+    for peer in names(cache, &deployment.peer_histories()) {
         if let Some(found) = peer_view(cache, deployment, &peer)? {
             state.peers.insert(peer, found);
         }
@@ -49,9 +49,11 @@ fn job_view(cache: &TreeCache, deployment: &Deployment, job: &JobId) -> Result<O
 }
 
 fn peer_view(cache: &TreeCache, deployment: &Deployment, peer: &PeerId) -> Result<Option<Peer>, CallError> {
-    let Some(record) = cache.read(&deployment.peer_state(peer))? else { return Ok(None) };
+    let history = deployment.peer_history(peer);
+    let Some(state_number) = newest_state(&cache.children(history.path())) else { return Ok(None) };
+    let Some(record) = cache.read(&deployment.peer_state(peer, state_number))? else { return Ok(None) };
     if record.value.state == PeerState::Idle {
-        return Ok(Some(Peer::Idle));
+        return Ok(Some(Peer { state_number, work: Work::Idle }));
     }
     let znode = deployment.payload(peer);
     let payload = cache.read(&znode)?.ok_or_else(|| CallError::no_znode(&znode))?.value;
@@ -60,7 +62,7 @@ fn peer_view(cache: &TreeCache, deployment: &Deployment, peer: &PeerId) -> Resul
     };
     let partitions = partitions.into_iter().collect();
     let offer = Offer { number: offer, task: TaskRef { job, task }, share, partitions };
-    Ok(Some(Peer::Busy { state: record.value.state, offer }))
+    Ok(Some(Peer { state_number, work: Work::Busy { state: record.value.state, offer } }))
 }
 
 /// What peers and submitters say. What cannot be read is passed over: one peer must not stop the others.

@@ -3,15 +3,15 @@
 use menagerie_kernel::Transaction;
 use menagerie_kernel::recipes::grant::Grant;
 use menagerie_kernel::recipes::tree_cache::TreeCache;
-use menagerie_znodes::flows::{
-    Cooldown, Deployment, Document, Exhaust, Offered, Payload, PeerState, PeerStateRecord, Sealed, Status,
-};
+use menagerie_znodes::flows::{Cooldown, Deployment, Document, Exhaust, Offered, Payload, Sealed, Status};
 
 use crate::core::step::Remains;
-use crate::core::{Effect, JobId, JobView, PeerId};
+use crate::core::{Effect, JobId, JobView, Peer, PeerId};
 
 /// Offers that the job log keeps.
 const OFFERS_KEPT: u64 = 100;
+/// States that a peer's history keeps.
+const STATES_KEPT: u64 = 20;
 
 /// All effects, in one transaction of the leader.
 pub fn transaction(
@@ -53,7 +53,13 @@ fn add(transaction: Transaction, tree: &Deployment, cache: &TreeCache, effect: E
         }
         Effect::CreatePeer(peer) => create_peer(transaction, tree, &peer),
         Effect::DeletePeer(peer, remains) => delete_peer(transaction, tree, &peer, remains),
-        Effect::SetState(peer, record) => transaction.set(&tree.peer_state(&peer), &record, None),
+        Effect::AddState(peer, number, record) => {
+            let added = transaction.create(&tree.peer_state(&peer, number), &record);
+            match number.checked_sub(STATES_KEPT).filter(|old| *old > 0) {
+                Some(old) => added.delete(&tree.peer_state(&peer, old), None),
+                None => added,
+            }
+        }
         Effect::SetPayload(peer, payload) => transaction.set(&tree.payload(&peer), &payload, None),
         Effect::Go(peer, offer) => transaction.create(&tree.status(&peer), &Status { offer }),
         Effect::Stop(peer) => transaction.delete(&tree.status(&peer), None),
@@ -84,9 +90,11 @@ fn create_job(
 }
 
 fn create_peer(transaction: Transaction, tree: &Deployment, peer: &PeerId) -> Transaction {
+    let newborn = Peer::newborn();
     let nothing = Payload { offer: 0, job: None, task: 0, share: 0, partitions: Vec::new() };
     transaction
-        .create(&tree.peer_state(peer), &PeerStateRecord { state: PeerState::Idle, offer: 0 })
+        .create(&tree.peer_history(peer), &())
+        .create(&tree.peer_state(peer, newborn.state_number), &newborn.record())
         .create(&tree.payload(peer), &nothing)
         .create(&tree.exhaust(peer), &Exhaust { offer: 0, seal: false })
         .create(&tree.cooldown(peer), &Cooldown { offer: 0 })
@@ -98,16 +106,14 @@ fn delete_peer(transaction: Transaction, tree: &Deployment, peer: &PeerId, remai
         .delete(&tree.seal(peer), None)
         .delete(&tree.completion(peer), None)
         .delete(&tree.peer(peer), None);
-    let all = |transaction: Transaction| {
-        transaction
-            .delete(&tree.peer_state(peer), None)
-            .delete(&tree.payload(peer), None)
-            .delete(&tree.exhaust(peer), None)
-            .delete(&tree.cooldown(peer), None)
-    };
-    match remains {
-        Remains::Own => own,
-        Remains::All => all(own),
-        Remains::AllAndStatus => all(own).delete(&tree.status(peer), None),
-    }
+    let Remains::All { state_number, has_status } = remains else { return own };
+    let oldest = state_number.saturating_sub(STATES_KEPT - 1).max(1);
+    let states = (oldest..=state_number)
+        .fold(own, |transaction, number| transaction.delete(&tree.peer_state(peer, number), None));
+    let all = states
+        .delete(&tree.peer_history(peer), None)
+        .delete(&tree.payload(peer), None)
+        .delete(&tree.exhaust(peer), None)
+        .delete(&tree.cooldown(peer), None);
+    if has_status { all.delete(&tree.status(peer), None) } else { all }
 }

@@ -7,7 +7,7 @@ use menagerie_znodes::flows::{Ack, Completion, JobState, Outcome, PeerState, Sea
 
 use super::schedule;
 use super::step::Event;
-use super::{JobId, Peer, PeerId, State};
+use super::{JobId, PeerId, State};
 
 /// The part of the tree that is not the coordinator's own.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -34,9 +34,9 @@ pub struct Signals {
 /// The next event, if anything is to be done. Completions come first: what a peer did before it died counts.
 pub fn next_event(state: &State, facts: &Facts) -> Option<Event> {
     let busy = || {
-        state.peers.iter().filter_map(|(id, peer)| match peer {
-            Peer::Idle => None,
-            Peer::Busy { state, offer } => Some((id, *state, offer, facts.registered.get(id)?)),
+        state.peers.iter().filter_map(|(id, peer)| {
+            let (state, offer) = peer.busy()?;
+            Some((id, state, offer, facts.registered.get(id)?))
         })
     };
     let completion = busy().find_map(|(id, state, offer, signals)| {

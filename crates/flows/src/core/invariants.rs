@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use menagerie_znodes::flows::{JobState, PeerState};
 
-use super::{Peer, State};
+use super::State;
 
 /// All of them; the error names the one that is broken.
 pub fn check(state: &State) -> Result<(), String> {
@@ -15,10 +15,7 @@ pub fn check(state: &State) -> Result<(), String> {
 }
 
 fn busy(state: &State) -> impl Iterator<Item = (&super::PeerId, PeerState, &super::Offer)> {
-    state.peers.iter().filter_map(|(id, peer)| match peer {
-        Peer::Idle => None,
-        Peer::Busy { state, offer } => Some((id, *state, offer)),
-    })
+    state.peers.iter().filter_map(|(id, peer)| peer.busy().map(|(state, offer)| (id, state, offer)))
 }
 
 fn offers_are_of_open_tasks(state: &State) -> Result<(), String> {

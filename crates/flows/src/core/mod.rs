@@ -19,7 +19,7 @@ pub mod transition;
 use std::collections::{BTreeMap, BTreeSet};
 
 use menagerie_znodes::Name;
-use menagerie_znodes::flows::{Ends, JobRecord, JobState, PeerState, TaskRecord};
+use menagerie_znodes::flows::{Ends, JobRecord, JobState, PeerState, PeerStateRecord, TaskRecord};
 
 pub use facts::{Facts, next_event};
 pub use step::{Effect, Event, step};
@@ -71,7 +71,16 @@ pub struct TaskView {
 
 /// A peer.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Peer {
+pub struct Peer {
+    /// Number of its newest state, from 1.
+    pub state_number: u64,
+    /// What it does.
+    pub work: Work,
+}
+
+/// What a peer does.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Work {
     /// It has no task.
     Idle,
     /// It has one, in this state.
@@ -97,20 +106,38 @@ pub struct Offer {
 }
 
 impl Peer {
+    /// A peer that has just registered.
+    pub fn newborn() -> Self {
+        Self { state_number: 1, work: Work::Idle }
+    }
+
     /// Its state.
     pub fn state(&self) -> PeerState {
-        match self {
-            Self::Idle => PeerState::Idle,
-            Self::Busy { state, .. } => *state,
+        match &self.work {
+            Work::Idle => PeerState::Idle,
+            Work::Busy { state, .. } => *state,
         }
     }
 
     /// What it works on.
     pub fn offer(&self) -> Option<&Offer> {
-        match self {
-            Self::Idle => None,
-            Self::Busy { offer, .. } => Some(offer),
+        match &self.work {
+            Work::Idle => None,
+            Work::Busy { offer, .. } => Some(offer),
         }
+    }
+
+    /// Its state and its offer, if it has one.
+    pub fn busy(&self) -> Option<(PeerState, &Offer)> {
+        match &self.work {
+            Work::Idle => None,
+            Work::Busy { state, offer } => Some((*state, offer)),
+        }
+    }
+
+    /// Its state as the tree records it.
+    pub fn record(&self) -> PeerStateRecord {
+        PeerStateRecord { state: self.state(), offer: self.offer().map_or(0, |offer| offer.number) }
     }
 }
 
@@ -127,10 +154,9 @@ impl State {
         task: &'a TaskRef,
         states: &'a [PeerState],
     ) -> impl Iterator<Item = (&'a PeerId, &'a Offer)> {
-        self.peers.iter().filter_map(move |(id, peer)| match peer {
-            Peer::Busy { state, offer } if offer.task == *task && states.contains(state) => Some((id, offer)),
-            _ => None,
-        })
+        let busy = self.peers.iter().filter_map(|(id, peer)| Some((id, peer.busy()?)));
+        busy.filter(move |(_, (state, offer))| offer.task == *task && states.contains(state))
+            .map(|(id, (_, offer))| (id, offer))
     }
 
     /// How many peers of a task are in one of these states.

@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::deal::deal;
 use super::schedule::{self, HOLDING, WORKING};
 use super::transition::{Cause, next};
-use super::{JobId, JobView, Offer, Peer, PeerId, State, TaskRef, are_ends_complete};
+use super::{JobId, JobView, Offer, Peer, PeerId, State, TaskRef, Work, are_ends_complete};
 
 /// Something has happened. An event that does not fit the state, because it is late or comes again, changes nothing.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -93,8 +93,8 @@ pub enum Effect {
     CreatePeer(PeerId),
     /// Deletes all znodes of a peer.
     DeletePeer(PeerId, Remains),
-    /// Writes a peer's state.
-    SetState(PeerId, PeerStateRecord),
+    /// Adds a state to a peer's history, under this number, and forgets an old one.
+    AddState(PeerId, u64, PeerStateRecord),
     /// Writes a peer's payload.
     SetPayload(PeerId, Payload),
     /// The peer may work on its offer.
@@ -113,9 +113,12 @@ pub enum Remains {
     /// Its own: it died before the coordinator knew it.
     Own,
     /// Those of the coordinator, too.
-    All,
-    /// And its status.
-    AllAndStatus,
+    All {
+        /// Number of its newest state.
+        state_number: u64,
+        /// Whether it has a status.
+        has_status: bool,
+    },
 }
 
 /// The new state, and its writes. `now_ms` is when it happens.
@@ -159,14 +162,14 @@ impl Draft {
             return;
         }
         self.effects.push(Effect::CreatePeer(peer.clone()));
-        self.state.peers.insert(peer, Peer::Idle);
+        self.state.peers.insert(peer, Peer::newborn());
     }
 
     fn dead(&mut self, id: &PeerId) {
         let Some(peer) = self.state.peers.remove(id) else {
             return self.effects.push(Effect::DeletePeer(id.clone(), Remains::Own));
         };
-        let remains = if may_work(&peer) { Remains::AllAndStatus } else { Remains::All };
+        let remains = Remains::All { state_number: peer.state_number, has_status: may_work(&peer) };
         self.effects.push(Effect::DeletePeer(id.clone(), remains));
         let Some(offer) = peer.offer() else { return };
         self.bereaved(&offer.task.clone(), peer.state() == PeerState::Sealing);
@@ -297,7 +300,10 @@ impl Draft {
             .map(|(id, offer)| (id.clone(), offer.partitions.clone()))
             .unzip();
         for (id, share) in peers.iter().zip(deal(partitions, &owned)) {
-            let Some(Peer::Busy { offer, .. }) = self.state.peers.get_mut(id) else { continue };
+            let Some(Work::Busy { offer, .. }) = self.state.peers.get_mut(id).map(|peer| &mut peer.work)
+            else {
+                continue;
+            };
             if offer.partitions != share {
                 offer.partitions = share;
                 offer.share += 1;
@@ -325,13 +331,12 @@ impl Draft {
             debug_assert!(false, "{id} is {:?}, and cannot be {cause:?}", before.state());
             return;
         };
-        let after = match (state, offer) {
-            (PeerState::Idle, _) | (_, None) => Peer::Idle,
-            (state, Some(offer)) => Peer::Busy { state, offer },
+        let work = match (state, offer) {
+            (PeerState::Idle, _) | (_, None) => Work::Idle,
+            (state, Some(offer)) => Work::Busy { state, offer },
         };
-        let record =
-            PeerStateRecord { state: after.state(), offer: after.offer().map_or(0, |offer| offer.number) };
-        self.effects.push(Effect::SetState(id.clone(), record));
+        let after = Peer { state_number: before.state_number + 1, work };
+        self.effects.push(Effect::AddState(id.clone(), after.state_number, after.record()));
         if before.offer() != after.offer() {
             self.effects.push(Effect::SetPayload(id.clone(), payload(after.offer())));
         }

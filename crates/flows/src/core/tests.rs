@@ -73,7 +73,7 @@ impl World {
         self.state = state;
         invariants::check(&self.state).unwrap();
         for effect in effects {
-            if let Effect::SetState(peer, record) = effect {
+            if let Effect::AddState(peer, _, record) = effect {
                 self.history.entry(peer).or_default().push(record.state);
             }
         }

@@ -57,10 +57,11 @@ pub fn claim(folder: &Path, job: &str) -> Result<(), String> {
     }
 }
 
-/// Gives up a folder that a job has claimed and not used.
-pub fn unclaim(folder: &Path) {
-    // It only matters to whoever submits the job again, and they are told.
-    let _ = fs::remove_file(folder.join(CLAIM));
+/// Gives up a folder that a job has claimed and will not finish: what it has hidden there goes, and so does the folder
+/// if nothing else is in it.
+pub fn discard(folder: &Path, job: &str) {
+    // What stays only matters to whoever submits the job again, and they are told.
+    let _ = remove_hidden(folder, job).and_then(|()| fs::remove_dir(folder));
 }
 
 /// A hidden file being written.
@@ -185,5 +186,18 @@ mod tests {
             assert_eq!(fs::read(out.join("part-00001.jsonl")).unwrap(), b"one\ntwo\n");
         }
         assert!(check(&out).unwrap_err().contains("not empty"));
+        discard(&out, "j1");
+        assert!(out.join(SUCCESS).exists());
+    }
+
+    #[test]
+    fn what_a_job_has_not_finished_can_be_discarded() {
+        let folder = tempfile::tempdir().unwrap();
+        let out = folder.path().join("out");
+        claim(&out, "j1").unwrap();
+        HiddenFile::create(&out, hidden_name("j1", 1, "a")).unwrap();
+        discard(&out, "j1");
+        assert!(!out.exists());
+        check(&out).unwrap();
     }
 }

@@ -4,12 +4,12 @@
 use std::time::Duration;
 
 use hashbrown::HashMap;
-use menagerie_journal::{Append, Commit, MessageId, NewMessage, PartitionId, Read, Ticks};
+use menagerie_journal::{Append, Commit, Message, MessageId, NewMessage, PartitionId, Read, Ticks};
 use serde::{Deserialize, Serialize};
 use tokio::time::{Instant, timeout_at};
 
 use super::commits::Commits;
-use super::reading::{Messages, Reading};
+use super::reading::Reading;
 use super::writing::Writing;
 use super::{Lane, LaneError};
 use crate::links::partition;
@@ -95,11 +95,10 @@ async fn count(
         // The first messages of a commit, and when it is due.
         let Some(first) = reading.next(lane).await? else { return Ok(commits.settle().await?) };
         let due = Instant::now() + COMMIT_EVERY;
-        let mut moves = Vec::new();
-        let mut bytes = counts.add(lane, first, &mut moves)?;
+        let mut bytes = counts.add(&first)?;
         while bytes.max(counts.changed_bytes) < COMMIT_BYTES {
             match timeout_at(due, reading.next(lane)).await {
-                Ok(Ok(Some(more))) => bytes += counts.add(lane, more, &mut moves)?,
+                Ok(Ok(Some(more))) => bytes += counts.add(&more)?,
                 Ok(Err(error)) => return Err(error),
                 Ok(Ok(None)) | Err(_) => break,
             }
@@ -107,21 +106,17 @@ async fn count(
         let appends = counts
             .take_changed()
             .map(|body| Append { partition: stored.clone(), message: NewMessage::new(body) });
-        commits.send(Commit { appends: appends.collect(), moves, ..Commit::default() }).await?;
+        let (appends, moves) = (appends.collect(), reading.moves(lane));
+        commits.send(Commit { appends, moves, ..Commit::default() }).await?;
         reading.trim(lane, commits.reached()).await?;
     }
 }
 
 impl Counts {
-    /// Adds what was read, and its step to `moves`. Returns its bytes.
-    fn add(
-        &mut self,
-        lane: &Lane,
-        read: Messages,
-        moves: &mut Vec<menagerie_journal::Move>,
-    ) -> Result<usize, LaneError> {
+    /// Adds what was read. Returns its bytes.
+    fn add(&mut self, messages: &[Message]) -> Result<usize, LaneError> {
         let mut bytes = 0;
-        for message in &read.messages {
+        for message in messages {
             bytes += message.body.len();
             for segment in Packed::new(&message.body)? {
                 let (key, _) = segment?;
@@ -132,11 +127,6 @@ impl Counts {
                     self.changed_bytes += key.len() + 24;
                 }
             }
-        }
-        // One step for each partition, however often it was read.
-        match moves.iter_mut().find(|moved| moved.partition == read.partition) {
-            Some(moved) => moved.position = read.through,
-            None => moves.push(lane.moved(&read.partition, read.from, read.through)),
         }
         Ok(bytes)
     }

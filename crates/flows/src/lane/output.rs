@@ -19,9 +19,9 @@ pub async fn run(lane: &Lane, folder: &Path) -> Result<(), LaneError> {
     let name = hidden_name(lane.task.job.as_str(), lane.partition, &unique::hex());
     let mut file = None;
     let mut commits = Commits::new(lane.task.journal.clone());
-    while let Some(read) = reading.next(lane).await? {
+    while let Some(messages) = reading.next(lane).await? {
         let mut lines = Vec::new();
-        for message in &read.messages {
+        for message in &messages {
             for segment in Packed::new(&message.body)? {
                 lines.extend_from_slice(segment?.1);
                 lines.push(b'\n');
@@ -43,7 +43,7 @@ pub async fn run(lane: &Lane, folder: &Path) -> Result<(), LaneError> {
         };
         let recorded = serde_json::to_vec(&Recorded { order, length }).expect("it is two numbers");
         let commit = Commit {
-            moves: vec![lane.moved(&read.partition, read.from, read.through)],
+            moves: reading.moves(lane),
             states: vec![lane.state(reading.first(), written.name.as_bytes(), recorded)],
             ..Commit::default()
         };

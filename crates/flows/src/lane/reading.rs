@@ -3,14 +3,14 @@
 use std::time::{Duration, Instant};
 
 use futures_util::future::select_all;
-use menagerie_journal::{JournalError, Message, MessageId, Opened, PartitionId, Read};
+use menagerie_journal::{JournalError, Message, MessageId, Move, Opened, PartitionId, Read};
 
 use super::{Lane, LaneError};
 use crate::links::partition;
 
 /// How long a read waits for the first message.
 const LONG_POLL: Duration = Duration::from_secs(30);
-/// Bytes of a read. It bounds what one commit has.
+/// Bytes of a read, shared among the links out of the task: a commit has a copy for each of them.
 const READ_BYTES: u32 = 1 << 20;
 /// Between two trims of a partition: each is a group of its own for the journal.
 const TRIM_EVERY: Duration = Duration::from_secs(1);
@@ -24,21 +24,13 @@ struct Part {
     /// The task that writes it.
     from: u32,
     partition: PartitionId,
-    /// The last message that was read, and perhaps not committed yet.
+    /// The last message that was read.
     read: MessageId,
+    /// The last message in a commit that was sent.
+    sent: MessageId,
+    /// The last message that was trimmed.
+    trimmed: MessageId,
     trimmed_at: Instant,
-}
-
-/// Messages of one partition.
-pub struct Messages {
-    /// The partition.
-    pub partition: PartitionId,
-    /// The position before them.
-    pub from: MessageId,
-    /// The last of them.
-    pub through: MessageId,
-    /// At least one.
-    pub messages: Vec<Message>,
 }
 
 impl Reading {
@@ -48,7 +40,8 @@ impl Reading {
         for from in &lane.task.record.before {
             let partition = partition(&lane.task.topics.link(*from, lane.task.number), lane.partition);
             let opened = lane.open(&partition).await?;
-            parts.push(Part { from: *from, partition, read: opened.position, trimmed_at: Instant::now() });
+            let (read, sent, trimmed) = (opened.position, opened.position, opened.position);
+            parts.push(Part { from: *from, partition, read, sent, trimmed, trimmed_at: Instant::now() });
             first.get_or_insert(opened);
         }
         let first = first.ok_or_else(|| JournalError::Invalid("the task has no links into it".to_owned()))?;
@@ -60,9 +53,11 @@ impl Reading {
         &self.parts[0].partition
     }
 
-    /// The next messages; waits for them. `None` when everything is read, and nothing follows. Cancel safe.
-    pub async fn next(&mut self, lane: &Lane) -> Result<Option<Messages>, LaneError> {
+    /// The next messages of one of the partitions; waits for them. `None` when everything is read, and nothing follows.
+    /// Cancel safe.
+    pub async fn next(&mut self, lane: &Lane) -> Result<Option<Vec<Message>>, LaneError> {
         let mut ends = lane.task.ends.clone();
+        let bytes_max = READ_BYTES / lane.task.after.len().max(1) as u32;
         loop {
             let known = ends.borrow_and_update().clone();
             let end = |part: &Part| known.get(&part.from)?.get(lane.partition as usize - 1).copied();
@@ -75,7 +70,7 @@ impl Reading {
             let reads = open.iter().map(|index| {
                 let part = &self.parts[*index];
                 let read = Read::after(part.partition.clone(), part.read).wait(LONG_POLL);
-                lane.task.journal.read(Read { bytes_max: READ_BYTES, ..read })
+                lane.task.journal.read(Read { bytes_max, ..read })
             });
             let (batch, place, _) = tokio::select! {
                 done = select_all(reads) => done,
@@ -88,19 +83,22 @@ impl Reading {
             let batch = batch?;
             let part = &mut self.parts[open[place]];
             if let Some(gap) = batch.gap.filter(|gap| *gap > part.read) {
-                let why =
-                    format!("messages of {} up to {gap} were dropped before they were read", part.partition);
-                return Err(LaneError::Failed(why));
+                return Err(after_gap(lane, part, gap).await);
             }
             let Some(last) = batch.messages.last() else { continue };
-            let from = std::mem::replace(&mut part.read, last.id);
-            return Ok(Some(Messages {
-                partition: part.partition.clone(),
-                from,
-                through: part.read,
-                messages: batch.messages,
-            }));
+            part.read = last.id;
+            return Ok(Some(batch.messages));
         }
+    }
+
+    /// The steps of the next commit: from where the commit before it ends to what was read. Partitions that have not moved
+    /// are named as well, so that no commit happens without those before it, whichever partitions they were about.
+    pub fn moves(&mut self, lane: &Lane) -> Vec<Move> {
+        let step = |part: &mut Part| {
+            let from = std::mem::replace(&mut part.sent, part.read);
+            lane.moved(&part.partition, from, part.read)
+        };
+        self.parts.iter_mut().map(step).collect()
     }
 
     /// Drops what is committed, now and then.
@@ -111,11 +109,26 @@ impl Reading {
     ) -> Result<(), JournalError> {
         for (partition, position) in reached {
             let part = self.parts.iter_mut().find(|part| part.partition == partition);
-            if let Some(part) = part.filter(|part| part.trimmed_at.elapsed() >= TRIM_EVERY) {
-                part.trimmed_at = Instant::now();
+            let is_due =
+                |part: &&mut Part| part.trimmed < position && part.trimmed_at.elapsed() >= TRIM_EVERY;
+            if let Some(part) = part.filter(is_due) {
+                (part.trimmed, part.trimmed_at) = (position, Instant::now());
                 lane.task.journal.trim(&partition, position).await?;
             }
         }
         Ok(())
+    }
+}
+
+/// Why messages are missing: the next owner has committed and trimmed them, or they are lost. Opening tells: it is refused
+/// once somebody else has the partition.
+async fn after_gap(lane: &Lane, part: &Part, gap: MessageId) -> LaneError {
+    match lane.open(&part.partition).await {
+        Err(error) => error.into(),
+        Ok(_) => {
+            let why =
+                format!("messages of {} up to {gap} were dropped before they were read", part.partition);
+            LaneError::Failed(why)
+        }
     }
 }

@@ -14,8 +14,8 @@ pub async fn run(lane: &Lane) -> Result<(), LaneError> {
     let mut writing = Writing::new(lane);
     let mut commits = Commits::new(lane.task.journal.clone());
     let mut key = Vec::new();
-    while let Some(read) = reading.next(lane).await? {
-        for message in &read.messages {
+    while let Some(messages) = reading.next(lane).await? {
+        for message in &messages {
             for segment in Packed::new(&message.body)? {
                 let (_, text) = segment?;
                 match &lane.task.entry.function {
@@ -27,8 +27,8 @@ pub async fn run(lane: &Lane) -> Result<(), LaneError> {
                 }
             }
         }
-        let moves = vec![lane.moved(&read.partition, read.from, read.through)];
-        commits.send(Commit { appends: writing.take_all(), moves, ..Commit::default() }).await?;
+        let (appends, moves) = (writing.take_all(), reading.moves(lane));
+        commits.send(Commit { appends, moves, ..Commit::default() }).await?;
         reading.trim(lane, commits.reached()).await?;
         writing.wait_for_readers(lane).await?;
     }

@@ -9,7 +9,7 @@ use crate::links::{partition, partition_of};
 use crate::segments::Packer;
 
 /// Bytes of a batch: beyond, a new one begins.
-const BATCH_BYTES: usize = 1 << 20;
+const BATCH_BYTES: usize = 256 << 10;
 /// Bytes written to a link between two looks at how full it is.
 const LOOK_EVERY: usize = 8 << 20;
 /// Bytes in a link that nobody has read yet: beyond, its writer waits.

@@ -52,7 +52,7 @@ impl Peers {
                 () = term.lost() => Err(CallError::Expired.into()),
             };
             match lived {
-                Err(FlowError::Call(error)) if error.ends_term() => {
+                Err(error) if error.ends_term() => {
                     info!(peer = %peer.id, "session lost: the peer ends, and another one begins");
                 }
                 Err(error) => {

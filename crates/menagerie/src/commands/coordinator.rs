@@ -48,21 +48,17 @@ impl Coordinator {
 pub fn role(connection: Connection, journals: JournalSource, deployment: Deployment) -> Role {
     let details = Map::from_iter([("deployment".to_owned(), deployment.name().as_str().into())]);
     Role::with_session("coordinator", connection, details, async move |session: &Session, life: &Life| {
-        let serve = async {
-            let journals = journals.open(session).await?;
-            let engine = Engine { session: session.clone(), journals, deployment };
-            let identifier = format!("{}-{}", this_host(), std::process::id());
-            engine
-                .run(&identifier, async || life.ready(Ready::plain()).await)
-                .await
-                .map_err(cannot("coordinate flows"))
+        let journals = tokio::select! {
+            journals = journals.open(session) => journals?,
+            () = life.stopping() => return Ok(()),
         };
-        tokio::select! {
-            served = serve => served,
-            () = life.stopping() => {
-                life.draining().await;
-                Ok(())
-            }
-        }
+        let engine = Engine { session: session.clone(), journals, deployment };
+        let identifier = format!("{}-{}", this_host(), std::process::id());
+        let ready = async || life.ready(Ready::plain()).await;
+        let stop = async {
+            life.stopping().await;
+            life.draining().await;
+        };
+        engine.run(&identifier, ready, stop).await.map_err(cannot("coordinate flows"))
     })
 }

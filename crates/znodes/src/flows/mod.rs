@@ -54,15 +54,22 @@ const PULSE: ZnodeSpec = ZnodeSpec {
     seed: "004: `/pulse/<UUID>`",
 };
 const PEER_STATES: ZnodeSpec = dir("/flows/<deployment>/peer-state", "004: `/peer-state`");
-const PEER_STATE: ZnodeSpec = ZnodeSpec {
+const PEER_HISTORY: ZnodeSpec = ZnodeSpec {
     pattern: "/flows/<deployment>/peer-state/<peer>",
-    kind: Kind::Persistent,
-    payload: "JSON: idle, acking, active, waiting or sealing, and of which offer",
-    check: check::<PeerStateRecord>,
     written_by: COORDINATOR,
     guarded_by: ITS_TICKET,
     deleted_by: WITH_PEER,
-    seed: "004: `/peer-state/<UUID>/state-N`; only the newest is kept",
+    ..dir("", "004: `/peer-state/<UUID>`")
+};
+const PEER_STATE: ZnodeSpec = ZnodeSpec {
+    pattern: "/flows/<deployment>/peer-state/<peer>/state-<number>",
+    kind: Kind::Persistent,
+    payload: "JSON: idle, acking, active, waiting or sealing, and of which offer; the highest number is the current one",
+    check: check::<PeerStateRecord>,
+    written_by: COORDINATOR,
+    guarded_by: ITS_TICKET,
+    deleted_by: "the leading coordinator, beyond the newest 20, and when the peer is dead",
+    seed: "004: `/peer-state/<UUID>/state-N`",
 };
 const PAYLOADS: ZnodeSpec = dir("/flows/<deployment>/payload", "004: `/payload`");
 const PAYLOAD: ZnodeSpec = ZnodeSpec {
@@ -261,6 +268,7 @@ pub const SPECS: &[ZnodeSpec] = &[
     PULSES,
     PULSE,
     PEER_STATES,
+    PEER_HISTORY,
     PEER_STATE,
     PAYLOADS,
     PAYLOAD,
@@ -296,6 +304,11 @@ pub const SPECS: &[ZnodeSpec] = &[
 /// All deployments.
 pub fn root() -> Znode<()> {
     ROOT.at(&[])
+}
+
+/// The number of a peer's current state, by the names in its history.
+pub fn newest_state(names: &[String]) -> Option<u64> {
+    names.iter().filter_map(|name| name.strip_prefix("state-")?.parse().ok()).max()
 }
 
 /// The znodes of one deployment.
@@ -363,10 +376,10 @@ impl Deployment {
         pulses() -> () = PULSES;
         /// Its sign of life.
         pulse(peer: &Name) -> () = PULSE;
-        /// All states of peers.
-        peer_states() -> () = PEER_STATES;
-        /// What the coordinator knows of it.
-        peer_state(peer: &Name) -> PeerStateRecord = PEER_STATE;
+        /// The peers that the coordinator knows.
+        peer_histories() -> () = PEER_STATES;
+        /// All states of one peer.
+        peer_history(peer: &Name) -> () = PEER_HISTORY;
         /// What it is offered, and its share of that.
         payload(peer: &Name) -> Payload = PAYLOAD;
         /// Whether it may work.
@@ -397,6 +410,11 @@ impl Deployment {
         tasks(job: &Name) -> () = TASKS;
         /// The newest offers.
         job_log() -> () = JOB_LOG;
+    }
+
+    /// A state that a peer has or had.
+    pub fn peer_state(&self, peer: &Name, number: u64) -> Znode<PeerStateRecord> {
+        PEER_STATE.at(&[&self.0, peer, &number])
     }
 
     /// A task.
@@ -430,6 +448,9 @@ mod tests {
         let (peer, job) = (Name::new("p1").unwrap(), Name::new("j1").unwrap());
         assert_eq!(deployment.pulse(&peer).path(), "/flows/default/pulse/p1");
         assert_eq!(deployment.task_sealed(&job, 2).path(), "/flows/default/task/j1/task-2.sealed");
+        assert_eq!(deployment.peer_state(&peer, 3).path(), "/flows/default/peer-state/p1/state-3");
+        let names = ["state-9", "state-10", "other"].map(str::to_owned);
+        assert_eq!(newest_state(&names), Some(10));
         assert_eq!(deployment.offer(7).path(), "/flows/default/job-log/offer-7");
         assert!(deployment.directories().iter().all(|dir| dir.path().starts_with("/flows/default")));
     }

@@ -7,6 +7,8 @@ use menagerie_flows::job::{Document, Function, Job, Problem, read};
 
 use crate::exit::CliError;
 
+const FOLDER_HELP: &str = "name a new or an empty folder; if the job that used this one has ended, delete it";
+
 /// Reads a job and checks it, its input files, and its output folders.
 pub fn load(file: &Path) -> Result<Job, CliError> {
     let text = std::fs::read_to_string(file).map_err(|error| CliError::Usage {
@@ -44,7 +46,7 @@ fn check_files(job: &Job) -> Result<(), Problem> {
                     return Err(Problem::at(key, why, "give each output a folder of its own"));
                 }
                 folders.push(path);
-                output::check(path).map_err(|why| Problem::at(key, why, "name a new or an empty folder"))?;
+                output::check(path).map_err(|why| Problem::at(key, why, FOLDER_HELP))?;
             }
             Function::Identity | Function::Group { .. } | Function::Count => {}
         }
@@ -60,13 +62,18 @@ pub fn outputs(job: &Job) -> impl Iterator<Item = &Path> {
     })
 }
 
+/// Gives the output folders back, of a job that will not finish.
+pub fn discard(job: &Job, id: &str) {
+    outputs(job).for_each(|folder| output::discard(folder, id));
+}
+
 /// Makes the output folders the job's own: of two jobs that want one, the second is refused.
 pub fn claim(job: &Job, id: &str) -> Result<(), CliError> {
     let mut claimed: Vec<&Path> = Vec::new();
     for folder in outputs(job) {
         if let Err(what) = output::claim(folder, id) {
-            claimed.into_iter().for_each(output::unclaim);
-            return Err(CliError::Usage { what, help: "name a new or an empty folder".to_owned() });
+            claimed.into_iter().for_each(|folder| output::discard(folder, id));
+            return Err(CliError::Usage { what, help: FOLDER_HELP.to_owned() });
         }
         claimed.push(folder);
     }

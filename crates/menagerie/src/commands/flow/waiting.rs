@@ -29,14 +29,15 @@ pub async fn wait(jobs: &Jobs, id: &Name, job: &Job) -> Result<(), CliError> {
         help: format!("`menagerie flow show {id}` shows its tasks"),
         code,
     };
-    match ended.map_err(cannot("wait for the job"))? {
+    let ended = ended.map_err(cannot("wait for the job"))?;
+    if ended != Ended::Complete {
+        job_file::discard(job, id.as_str());
+    }
+    match ended {
         Ended::Complete => Ok(()),
         Ended::Failed(why) => Err(failed(format!("job {} failed: {why}", job.name), exit_code::FAILED)),
         Ended::Killed => Err(failed(format!("job {} was killed", job.name), KILLED)),
-        Ended::Refused(why) => {
-            job_file::outputs(job).for_each(menagerie_flows::files::output::unclaim);
-            Err(cannot("run the job")(menagerie_flows::FlowError::Refused { why }))
-        }
+        Ended::Refused(why) => Err(cannot("run the job")(menagerie_flows::FlowError::Refused { why })),
     }
 }
 
