@@ -10,7 +10,7 @@ use menagerie_znodes::{Name, Payload as _, Znode};
 use tokio::time::timeout;
 
 use crate::core::JobId;
-use crate::job::Job;
+use crate::job::{JOB_BYTES_MAX, Job};
 use crate::view::{JobRow, JobView, TaskRow};
 use crate::{FlowError, layout, now_ms};
 
@@ -65,6 +65,11 @@ impl Jobs {
     pub async fn submit(&self, id: &JobId, job: &Job) -> Result<(), FlowError> {
         let plan = Plan { job: job.to_value(), submitted_ms: now_ms(), kill: false, answer: None };
         let (znode, data) = (self.deployment.plan(id), plan.encode());
+        if data.len() > JOB_BYTES_MAX {
+            let why =
+                format!("it has {} KiB as JSON, and {} are allowed", data.len() >> 10, JOB_BYTES_MAX >> 10);
+            return Err(FlowError::Refused { why });
+        }
         let submit = async |term: Term| {
             layout::ensure(&term, &self.deployment).await?;
             retry::create_named(&term, znode.path(), &data).await

@@ -18,8 +18,8 @@ pub enum FlowError {
     /// The job has ended, and cannot be killed any more.
     #[error("job {job} has ended already: it is {state}")]
     Ended { job: String, state: &'static str },
-    /// The coordinator refused a job.
-    #[error("the coordinator refused the job: {why}")]
+    /// The job cannot be done.
+    #[error("the job was refused: {why}")]
     Refused { why: String },
     /// The journal refused.
     #[error("the journal did not do it")]

@@ -193,7 +193,7 @@ impl Leader {
 
     /// The next event, if the tree shows one. The cache may be behind: before a peer is buried, the server is asked.
     async fn next_event(&mut self) -> Result<Option<Event>, FlowError> {
-        let mut facts = tree::facts(&self.cache, &self.deployment);
+        let mut facts = tree::facts(&self.cache, &self.deployment, &self.state);
         let shown: HashSet<PeerId> = facts.registered.keys().cloned().collect();
         self.buried.retain(|peer| shown.contains(peer));
         facts.registered.retain(|peer, _| !self.buried.contains(peer));
@@ -263,10 +263,9 @@ impl Leader {
 
     /// Begins what is to be done in the journal: for jobs that are submitted, and for jobs that have ended.
     fn begin_work(&mut self) {
-        for (job, plan) in tree::open_plans(&self.cache, &self.deployment) {
-            if self.state.jobs.contains_key(&job) || !self.busy.insert(job.clone()) {
-                continue;
-            }
+        let is_known = |job: &JobId| self.state.jobs.contains_key(job) || self.busy.contains(job);
+        for (job, plan) in tree::open_plans(&self.cache, &self.deployment, is_known) {
+            self.busy.insert(job.clone());
             let planner = self.planner.clone();
             self.jobs.spawn(async move {
                 let event = match planner.prepare(&job, &plan).await {

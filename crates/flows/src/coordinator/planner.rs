@@ -10,8 +10,10 @@ use menagerie_journal::{
     Ticks, Topic,
 };
 use menagerie_journal_directory::{JournalRef, Journals};
+use menagerie_kernel::whole;
 use menagerie_znodes::Name;
 use menagerie_znodes::flows::{JobRecord, JobState, Plan, TaskRecord};
+use tracing::warn;
 
 use crate::core::{Event, JobId, JobView, TaskView};
 use crate::files::input;
@@ -63,15 +65,30 @@ impl Planner {
     /// Makes a job's topics, and stores which files its inputs read. Done twice, it is the same.
     pub async fn prepare(&self, id: &JobId, plan: &Plan) -> Prepared {
         if plan.kill {
+            self.clear_everywhere(id).await;
             let why = "it was killed before it was planned".to_owned();
             return Prepared::Ready(Box::new(Event::Refuse { job: id.clone(), why }));
         }
         let event = match self.plan(id, plan).await {
             Ok((view, documents)) => Event::Plan { job: id.clone(), view, documents },
-            Err(Refusal::Refused(why)) => Event::Refuse { job: id.clone(), why },
+            Err(Refusal::Refused(why)) => {
+                self.clear_everywhere(id).await;
+                Event::Refuse { job: id.clone(), why }
+            }
             Err(Refusal::Later(why)) => return Prepared::Later(why),
         };
         Prepared::Ready(Box::new(event))
+    }
+
+    /// Deletes what an earlier leader has made for a job before it was refused.
+    async fn clear_everywhere(&self, id: &JobId) {
+        for name in self.journals.names(Duration::ZERO).await {
+            if let Some(journal) = self.journals.get(&JournalRef::named(&name))
+                && let Err(error) = delete_topics(&*journal, id).await
+            {
+                warn!(job = %id, journal = name, error = %whole(&error), "topics of a refused job may be left");
+            }
+        }
     }
 
     async fn plan(
@@ -198,13 +215,18 @@ impl Planner {
         let Some(journal) = self.journals.get(&target) else {
             return Err(format!("there is no journal {:?}", record.journal));
         };
-        let topics = Links::of(id);
-        let all = journal.topics().await.map_err(|error| error.to_string())?;
-        for topic in all.into_iter().map(|view| view.topic).filter(|topic| topics.is_ours(topic)) {
-            journal.delete_topic(&topic).await.map_err(|error| error.to_string())?;
-        }
-        Ok(())
+        delete_topics(&*journal, id).await.map_err(|error| error.to_string())
     }
+}
+
+async fn delete_topics(journal: &dyn Journal, id: &JobId) -> Result<(), JournalError> {
+    let topics = Links::of(id);
+    for topic in journal.topics().await?.into_iter().map(|view| view.topic) {
+        if topics.is_ours(&topic) {
+            journal.delete_topic(&topic).await?;
+        }
+    }
+    Ok(())
 }
 
 /// The files of each input, by its name. Looked for before any topic is made: a job that is refused leaves nothing behind.

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use menagerie_kernel::CallError;
 use menagerie_kernel::recipes::tree_cache::TreeCache;
-use menagerie_znodes::flows::{Deployment, Payload, PeerState, Plan, newest_state};
+use menagerie_znodes::flows::{Deployment, JobState, Payload, PeerState, Plan, newest_state};
 use menagerie_znodes::{Name, Znode};
 use tracing::warn;
 
@@ -66,7 +66,7 @@ fn peer_view(cache: &TreeCache, deployment: &Deployment, peer: &PeerId) -> Resul
 }
 
 /// What peers and submitters say. What cannot be read is passed over: one peer must not stop the others.
-pub fn facts(cache: &TreeCache, deployment: &Deployment) -> Facts {
+pub fn facts(cache: &TreeCache, deployment: &Deployment, state: &State) -> Facts {
     let alive: BTreeSet<PeerId> = names(cache, &deployment.pulses()).collect();
     let registered = names(cache, &deployment.peers()).map(|peer| {
         let signals = Signals {
@@ -76,13 +76,19 @@ pub fn facts(cache: &TreeCache, deployment: &Deployment) -> Facts {
         };
         (peer, signals)
     });
-    let kills = names(cache, &deployment.plans())
+    let running = state.jobs.iter().filter(|(_, job)| job.record.state == JobState::Running);
+    let kills = running
+        .map(|(job, _)| job)
         .filter(|job| matches!(cache.read(&deployment.plan(job)), Ok(Some(plan)) if plan.value.kill));
-    Facts { registered: registered.collect(), alive, kills: kills.collect() }
+    Facts { registered: registered.collect(), alive, kills: kills.cloned().collect() }
 }
 
-/// Jobs that were submitted, and not answered.
-pub fn open_plans(cache: &TreeCache, deployment: &Deployment) -> Vec<(JobId, Plan)> {
+/// Jobs that were submitted and not answered, of those that are not known.
+pub fn open_plans(
+    cache: &TreeCache,
+    deployment: &Deployment,
+    is_known: impl Fn(&JobId) -> bool,
+) -> Vec<(JobId, Plan)> {
     let read = |job: Name| match cache.read(&deployment.plan(&job)) {
         Ok(Some(plan)) if plan.value.answer.is_none() => Some((job, plan.value)),
         Ok(_) => None,
@@ -91,7 +97,7 @@ pub fn open_plans(cache: &TreeCache, deployment: &Deployment) -> Vec<(JobId, Pla
             None
         }
     };
-    names(cache, &deployment.plans()).filter_map(read).collect()
+    names(cache, &deployment.plans()).filter(|job| !is_known(job)).filter_map(read).collect()
 }
 
 fn said<T: menagerie_znodes::Payload + Default>(cache: &TreeCache, znode: &Znode<T>) -> T {

@@ -1,6 +1,6 @@
 //! Who is offered what: one peer for every task, before any task gets a second one; jobs take turns.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use menagerie_znodes::flows::{JobState, PeerState};
 
@@ -12,14 +12,17 @@ pub const WORKING: &[PeerState] = &[PeerState::Acking, PeerState::Active, PeerSt
 pub const HOLDING: &[PeerState] =
     &[PeerState::Acking, PeerState::Active, PeerState::Waiting, PeerState::Sealing];
 
-/// Pairs idle peers with tasks, until there is none of either.
+/// Offers of one event: its transaction must fit into a request to ZooKeeper. The rest follows.
+const OFFERS_MAX: usize = 200;
+
+/// Pairs idle peers with tasks, until there is none of either, or enough for one event.
 pub fn offers(state: &State) -> Vec<(PeerId, TaskRef)> {
     let idle = state.peers.iter().filter(|(_, peer)| peer.state() == PeerState::Idle).map(|(id, _)| id);
     // Offers of this pass, which count as if they were made.
     let mut given: BTreeMap<TaskRef, usize> = BTreeMap::new();
     let mut last_job = state.last_job.clone();
     let mut offers = Vec::new();
-    for peer in idle {
+    for peer in idle.take(OFFERS_MAX) {
         let Some(task) = choose(state, &given, last_job.as_ref()) else { break };
         *given.entry(task.clone()).or_default() += 1;
         last_job = Some(task.job.clone());
@@ -37,7 +40,11 @@ pub fn recall(state: &State) -> Option<PeerId> {
     let starves = |task: &TaskRef| {
         let Some(job) = state.jobs.get(&task.job) else { return false };
         let mut before = job.tasks.get(&task.task).map_or(Vec::new(), |task| task.record.before.clone());
+        let mut seen = BTreeSet::new();
         while let Some(number) = before.pop() {
+            if !seen.insert(number) {
+                continue;
+            }
             let earlier = TaskRef { job: task.job.clone(), task: number };
             if state.open_task(&earlier).is_some() && state.count(&earlier, HOLDING) == 0 {
                 return true;

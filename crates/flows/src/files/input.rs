@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 /// Bytes that are read at once.
 const CHUNK_BYTES: usize = 1 << 20;
-/// Longest line: a segment must fit into a message of the journal.
-pub const LINE_BYTES_MAX: usize = 8 << 20;
+/// A longer line is given up without its end being looked for.
+const LINE_BYTES_MAX: usize = 8 << 20;
 
 /// The files that a pattern means, sorted. The error says what is wrong with it.
 pub fn matching(pattern: &Path) -> Result<Vec<String>, String> {

@@ -74,9 +74,8 @@ pub struct HiddenFile {
 }
 
 impl HiddenFile {
-    /// Makes a new one. `name` must be unique.
+    /// Makes a new one in a folder that the job has claimed. `name` must be unique.
     pub fn create(folder: &Path, name: String) -> io::Result<Self> {
-        fs::create_dir_all(folder)?;
         let file = OpenOptions::new().append(true).create_new(true).open(folder.join(&name))?;
         // Or the file may be gone after a power cut, and the commit that records it is not.
         File::open(folder)?.sync_all()?;
@@ -103,11 +102,19 @@ pub struct Part {
 
 /// Makes `part-*.jsonl` of the recorded parts, then `_SUCCESS`, and removes what is hidden. `unique` names our copies.
 pub fn publish(folder: &Path, job: &str, parts: &[Part], unique: &str) -> io::Result<()> {
+    match publish_parts(folder, job, parts, unique) {
+        // Somebody else has done it meanwhile, and removed the hidden files.
+        Err(_) if folder.join(SUCCESS).exists() => {}
+        published => published?,
+    }
+    remove_hidden(folder, job)
+}
+
+fn publish_parts(folder: &Path, job: &str, parts: &[Part], unique: &str) -> io::Result<()> {
     if folder.join(SUCCESS).exists() {
         // Somebody has done it, and died before it was known.
-        return remove_hidden(folder, job);
+        return Ok(());
     }
-    fs::create_dir_all(folder)?;
     for part in parts.iter().filter(|part| part.files.iter().any(|(_, length)| *length > 0)) {
         let copy = folder.join(format!(".part-{job}-{unique}-{}", part.number));
         copy_part(folder, part, &copy)?;
@@ -117,8 +124,7 @@ pub fn publish(folder: &Path, job: &str, parts: &[Part], unique: &str) -> io::Re
     let mark = folder.join(format!(".success-{job}-{unique}"));
     File::create(&mark)?.sync_all()?;
     fs::rename(&mark, folder.join(SUCCESS))?;
-    File::open(folder)?.sync_all()?;
-    remove_hidden(folder, job)
+    File::open(folder)?.sync_all()
 }
 
 fn copy_part(folder: &Path, part: &Part, copy: &Path) -> io::Result<()> {
@@ -185,6 +191,11 @@ mod tests {
             assert_eq!(names, [SUCCESS, "part-00001.jsonl"]);
             assert_eq!(fs::read(out.join("part-00001.jsonl")).unwrap(), b"one\ntwo\n");
         }
+        // A second one who publishes finds the hidden files gone.
+        assert!(publish_parts(&out, "j1", &parts, "z").is_ok());
+        fs::remove_file(out.join(SUCCESS)).unwrap();
+        assert!(publish(&out, "j1", &parts, "z").is_err());
+        fs::write(out.join(SUCCESS), "").unwrap();
         assert!(check(&out).unwrap_err().contains("not empty"));
         discard(&out, "j1");
         assert!(out.join(SUCCESS).exists());

@@ -3,7 +3,7 @@
 use menagerie_znodes::Name;
 
 use super::document::Problem;
-use super::{Function, Job};
+use super::{EDGES_OUT_MAX, Function, Job};
 
 /// A task of a job: a number, and how it is connected.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,6 +33,16 @@ pub fn check(job: &Job) -> Result<(), Problem> {
         if job.workflow[..index].contains(edge) {
             let why = format!("the edge from {:?} to {:?} is there twice", edge.0.as_str(), edge.1.as_str());
             return Err(Problem::at(key(index), why, "write it once"));
+        }
+    }
+    for (index, (from, _)) in job.workflow.iter().enumerate() {
+        if job.workflow[..index].iter().filter(|(other, _)| other == from).count() >= EDGES_OUT_MAX {
+            let why = format!("more than {EDGES_OUT_MAX} edges leave task {:?}", from.as_str());
+            return Err(Problem::at(
+                key(index),
+                why,
+                "put a transformer with builtin = \"identity\" between them",
+            ));
         }
     }
     if let Some(index) = on_cycle(job) {

@@ -26,6 +26,10 @@ pub const PARTITIONS: u32 = 16;
 pub const PARTITIONS_MAX: u32 = 1_024;
 /// Most tasks of a job.
 pub const TASKS_MAX: usize = 200;
+/// Most edges that leave a task: a commit has a copy of its segments for each.
+pub const EDGES_OUT_MAX: usize = 8;
+/// Most bytes of a submitted job, as JSON: the event that plans it is one transaction, and has it twice.
+pub const JOB_BYTES_MAX: usize = 256 << 10;
 
 /// A valid job.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -93,7 +93,7 @@ async fn count(
     let mut commits = Commits::new(lane.task.journal.clone());
     loop {
         // The first messages of a commit, and when it is due.
-        let Some(first) = reading.next(lane).await? else { return Ok(commits.settle().await?) };
+        let Some(first) = reading.next(lane).await? else { return commits.settle().await };
         let due = Instant::now() + COMMIT_EVERY;
         let mut bytes = counts.add(&first)?;
         while bytes.max(counts.changed_bytes) < COMMIT_BYTES {
@@ -189,7 +189,7 @@ async fn flush(
         position = next;
         commits.send(commit).await?;
         if mark.is_done {
-            return Ok(commits.settle().await?);
+            return commits.settle().await;
         }
         writing.wait_for_readers(lane).await?;
     }

@@ -1,76 +1,97 @@
 //! Commits in flight, in order.
 
-use std::collections::VecDeque;
-use std::future::Future;
-use std::pin::Pin;
-use std::sync::Arc;
+use std::mem;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use futures_util::stream::{FuturesOrdered, StreamExt as _};
-use menagerie_journal::{Commit, Committed, Journal, JournalError, MessageId, Move, PartitionId, StateWrite};
+use menagerie_journal::{Commit, Journal, JournalError, MessageId, Move, PartitionId, StateWrite};
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
 
-use super::Lane;
+use super::{Lane, LaneError};
 use crate::links::consumer;
 
 /// Commits in flight at once: they share a sync, and the lane works meanwhile.
 const IN_FLIGHT_MAX: usize = 8;
+/// Commits that wait to be sent: a lane that is faster than the journal waits with the next one.
+const QUEUED_MAX: usize = 1;
 
-type Flight = Pin<Box<dyn Future<Output = Result<Committed, JournalError>> + Send>>;
+/// A step that a commit makes.
+type Step = (PartitionId, MessageId);
 
-/// Commits of one lane. Dropped, those in flight may happen or not: whoever opens the partition next finds out.
+/// Commits of one lane. A loop of its own drives them: a call to the journal that nobody polls would hold up every other
+/// one on the same connection. Dropped, those in flight may happen or not: whoever opens the partition next finds out.
 pub struct Commits {
-    journal: Arc<dyn Journal>,
-    flights: FuturesOrdered<Flight>,
-    /// What each of them moves.
-    moves: VecDeque<Vec<(PartitionId, MessageId)>>,
-    /// What was moved by those that have happened.
-    done: Vec<(PartitionId, MessageId)>,
+    queue: mpsc::Sender<Commit>,
+    reached: Arc<Mutex<Vec<Step>>>,
+    /// The loop; it ends when there are no more commits, or with the first error.
+    driver: JoinSet<Result<(), JournalError>>,
 }
 
 impl Commits {
     pub fn new(journal: Arc<dyn Journal>) -> Self {
-        Self { journal, flights: FuturesOrdered::new(), moves: VecDeque::new(), done: Vec::new() }
+        let (queue, queued) = mpsc::channel(QUEUED_MAX);
+        let (reached, mut driver) = (Arc::default(), JoinSet::new());
+        driver.spawn(drive(journal, queued, Arc::clone(&reached)));
+        Self { queue, reached, driver }
     }
 
     /// Sends a commit; waits only if too many are in flight. An error is that of an earlier one.
-    pub async fn send(&mut self, commit: Commit) -> Result<(), JournalError> {
-        while self.flights.len() >= IN_FLIGHT_MAX {
-            self.land().await?;
-        }
-        self.moves
-            .push_back(commit.moves.iter().map(|moved| (moved.partition.clone(), moved.position)).collect());
-        let journal = self.journal.clone();
-        self.flights.push_back(Box::pin(async move { journal.commit(commit).await }));
-        // Commits happen in the order of their first polls.
-        match futures_util::poll!(self.flights.next()) {
-            std::task::Poll::Ready(Some(landed)) => self.landed(landed),
-            std::task::Poll::Ready(None) | std::task::Poll::Pending => Ok(()),
+    pub async fn send(&mut self, commit: Commit) -> Result<(), LaneError> {
+        match self.queue.send(commit).await {
+            Ok(()) => Ok(()),
+            // The loop has ended, and only an error ends it before the queue does.
+            Err(_) => self.end().await,
         }
     }
 
-    /// Waits until none is in flight.
-    pub async fn settle(&mut self) -> Result<(), JournalError> {
-        while !self.flights.is_empty() {
-            self.land().await?;
-        }
-        Ok(())
+    /// Waits until all have happened.
+    pub async fn settle(mut self) -> Result<(), LaneError> {
+        // Without a sender, the loop ends.
+        self.queue = mpsc::channel(1).0;
+        self.end().await
     }
 
     /// Positions that were reached since this was asked last.
-    pub fn reached(&mut self) -> Vec<(PartitionId, MessageId)> {
-        std::mem::take(&mut self.done)
+    pub fn reached(&self) -> Vec<(PartitionId, MessageId)> {
+        mem::take(&mut *self.reached.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    async fn land(&mut self) -> Result<(), JournalError> {
-        match self.flights.next().await {
-            Some(landed) => self.landed(landed),
-            None => Ok(()),
+    async fn end(&mut self) -> Result<(), LaneError> {
+        match self.driver.join_next().await {
+            Some(Ok(ended)) => Ok(ended?),
+            Some(Err(error)) => Err(LaneError::Failed(format!("commits have ended: {error}"))),
+            None => Err(LaneError::Failed("commits have ended".to_owned())),
         }
     }
+}
 
-    fn landed(&mut self, landed: Result<Committed, JournalError>) -> Result<(), JournalError> {
-        let moves = self.moves.pop_front().unwrap_or_default();
-        landed.map(|_| self.done.extend(moves))
+/// Sends commits in their order, and notes what they have reached.
+async fn drive(
+    journal: Arc<dyn Journal>,
+    mut queued: mpsc::Receiver<Commit>,
+    reached: Arc<Mutex<Vec<Step>>>,
+) -> Result<(), JournalError> {
+    let mut flights = FuturesOrdered::new();
+    let mut is_open = true;
+    while is_open || !flights.is_empty() {
+        tokio::select! {
+            commit = queued.recv(), if is_open && flights.len() < IN_FLIGHT_MAX => match commit {
+                Some(commit) => flights.push_back(fly(journal.clone(), commit)),
+                None => is_open = false,
+            },
+            Some(landed) = flights.next(), if !flights.is_empty() => {
+                reached.lock().unwrap_or_else(PoisonError::into_inner).extend(landed?);
+            }
+        }
     }
+    Ok(())
+}
+
+async fn fly(journal: Arc<dyn Journal>, commit: Commit) -> Result<Vec<Step>, JournalError> {
+    let steps = commit.moves.iter().map(|moved| (moved.partition.clone(), moved.position)).collect();
+    journal.commit(commit).await?;
+    Ok(steps)
 }
 
 impl Lane {

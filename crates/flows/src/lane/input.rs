@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use menagerie_journal::{Commit, JournalError, MessageId, PartitionId, Read, Ticks};
+use menagerie_journal::{Commit, MessageId, PartitionId, Read, Ticks};
 use serde::{Deserialize, Serialize};
 
 use super::commits::Commits;
@@ -51,7 +51,7 @@ pub async fn run(lane: &Lane) -> Result<(), LaneError> {
         input.mark = Mark { files: input.mark.files + 1, offset: 0, line: 0 };
         input.commit().await?;
     }
-    Ok(input.commits.settle().await?)
+    input.commits.settle().await
 }
 
 /// The files of this partition, as they were when the job was planned.
@@ -90,9 +90,9 @@ impl Input<'_> {
             for line in bytes.split_inclusive(|byte| *byte == b'\n') {
                 self.mark.line += 1;
                 if !line.iter().all(u8::is_ascii_whitespace) {
-                    let text = segment(line).map_err(|why| {
-                        LaneError::Failed(format!("{}:{}: {why}", path.display(), self.mark.line))
-                    })?;
+                    let refuse =
+                        |why| LaneError::Failed(format!("{}:{}: {why}", path.display(), self.mark.line));
+                    let text = segment(line).map_err(refuse)?;
                     self.writing.push(text);
                 }
                 self.mark.offset += line.len() as u64;
@@ -108,7 +108,7 @@ impl Input<'_> {
     }
 
     /// Commits all that was read so far.
-    async fn commit(&mut self) -> Result<(), JournalError> {
+    async fn commit(&mut self) -> Result<(), LaneError> {
         let appends = self.writing.take_all();
         // Batches count as ticks of the position; one, if only the mark moves.
         let from = self.position;
@@ -121,7 +121,7 @@ impl Input<'_> {
             ..Commit::default()
         };
         self.commits.send(commit).await?;
-        self.writing.wait_for_readers(self.lane).await
+        Ok(self.writing.wait_for_readers(self.lane).await?)
     }
 }
 

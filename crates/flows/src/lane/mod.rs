@@ -20,7 +20,7 @@ mod writing;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use menagerie_journal::{Fence, Journal, JournalError, Opened, PartitionId, Remedy};
 use menagerie_kernel::whole;
@@ -106,6 +106,7 @@ pub async fn run(task: Task, partition: u32, fence: Fence) -> LaneEnd {
     let lane = Lane { task, partition, fence };
     let mut pause = RETRY_PAUSE;
     loop {
+        let begun = Instant::now();
         let attempt = match &lane.task.entry.function {
             Function::JsonlInput { .. } => input::run(&lane).await,
             Function::Identity | Function::Group { .. } => transform::run(&lane).await,
@@ -128,6 +129,10 @@ pub async fn run(task: Task, partition: u32, fence: Fence) -> LaneEnd {
             After::Reopen => debug!(task, partition, error = %whole(&error), "opening the partition again"),
             After::Wait => {
                 warn!(task, partition, error = %whole(&error), "the journal does not answer; trying again");
+                // It may have worked well for a long time since the last error.
+                if begun.elapsed() > RETRY_PAUSE_MAX {
+                    pause = RETRY_PAUSE;
+                }
                 tokio::time::sleep(pause).await;
                 pause = (pause * 2).min(RETRY_PAUSE_MAX);
             }

@@ -51,7 +51,7 @@ pub async fn run(lane: &Lane, folder: &Path) -> Result<(), LaneError> {
         commits.send(commit).await?;
         reading.trim(lane, commits.reached()).await?;
     }
-    Ok(commits.settle().await?)
+    commits.settle().await
 }
 
 /// What is recorded of all partitions of an output.

@@ -1,9 +1,13 @@
 //! A lane's partitions of the links into its task.
 
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::task::Poll;
 use std::time::{Duration, Instant};
 
-use futures_util::future::select_all;
-use menagerie_journal::{JournalError, Message, MessageId, Move, Opened, PartitionId, Read};
+use menagerie_journal::{Batch, Journal, JournalError, Message, MessageId, Move, Opened, PartitionId, Read};
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
 
 use super::{Lane, LaneError};
 use crate::links::partition;
@@ -12,19 +16,27 @@ use crate::links::partition;
 const LONG_POLL: Duration = Duration::from_secs(30);
 /// Bytes of a read, shared among the links out of the task: a commit has a copy for each of them.
 const READ_BYTES: u32 = 1 << 20;
+/// Batches that are read ahead of each partition, besides the one that is being read.
+const AHEAD_MAX: usize = 1;
 /// Between two trims of a partition: each is a group of its own for the journal.
 const TRIM_EVERY: Duration = Duration::from_secs(1);
 
 /// The partitions that a lane reads.
 pub struct Reading {
     parts: Vec<Part>,
+    /// The partition whose turn is next, so that a busy one does not starve the others.
+    turn: usize,
+    /// A loop for each partition. Dropped, they end.
+    _readers: JoinSet<()>,
 }
 
 struct Part {
     /// The task that writes it.
     from: u32,
     partition: PartitionId,
-    /// The last message that was read.
+    /// What its reader has read.
+    ahead: mpsc::Receiver<Result<Batch, JournalError>>,
+    /// The last message that was taken.
     read: MessageId,
     /// The last message in a commit that was sent.
     sent: MessageId,
@@ -36,16 +48,21 @@ struct Part {
 impl Reading {
     /// Opens the partitions; also returns what was stored with the first.
     pub async fn open(lane: &Lane) -> Result<(Self, Opened), JournalError> {
-        let (mut parts, mut first) = (Vec::new(), None);
+        let (mut parts, mut readers, mut first) = (Vec::new(), JoinSet::new(), None);
+        let bytes_max = READ_BYTES / lane.task.after.len().max(1) as u32;
         for from in &lane.task.record.before {
             let partition = partition(&lane.task.topics.link(*from, lane.task.number), lane.partition);
             let opened = lane.open(&partition).await?;
             let (read, sent, trimmed) = (opened.position, opened.position, opened.position);
-            parts.push(Part { from: *from, partition, read, sent, trimmed, trimmed_at: Instant::now() });
+            let (batches, ahead) = mpsc::channel(AHEAD_MAX);
+            let next = Read { bytes_max, ..Read::after(partition.clone(), read).wait(LONG_POLL) };
+            readers.spawn(read_ahead(lane.task.journal.clone(), next, batches));
+            let trimmed_at = Instant::now();
+            parts.push(Part { from: *from, partition, ahead, read, sent, trimmed, trimmed_at });
             first.get_or_insert(opened);
         }
         let first = first.ok_or_else(|| JournalError::Invalid("the task has no links into it".to_owned()))?;
-        Ok((Self { parts }, first))
+        Ok((Self { parts, turn: 0, _readers: readers }, first))
     }
 
     /// The first partition, whose consumer also has the lane's records.
@@ -57,31 +74,25 @@ impl Reading {
     /// Cancel safe.
     pub async fn next(&mut self, lane: &Lane) -> Result<Option<Vec<Message>>, LaneError> {
         let mut ends = lane.task.ends.clone();
-        let bytes_max = READ_BYTES / lane.task.after.len().max(1) as u32;
         loop {
             let known = ends.borrow_and_update().clone();
             let end = |part: &Part| known.get(&part.from)?.get(lane.partition as usize - 1).copied();
-            let is_open = |part: &Part| end(part).is_none_or(|end| part.read.0.0 < end);
-            let open: Vec<usize> =
-                (0..self.parts.len()).filter(|index| is_open(&self.parts[*index])).collect();
-            if open.is_empty() {
+            if self.parts.iter().all(|part| end(part).is_some_and(|end| part.read.0.0 >= end)) {
                 return Ok(None);
             }
-            let reads = open.iter().map(|index| {
-                let part = &self.parts[*index];
-                let read = Read::after(part.partition.clone(), part.read).wait(LONG_POLL);
-                lane.task.journal.read(Read { bytes_max, ..read })
-            });
-            let (batch, place, _) = tokio::select! {
-                done = select_all(reads) => done,
+            let (index, batch) = tokio::select! {
+                received = self.receive() => received,
                 changed = ends.changed() => match changed {
                     Ok(()) => continue,
                     // The peer's session is over, and it drops us.
                     Err(_) => std::future::pending().await,
                 },
             };
+            let part = &mut self.parts[index];
+            let Some(batch) = batch else {
+                return Err(LaneError::Failed(format!("the reader of {} has ended", part.partition)));
+            };
             let batch = batch?;
-            let part = &mut self.parts[open[place]];
             if let Some(gap) = batch.gap.filter(|gap| *gap > part.read) {
                 return Err(after_gap(lane, part, gap).await);
             }
@@ -89,6 +100,22 @@ impl Reading {
             part.read = last.id;
             return Ok(Some(batch.messages));
         }
+    }
+
+    /// What one of the readers has read, with the index of its partition; `None` if a reader has ended.
+    async fn receive(&mut self) -> (usize, Option<Result<Batch, JournalError>>) {
+        let (count, turn) = (self.parts.len(), self.turn);
+        let (index, batch) = poll_fn(|context| {
+            for index in (0..count).map(|step| (turn + step) % count) {
+                if let Poll::Ready(batch) = self.parts[index].ahead.poll_recv(context) {
+                    return Poll::Ready((index, batch));
+                }
+            }
+            Poll::Pending
+        })
+        .await;
+        self.turn = (index + 1) % count;
+        (index, batch)
     }
 
     /// The steps of the next commit: from where the commit before it ends to what was read. Partitions that have not moved
@@ -117,6 +144,29 @@ impl Reading {
             }
         }
         Ok(())
+    }
+}
+
+/// Reads a partition ahead of its lane, until an error or the lane's end. A loop of its own: a read that were started anew for
+/// each batch of another partition would leave a long poll behind at the journal every time.
+async fn read_ahead(
+    journal: Arc<dyn Journal>,
+    mut next: Read,
+    batches: mpsc::Sender<Result<Batch, JournalError>>,
+) {
+    loop {
+        let batch = journal.read(next.clone()).await;
+        let is_error = batch.is_err();
+        if let Ok(batch) = &batch {
+            match batch.messages.last() {
+                Some(last) => next.after = last.id,
+                None if batch.gap.is_none() => continue,
+                None => {}
+            }
+        }
+        if batches.send(batch).await.is_err() || is_error {
+            return;
+        }
     }
 }
 

@@ -7,7 +7,7 @@ use super::reading::Reading;
 use super::writing::Writing;
 use super::{Lane, LaneError};
 use crate::job::Function;
-use crate::segments::Packed;
+use crate::segments::{KEY_BYTES_MAX, Packed};
 
 pub async fn run(lane: &Lane) -> Result<(), LaneError> {
     let (mut reading, _) = Reading::open(lane).await?;
@@ -21,6 +21,7 @@ pub async fn run(lane: &Lane) -> Result<(), LaneError> {
                 match &lane.task.entry.function {
                     Function::Group { key: path } => {
                         path.key_of(text, &mut key).map_err(|error| LaneError::Failed(error.to_string()))?;
+                        check_key(&key)?;
                         writing.push_keyed(&key, text);
                     }
                     _ => writing.push(text),
@@ -32,5 +33,16 @@ pub async fn run(lane: &Lane) -> Result<(), LaneError> {
         reading.trim(lane, commits.reached()).await?;
         writing.wait_for_readers(lane).await?;
     }
-    Ok(commits.settle().await?)
+    commits.settle().await
+}
+
+fn check_key(key: &[u8]) -> Result<(), LaneError> {
+    if key.len() <= KEY_BYTES_MAX {
+        return Ok(());
+    }
+    let begins = String::from_utf8_lossy(&key[..40]).into_owned();
+    Err(LaneError::Failed(format!(
+        "the key that begins with {begins} is longer than {} KiB",
+        KEY_BYTES_MAX >> 10
+    )))
 }

@@ -8,7 +8,7 @@ use super::Lane;
 use crate::links::{partition, partition_of};
 use crate::segments::Packer;
 
-/// Bytes of a batch: beyond, a new one begins.
+/// Bytes of a batch, shared among the links out of the task: beyond, a new one begins.
 const BATCH_BYTES: usize = 256 << 10;
 /// Bytes written to a link between two looks at how full it is.
 const LOOK_EVERY: usize = 8 << 20;
@@ -22,6 +22,7 @@ const LOOK_PAUSE: Duration = Duration::from_millis(20);
 pub struct Writing {
     links: Vec<Link>,
     batch_size: u32,
+    batch_bytes: usize,
     /// Batches that are complete.
     ready: Vec<Append>,
     ready_bytes: usize,
@@ -32,7 +33,10 @@ struct Link {
     packers: Vec<Packer>,
     /// The partition that has its turn, for segments without a key.
     turn: usize,
+    /// Bytes since the last look at how full it is.
     written: usize,
+    /// Where its readers were when there was none at work: until they move, nobody waits for them.
+    unread_at: Option<Vec<MessageId>>,
 }
 
 impl Writing {
@@ -42,9 +46,12 @@ impl Writing {
             packers: (0..*partitions).map(|_| Packer::default()).collect(),
             turn: lane.partition as usize % *partitions as usize,
             written: 0,
+            unread_at: None,
         };
-        let links = lane.task.after.iter().map(link).collect();
-        Self { links, batch_size: lane.task.entry.batch_size, ready: Vec::new(), ready_bytes: 0 }
+        let links: Vec<Link> = lane.task.after.iter().map(link).collect();
+        let batch_bytes = BATCH_BYTES / links.len().max(1);
+        let batch_size = lane.task.entry.batch_size;
+        Self { links, batch_size, batch_bytes, ready: Vec::new(), ready_bytes: 0 }
     }
 
     /// Adds a segment to the partition that has its turn, in every link.
@@ -70,7 +77,7 @@ impl Writing {
     fn put(&mut self, link: usize, place: usize, key: &[u8], text: &[u8]) -> bool {
         let packer = &mut self.links[link].packers[place];
         packer.push(key, text);
-        let is_complete = packer.count() >= self.batch_size || packer.bytes() >= BATCH_BYTES;
+        let is_complete = packer.count() >= self.batch_size || packer.bytes() >= self.batch_bytes;
         if is_complete {
             self.complete(link, place);
         }
@@ -118,12 +125,13 @@ impl Writing {
             let (mut seen, mut moved_at) = (Vec::new(), Instant::now());
             loop {
                 let (unread, positions) = unread(lane, &link.topic).await?;
-                if unread < FULL_BYTES {
+                if unread < FULL_BYTES || link.unread_at.as_ref() == Some(&positions) {
                     break;
                 }
                 if positions != seen {
                     (seen, moved_at) = (positions, Instant::now());
                 } else if moved_at.elapsed() > UNREAD {
+                    link.unread_at = Some(positions);
                     break;
                 }
                 tokio::time::sleep(LOOK_PAUSE).await;

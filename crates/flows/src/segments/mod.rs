@@ -12,8 +12,16 @@ pub use key::KeyPath;
 pub use packed::{Malformed, Packed, Packer};
 use serde_json::value::RawValue;
 
+/// Longest segment. A commit has a copy of it for each link out of a task, and the journal bounds commits.
+pub const SEGMENT_BYTES_MAX: usize = 1 << 20;
+/// Longest key of a segment: it travels with it.
+pub const KEY_BYTES_MAX: usize = 64 << 10;
+
 /// The segment on a line: the text of one JSON object, without blanks around it. The error says why it is none.
 pub fn segment(line: &[u8]) -> Result<&[u8], String> {
+    if line.len() > SEGMENT_BYTES_MAX {
+        return Err(format!("longer than {} MiB", SEGMENT_BYTES_MAX >> 20));
+    }
     let value: &RawValue = serde_json::from_slice(line).map_err(|error| format!("no JSON: {error}"))?;
     let text = value.get();
     match text.as_bytes().first() {
@@ -34,5 +42,7 @@ mod tests {
             assert!(segment(bad.as_bytes()).is_err(), "{bad:?}");
         }
         assert!(segment(b"{\"a\":\"\xff\"}").is_err());
+        let long = format!("{{\"a\":\"{}\"}}", "x".repeat(SEGMENT_BYTES_MAX));
+        assert_eq!(segment(long.as_bytes()), Err("longer than 1 MiB".to_owned()));
     }
 }
