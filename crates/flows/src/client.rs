@@ -6,7 +6,7 @@ use menagerie_kernel::{CallError, Session, Term, Versioned, retry, unique};
 use menagerie_znodes::flows::{
     Answer, Deployment, JobRecord, JobState, Payload, PeerState, Plan, newest_state,
 };
-use menagerie_znodes::{Name, Payload as _, Znode};
+use menagerie_znodes::{MaybeDamaged, Name, Payload as _, Znode};
 use tokio::time::timeout;
 
 use crate::core::JobId;
@@ -149,8 +149,19 @@ impl Jobs {
 
     async fn row(&self, term: &Term, id: &JobId) -> Result<Option<JobRow>, FlowError> {
         let tree = &self.deployment;
-        let Some(plan) = term.read(&tree.plan(id)).await? else { return Ok(None) };
-        let job = term.read(&tree.job(id)).await?.map(|job| job.value);
+        // One that is damaged must not hide the others.
+        let damaged = |path: &str, why: String| Ok(Some(JobRow::damaged(id, format!("{path}: {why}"))));
+        let (plan, job) = (tree.plan(id).maybe_damaged(), tree.job(id).maybe_damaged());
+        let plan = match term.read(&plan).await?.map(|found| found.value) {
+            None => return Ok(None),
+            Some(MaybeDamaged::Sound(plan)) => plan,
+            Some(MaybeDamaged::Damaged { why, .. }) => return damaged(tree.plan(id).path(), why),
+        };
+        let job = match term.read(&job).await?.map(|found| found.value) {
+            None => None,
+            Some(MaybeDamaged::Sound(job)) => Some(job),
+            Some(MaybeDamaged::Damaged { why, .. }) => return damaged(tree.job(id).path(), why),
+        };
         let complete = match &job {
             Some(_) => {
                 let names = term.children(tree.tasks(id).path()).await?;
@@ -158,7 +169,7 @@ impl Jobs {
             }
             None => 0,
         };
-        Ok(Some(JobRow::new(id, &plan.value, job.as_ref(), complete)))
+        Ok(Some(JobRow::new(id, &plan, job.as_ref(), complete)))
     }
 
     /// A job with its tasks.

@@ -11,7 +11,7 @@ pub struct JobRow {
     pub id: String,
     /// What people call it.
     pub name: String,
-    /// submitted, running, complete, failed, killed or refused.
+    /// submitted, running, complete, failed, killed, refused; or damaged, if its znodes cannot be read.
     pub state: &'static str,
     /// Why it failed or was refused.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -82,6 +82,22 @@ impl JobRow {
             tasks: job.map_or(0, |job| job.tasks),
             submitted_ms: plan.submitted_ms,
             ended_ms: job.and_then(|job| job.ended_ms),
+        }
+    }
+}
+
+impl JobRow {
+    /// A job whose znodes cannot be read.
+    pub fn damaged(id: &Name, why: String) -> Self {
+        Self {
+            id: id.as_str().to_owned(),
+            name: String::new(),
+            state: "damaged",
+            why: Some(why),
+            complete: 0,
+            tasks: 0,
+            submitted_ms: 0,
+            ended_ms: None,
         }
     }
 }

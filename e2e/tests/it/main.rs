@@ -10,6 +10,7 @@ mod crash;
 mod damage;
 mod dice;
 mod files;
+mod flows;
 mod full;
 mod holding;
 mod hostile;

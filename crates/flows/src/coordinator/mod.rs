@@ -21,6 +21,7 @@ use menagerie_kernel::recipes::grant::Grant;
 use menagerie_kernel::recipes::tree_cache::TreeCache;
 use menagerie_kernel::{CallError, Session, TransactionError, retry, whole};
 use menagerie_znodes::flows::{Deployment, JobState};
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tracing::{debug, info, warn};
 
@@ -31,6 +32,8 @@ use crate::{FlowError, layout, now_ms};
 /// Before a leader that could not go on reads the tree again; doubled each time, up to the maximum.
 const LEAD_PAUSE: Duration = Duration::from_millis(100);
 const LEAD_PAUSE_MAX: Duration = Duration::from_secs(30);
+/// After it was told to stop, a leader has this long for the event that it is handling.
+const LAST_EVENT: Duration = Duration::from_secs(1);
 /// Between two attempts to prepare a job, if the journal is away.
 const RETRY_PAUSE: Duration = Duration::from_secs(1);
 /// Between two attempts to delete its links: nobody waits for that.
@@ -49,6 +52,8 @@ pub struct Coordinator {
 
 /// Why a leader cannot go on.
 enum Over {
+    /// It was told to stop.
+    Stopped,
     /// It was deposed.
     Deposed,
     /// ZooKeeper refused a write, for this reason: its picture of the tree was wrong.
@@ -73,20 +78,31 @@ impl Coordinator {
         }
         let mut candidate = Election::new(session, self.deployment.election(), identifier).stand();
         stands().await;
+        let (tell, stopping) = watch::channel(false);
+        let stopped = async {
+            stop.await;
+            tell.send_replace(true);
+            tokio::time::sleep(LAST_EVENT).await;
+        };
         tokio::select! {
-            () = self.serve(&mut candidate) => {}
-            () = &mut stop => {}
+            () = self.serve(&mut candidate, stopping) => {}
+            () = stopped => {}
         }
         // Whoever stands by leads at once.
         Ok(candidate.withdraw().await?)
     }
 
-    /// Leads whenever elected; ends with the session.
-    async fn serve(&self, candidate: &mut Candidate) {
-        while let Some(grant) = candidate.elected().await {
+    /// Leads whenever elected; ends when it is stopped, or with the session.
+    async fn serve(&self, candidate: &mut Candidate, mut stopping: watch::Receiver<bool>) {
+        loop {
+            let grant = tokio::select! {
+                Some(grant) = candidate.elected() => grant,
+                () = stop_requested(&mut stopping) => return,
+                else => return,
+            };
             info!(deployment = %self.deployment.name(), fence = %grant.fence(), "leading");
             tokio::select! {
-                () = self.lead(&grant) => {}
+                () = self.lead(&grant, &stopping) => {}
                 loss = grant.lost() => info!(?loss, "leadership lost"),
             }
         }
@@ -94,11 +110,12 @@ impl Coordinator {
 
     /// Leads until deposed. A leader that cannot go on, because a znode is damaged say, tries again and again, and says
     /// why: whoever stands by could not either, and other roles of the process are not to blame.
-    async fn lead(&self, grant: &Grant) {
+    async fn lead(&self, grant: &Grant, stopping: &watch::Receiver<bool>) {
         let mut pause = LEAD_PAUSE;
         loop {
             let mut handled = 0;
-            let why = match self.lead_once(grant, &mut handled).await {
+            let why = match self.lead_once(grant, stopping.clone(), &mut handled).await {
+                Ok(Over::Stopped) => return,
                 Ok(Over::Deposed) => break,
                 Ok(Over::Stale(why)) => why,
                 Err(error) if error.ends_term() => break,
@@ -113,7 +130,12 @@ impl Coordinator {
     }
 
     /// Reads the tree, and goes on from there; counts the events that it handles.
-    async fn lead_once(&self, grant: &Grant, handled: &mut u64) -> Result<Over, FlowError> {
+    async fn lead_once(
+        &self,
+        grant: &Grant,
+        stopping: watch::Receiver<bool>,
+        handled: &mut u64,
+    ) -> Result<Over, FlowError> {
         // Read by the session that was elected, so it shows all that earlier leaders wrote.
         let cache = TreeCache::start(&self.session, &self.deployment.root());
         cache.ready().await?;
@@ -122,6 +144,7 @@ impl Coordinator {
         let mut leader = Leader {
             deployment: self.deployment.clone(),
             grant: grant.clone(),
+            stopping,
             cache,
             state,
             events,
@@ -134,6 +157,11 @@ impl Coordinator {
         *handled = leader.events.count - events.count;
         over
     }
+}
+
+async fn stop_requested(stopping: &mut watch::Receiver<bool>) {
+    // An error: nobody is left who could ask, which is the same.
+    let _ = stopping.wait_for(|stop| *stop).await;
 }
 
 /// The event counter as it was written last: its value, and its version.
@@ -149,6 +177,8 @@ pub struct EventCount {
 struct Leader {
     deployment: Deployment,
     grant: Grant,
+    /// Becomes true when it is to stop, between two events.
+    stopping: watch::Receiver<bool>,
     cache: TreeCache,
     state: State,
     events: EventCount,
@@ -163,16 +193,20 @@ struct Leader {
 
 impl Leader {
     async fn run(&mut self) -> Result<Over, FlowError> {
-        let mut revision = self.cache.subscribe();
+        let (mut revision, mut stopping) = (self.cache.subscribe(), self.stopping.clone());
         loop {
             revision.borrow_and_update();
             while let Some(event) = self.next_event().await? {
                 if let Some(over) = self.handle(event).await? {
                     return Ok(over);
                 }
+                if *self.stopping.borrow() {
+                    return Ok(Over::Stopped);
+                }
             }
             self.begin_work();
             tokio::select! {
+                () = stop_requested(&mut stopping) => return Ok(Over::Stopped),
                 changed = revision.changed() => if changed.is_err() {
                     self.cache.ready().await?;
                 },

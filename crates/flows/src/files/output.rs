@@ -146,11 +146,13 @@ pub fn hidden_name(job: &str, partition: u32, unique: &str) -> String {
 
 fn remove_hidden(folder: &Path, job: &str) -> io::Result<()> {
     let ours = [".hidden", ".part", ".success"].map(|kind| format!("{kind}-{job}-"));
+    let is_claimed = fs::read_to_string(folder.join(CLAIM)).is_ok_and(|claimed| claimed == job);
     let hidden: Vec<PathBuf> = fs::read_dir(folder)?
         .filter_map(|entry| entry.ok())
         .filter(|entry| {
             let name = entry.file_name();
-            name == CLAIM || name.to_str().is_some_and(|name| ours.iter().any(|ours| name.starts_with(ours)))
+            let is_ours = |name: &str| ours.iter().any(|ours| name.starts_with(ours));
+            is_claimed && name == CLAIM || name.to_str().is_some_and(is_ours)
         })
         .map(|entry| entry.path())
         .collect();
@@ -207,6 +209,8 @@ mod tests {
         let out = folder.path().join("out");
         claim(&out, "j1").unwrap();
         HiddenFile::create(&out, hidden_name("j1", 1, "a")).unwrap();
+        discard(&out, "j2");
+        assert!(claim(&out, "j2").unwrap_err().contains("in use by job j1"));
         discard(&out, "j1");
         assert!(!out.exists());
         check(&out).unwrap();

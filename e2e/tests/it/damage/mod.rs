@@ -1,5 +1,5 @@
 //! Damaged znodes, by hand or by a broken script: every command ends, says what is wrong and what to try, or goes on;
-//! none spins; and the doctor finds the damage. Every entry of the znode map is damaged in every way, one at a time.
+//! none spins; and the doctor finds the damage. Every znode of slots and queues is damaged in every way, one at a time.
 
 mod queues;
 mod slots;

@@ -2,15 +2,21 @@
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
+use std::pin::pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use clap::Args;
+use menagerie_flows::client::new_id;
 use menagerie_flows::job::Job;
 use menagerie_journal_directory::{Journals, register};
 use menagerie_kernel::Session;
+use menagerie_znodes::Name;
 use serde_json::Map;
+use tokio::time::timeout;
 
 use super::{DeploymentArg, JournalSource, job_file, waiting};
+use crate::client;
 use crate::commands::data::DataArgs;
 use crate::commands::journal::serve as journal;
 use crate::commands::keeper::serve as keeper;
@@ -21,6 +27,9 @@ use crate::files::Shares;
 use crate::output::write;
 use crate::role::host::Signals;
 use crate::role::{Host, Role};
+
+/// A signal stops all roles, and the one that waits for the job is told which it was, sooner or a little later.
+const SIGNAL_PATIENCE: Duration = Duration::from_secs(1);
 
 /// Run a job by itself, with all that it needs in this process: keeper, journal, coordinator and peers. Prints the output
 /// folders when it is complete; exit code 0 if it is complete, 1 if it failed, 3 if it was killed.
@@ -46,13 +55,19 @@ impl Run {
         let root = self.data.or_else(|| Some(temporary.as_ref()?.path().to_owned()));
         let data = DataArgs { data: root };
         let mut host = Host::new(None, false, Signals::Host)?;
-        let served = serve(&mut host, &data, &job, self.peers);
-        host.end(served)?;
+        let id = new_id();
+        let served = serve(&mut host, &data, &job, &id, self.peers);
+        let ended = host.end(served);
+        if ended.is_err() {
+            // Nobody writes to them any more.
+            job_file::discard(&job, id.as_str());
+        }
+        ended?;
         job_file::outputs(&job).try_for_each(|folder| write(&format!("{}\n", folder.display())))
     }
 }
 
-fn serve(host: &mut Host, data: &DataArgs, job: &Job, peers: u16) -> Result<(), CliError> {
+fn serve(host: &mut Host, data: &DataArgs, job: &Job, id: &Name, peers: u16) -> Result<(), CliError> {
     let anywhere = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
     let servers = Servers {
         data,
@@ -65,19 +80,24 @@ fn serve(host: &mut Host, data: &DataArgs, job: &Job, peers: u16) -> Result<(), 
     let (keeper, local) = servers.start_keeper(&data.root()?, &shares, &mut host.registry)?;
     let journal = servers.start_journal(&shares, &mut host.registry)?;
     let journals = Journals::from([(register::NAME.to_owned(), Arc::new(journal.store.clone()) as _)]);
-    let deployment =
-        DeploymentArg { deployment: menagerie_znodes::Name::new("default").expect("it is a name") };
+    let deployment = DeploymentArg { deployment: Name::new("default").expect("it is a name") };
     let in_process = || JournalSource::InProcess(journals.clone());
     let flow = {
-        let (job, deployment) = (job.clone(), deployment.clone());
+        let (job, id, deployment) = (job.clone(), id.clone(), deployment.clone());
         let submit_and_wait = async move |session: &Session, life: &crate::role::Life| {
             let jobs = deployment.jobs(session);
+            let mut signal = pin!(client::stopped());
             tokio::select! {
                 ended = async {
-                    let id = waiting::submit(&jobs, &job).await?;
+                    waiting::submit(&jobs, &id, &job).await?;
                     waiting::wait(&jobs, &id, &job).await
                 } => ended,
-                () = life.stopping() => Err(CliError::Interrupted { signal: 15 }),
+                signal = &mut signal => Err(CliError::Interrupted { signal: signal? }),
+                () = life.stopping() => match timeout(SIGNAL_PATIENCE, signal).await {
+                    Ok(signal) => Err(CliError::Interrupted { signal: signal? }),
+                    // Another role has failed, and says why.
+                    Err(_) => Ok(()),
+                },
             }
         };
         Role::with_session("flow", local.connection(), Map::new(), submit_and_wait)

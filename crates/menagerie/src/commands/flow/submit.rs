@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use menagerie_flows::client::new_id;
 use menagerie_kernel::session::Rights::Owner;
 
 use super::{DeploymentArg, job_file, waiting, with_jobs};
@@ -26,7 +27,8 @@ impl Submit {
     pub fn run(self, client: ClientArgs) -> Result<(), CliError> {
         let job = job_file::load(&self.file)?;
         with_jobs(client, Owner, &self.deployment, async |jobs| {
-            let id = waiting::submit(jobs, &job).await?;
+            let id = new_id();
+            waiting::submit(jobs, &id, &job).await?;
             write(&format!("{id}\n"))?;
             if self.wait { waiting::wait(jobs, &id, &job).await } else { Ok(()) }
         })

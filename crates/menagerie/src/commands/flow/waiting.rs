@@ -1,5 +1,6 @@
 //! Waiting for a job, with a line on stderr for each progress.
 
+use menagerie_flows::FlowError;
 use menagerie_flows::client::{Ended, Jobs, Progress};
 use menagerie_flows::job::Job;
 use menagerie_types::exit_code;
@@ -12,12 +13,14 @@ use crate::output::count;
 /// Exit code of a wait for a job that was killed.
 const KILLED: u8 = 3;
 
-/// Claims the output folders, and submits the job.
-pub async fn submit(jobs: &Jobs, job: &Job) -> Result<Name, CliError> {
-    let id = menagerie_flows::client::new_id();
+/// Claims the output folders, and submits the job under this id.
+pub async fn submit(jobs: &Jobs, id: &Name, job: &Job) -> Result<(), CliError> {
     job_file::claim(job, id.as_str())?;
-    jobs.submit(&id, job).await.map_err(cannot("submit the job"))?;
-    Ok(id)
+    let submitted = jobs.submit(id, job).await;
+    if matches!(submitted, Err(FlowError::Refused { .. })) {
+        job_file::discard(job, id.as_str());
+    }
+    submitted.map_err(cannot("submit the job"))
 }
 
 /// Waits until a job is complete; every other end is an error.
@@ -37,13 +40,13 @@ pub async fn wait(jobs: &Jobs, id: &Name, job: &Job) -> Result<(), CliError> {
         Ended::Complete => Ok(()),
         Ended::Failed(why) => Err(failed(format!("job {} failed: {why}", job.name), exit_code::FAILED)),
         Ended::Killed => Err(failed(format!("job {} was killed", job.name), KILLED)),
-        Ended::Refused(why) => Err(cannot("run the job")(menagerie_flows::FlowError::Refused { why })),
+        Ended::Refused(why) => Err(cannot("run the job")(FlowError::Refused { why })),
     }
 }
 
 fn line(progress: &Progress) -> String {
     match progress {
-        Progress::Submitted => "submitted; waiting for a coordinator".to_owned(),
+        Progress::Submitted => "submitted; waiting for a coordinator and a journal".to_owned(),
         Progress::Running { complete, tasks, peers: 0 } => {
             format!("{complete} of {tasks} tasks complete; waiting for peers")
         }

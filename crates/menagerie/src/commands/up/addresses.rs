@@ -57,16 +57,16 @@ impl Addresses {
             self.roles.iter().flat_map(|role| role.ready.lines(role.kind)).chain([String::new()]).collect();
         for Listed { kind, ready, about } in &self.roles {
             let address = ready.address.map(|address| address.to_string()).unwrap_or_default();
-            lines.push(format!("  {kind:<10}{address:<22}{}", about.replace("ADDRESS", &address)));
+            lines.push(format!("  {kind:<13}{address:<22}{}", about.replace("ADDRESS", &address)));
         }
         if let Some(metrics) = self.metrics {
-            lines.push(format!("  metrics   {:<22}/metrics and /healthz", metrics.to_string()));
+            lines.push(format!("  metrics      {:<22}/metrics and /healthz", metrics.to_string()));
         }
-        lines.push(format!("  data      {}", root.display()));
+        lines.push(format!("  data         {}", root.display()));
         lines.push(match open {
-            true => "  access    everybody who reaches the keeper".to_owned(),
+            true => "  access       everybody who reaches the keeper".to_owned(),
             false => format!(
-                "  access    this user; other clients by the secret in {}",
+                "  access       this user; other clients by the secret in {}",
                 secret::path(root).display()
             ),
         });

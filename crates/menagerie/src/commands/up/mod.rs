@@ -1,7 +1,7 @@
 //! `menagerie up`: everything on this machine, in one process.
 //!
-//! - this file: the list of roles. `servers.rs`: keeper and journal, which the others need. `secret.rs` and `access.rs`: who may use the namespace. `addresses.rs`: what
-//!   listens where. `demo/`: `--demo`.
+//! - this file: the list of roles. `servers.rs`: keeper and journal, which the others need. `secret.rs` and `access.rs`:
+//!   who may use the namespace. `addresses.rs`: what listens where. `demo/`: `--demo`.
 
 mod access;
 mod addresses;
@@ -52,8 +52,8 @@ use crate::{config, ports};
 pub struct Up {
     #[command(flatten)]
     data: DataArgs,
-    /// Run a demo: hosts queue for slots, workers share a queue. Data goes to a temporary folder unless --data (or
-    /// MENAGERIE_DATA) names one.
+    /// Run a demo: hosts queue for slots, workers share a queue, peers count words. Data goes to a temporary folder
+    /// unless --data (or MENAGERIE_DATA) names one.
     #[arg(long)]
     demo: bool,
     /// Address on which the keeper listens; port 0 picks a free one.
@@ -138,7 +138,7 @@ impl Up {
         let _file = written.map_err(CliError::io(format!("write {}", root.join(ADDRESSES).display())))?;
         print(addresses.text(root, self.open));
         host.announce()?;
-        let demo = self.demo.then(|| Demo::start(&local, &token_file)).transpose()?;
+        let demo = self.demo.then(|| Demo::start(&local, &token_file, root)).transpose()?;
         if host.wait() {
             demo.into_iter().for_each(Demo::stop);
         }

@@ -1,7 +1,9 @@
 //! `menagerie up --demo`: a small job for every engine, beside everything else.
 //!
-//! - `slots.rs`: five hosts want the same at once. `queues.rs`: two workers share a queue.
+//! - `slots.rs`: five hosts want the same at once. `queues.rs`: two workers share a queue. `flows.rs`: virtual peers count
+//!   the words of `text.txt`.
 
+mod flows;
 mod queues;
 mod slots;
 
@@ -36,8 +38,9 @@ async fn stop_requested(mut stopping: Stopping) {
 }
 
 impl Demo {
-    pub fn start(local: &Local, token_file: &Path) -> Result<Self, CliError> {
-        let (config, keeper) = (local.config(), local.keeper);
+    /// Starts it; files that it needs for a moment are in the data folder, `root`.
+    pub fn start(local: &Local, token_file: &Path, root: &Path) -> Result<Self, CliError> {
+        let (config, keeper, root) = (local.config(), local.keeper, root.to_owned());
         let access = Access { tokens: TokenFiles::Named(token_file.to_owned()), authority: None };
         // Clients find a keeper on the default port by themselves.
         let menagerie = match keeper.port() {
@@ -48,11 +51,12 @@ impl Demo {
         let (done, stopped) = mpsc::channel();
         let run = move || {
             let shown = client::block_on(async {
-                let (slots, queues) = tokio::join!(
+                let (slots, queues, flows) = tokio::join!(
                     slots::run(config.clone(), &menagerie, stopping.clone()),
-                    queues::run(config, access, &menagerie, stopping)
+                    queues::run(config.clone(), access, &menagerie, stopping.clone()),
+                    flows::run(config, &root, &menagerie, stopping),
                 );
-                for error in [slots.err(), queues.err()].into_iter().flatten() {
+                for error in [slots.err(), queues.err(), flows.err()].into_iter().flatten() {
                     warn!(error, "the demo has ended early");
                 }
                 Ok(())
