@@ -38,6 +38,17 @@ pub fn run() -> Result<()> {
                 .env("MENAGERIE_TEST_ENSEMBLE", ensemble),
         )?;
     }
+    for ensemble in ["keeper", "apache"] {
+        step(
+            &format!(
+                "words counted by flows on {ensemble}, ten times, while peers and the leader are killed"
+            ),
+            cargo(&["test", "--release", "--package", "e2e", "--", "flows::kills::words", "--nocapture"])
+                .env("MENAGERIE_FLOW_ROUNDS", "10")
+                .env("MENAGERIE_FLOW_WORDS", "2000000")
+                .env("MENAGERIE_TEST_ENSEMBLE", ensemble),
+        )?;
+    }
     step(
         "comparison with Apache ZooKeeper, 1,000 scripts",
         cargo(&[

@@ -1,18 +1,20 @@
 //! What users do with jobs: submit, watch, kill.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
+use menagerie_kernel::session::now_ms;
 use menagerie_kernel::{CallError, Session, Term, Versioned, retry, unique};
 use menagerie_znodes::flows::{
-    Answer, Deployment, JobRecord, JobState, Payload, PeerState, Plan, newest_state,
+    Answer, Deployment, JobRecord, Payload, PeerState, Plan, complete_tasks, newest_state,
 };
 use menagerie_znodes::{MaybeDamaged, Name, Payload as _, Znode};
 use tokio::time::timeout;
 
 use crate::core::JobId;
 use crate::job::{JOB_BYTES_MAX, Job};
-use crate::view::{JobRow, JobView, TaskRow};
-use crate::{FlowError, layout, now_ms};
+use crate::view::{JobRow, JobView, Standing, TaskRow};
+use crate::{FlowError, layout};
 
 /// A look at the tree is repeated at least this often, for the number of complete tasks.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
@@ -42,6 +44,12 @@ pub enum Progress {
     },
 }
 
+/// How far a job is, or how it ended.
+enum Stage {
+    Underway(Progress),
+    Ended(Ended),
+}
+
 /// How a job ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Ended {
@@ -63,7 +71,7 @@ pub fn new_id() -> JobId {
 impl Jobs {
     /// Submits a job under an id. Safe to repeat: the id decides.
     pub async fn submit(&self, id: &JobId, job: &Job) -> Result<(), FlowError> {
-        let plan = Plan { job: job.to_value(), submitted_ms: now_ms(), kill: false, answer: None };
+        let plan = Plan { job: job.to_value(), submitted_ms: now_ms() as u64, kill: false, answer: None };
         let (znode, data) = (self.deployment.plan(id), plan.encode());
         if data.len() > JOB_BYTES_MAX {
             let why =
@@ -81,9 +89,9 @@ impl Jobs {
     pub async fn wait(&self, id: &JobId, mut report: impl FnMut(&Progress)) -> Result<Ended, FlowError> {
         let mut last = None;
         loop {
-            match self.session.across_terms(|term| self.look(term, id.clone())).await? {
-                Ok(ended) => return Ok(ended),
-                Err(progress) => {
+            match self.session.across_terms(|term| self.progress(term, id.clone())).await? {
+                Stage::Ended(ended) => return Ok(ended),
+                Stage::Underway(progress) => {
                     if last.as_ref() != Some(&progress) {
                         report(&progress);
                         last = Some(progress);
@@ -94,29 +102,34 @@ impl Jobs {
         }
     }
 
-    /// How a job stands: ended, or how far it is.
-    async fn look(&self, term: Term, id: JobId) -> Result<Result<Ended, Progress>, FlowError> {
+    /// How far a job is, or how it ended.
+    async fn progress(&self, term: Term, id: JobId) -> Result<Stage, FlowError> {
         let (term, tree) = (term.patient(), &self.deployment);
-        let Some(job) = term.read(&tree.job(&id)).await? else {
-            let plan = term.read(&tree.plan(&id)).await?.ok_or_else(|| self.no_job(&id))?;
-            return Ok(match plan.value.answer {
-                Some(Answer::Refused(_)) if plan.value.kill => Ok(Ended::Killed),
-                Some(Answer::Refused(why)) => Ok(Ended::Refused(why)),
-                Some(Answer::Accepted) | None => Err(Progress::Submitted),
-            });
+        let plan = term.read(&tree.plan(&id)).await?.ok_or_else(|| self.no_job(&id))?.value;
+        let job = term.read(&tree.job(&id)).await?.map(|job| job.value);
+        let why = || match &plan.answer {
+            Some(Answer::Refused(why)) => why.clone(),
+            Some(Answer::Accepted) | None => job.as_ref().and_then(|job| job.why.clone()).unwrap_or_default(),
         };
-        Ok(match job.value.state {
-            JobState::Complete => Ok(Ended::Complete),
-            JobState::Failed => Ok(Ended::Failed(job.value.why.unwrap_or_default())),
-            JobState::Killed => Ok(Ended::Killed),
-            JobState::Running => {
-                let names = term.children(tree.tasks(&id).path()).await?;
-                let complete = names.iter().filter(|name| name.ends_with(".complete")).count() as u32;
+        Ok(match Standing::of(&plan, job.as_ref()) {
+            Standing::Submitted => Stage::Underway(Progress::Submitted),
+            Standing::Running => {
+                let complete = self.complete_tasks(&term, &id).await?.len() as u32;
                 let peers = self.busy_peers(&term).await?;
                 let peers = peers.iter().filter(|(_, job, _)| *job == id).count();
-                Err(Progress::Running { complete, tasks: job.value.tasks, peers })
+                let tasks = job.as_ref().map_or(0, |job| job.tasks);
+                Stage::Underway(Progress::Running { complete, tasks, peers })
             }
+            Standing::Complete => Stage::Ended(Ended::Complete),
+            Standing::Failed | Standing::Damaged => Stage::Ended(Ended::Failed(why())),
+            Standing::Killed => Stage::Ended(Ended::Killed),
+            Standing::Refused => Stage::Ended(Ended::Refused(why())),
         })
+    }
+
+    /// The numbers of a job's complete tasks.
+    async fn complete_tasks(&self, term: &Term, id: &JobId) -> Result<BTreeSet<u32>, CallError> {
+        Ok(complete_tasks(&term.children(self.deployment.tasks(id).path()).await?))
     }
 
     /// Waits until a job has changed, or a while.
@@ -163,10 +176,7 @@ impl Jobs {
             Some(MaybeDamaged::Damaged { why, .. }) => return damaged(tree.job(id).path(), why),
         };
         let complete = match &job {
-            Some(_) => {
-                let names = term.children(tree.tasks(id).path()).await?;
-                names.iter().filter(|name| name.ends_with(".complete")).count() as u32
-            }
+            Some(_) => self.complete_tasks(term, id).await?.len() as u32,
             None => 0,
         };
         Ok(Some(JobRow::new(id, &plan, job.as_ref(), complete)))
@@ -176,17 +186,19 @@ impl Jobs {
     pub async fn show(&self, id: &JobId) -> Result<JobView, FlowError> {
         let term = self.session.term().patient();
         let job = self.row(&term, id).await?.ok_or_else(|| self.no_job(id))?;
+        if job.tasks == 0 {
+            return Ok(JobView { job, tasks: Vec::new() });
+        }
+        let (busy, complete) = (self.busy_peers(&term).await?, self.complete_tasks(&term, id).await?);
+        let znodes: Vec<_> = (1..=job.tasks).map(|number| self.deployment.task(id, number)).collect();
         let mut tasks = Vec::new();
-        let busy = self.busy_peers(&term).await?;
-        for number in 1..=job.tasks {
-            let tree = &self.deployment;
-            let Some(record) = term.read(&tree.task(id, number)).await? else { continue };
-            let is_complete = term.stat(tree.task_complete(id, number).path()).await?.is_some();
+        for (number, record) in (1..).zip(term.read_many(&znodes).await?) {
+            let Some(record) = record else { continue };
             let mut states = Vec::new();
             for (peer, ..) in busy.iter().filter(|(_, job, task)| job == id && *task == number) {
                 states.extend(self.state_of(&term, peer).await?);
             }
-            tasks.push(TaskRow::new(number, record.value, is_complete, states));
+            tasks.push(TaskRow::new(number, record.value, complete.contains(&number), states));
         }
         Ok(JobView { job, tasks })
     }
@@ -229,13 +241,9 @@ impl Jobs {
         let (term, tree) = (term.patient(), &self.deployment);
         let mut plan = term.read(&tree.plan(&id)).await?.ok_or_else(|| self.no_job(&id))?;
         let job: Option<JobRecord> = term.read(&tree.job(&id)).await?.map(|job| job.value);
-        let state = match (&job, &plan.value.answer) {
-            (Some(job), _) => crate::view::state_name(Some(job.state)),
-            (None, Some(Answer::Refused(_))) => "refused",
-            (None, _) => "submitted",
-        };
-        if !matches!(state, "running" | "submitted") {
-            return Err(FlowError::Ended { job: id.as_str().to_owned(), state });
+        let standing = Standing::of(&plan.value, job.as_ref());
+        if !matches!(standing, Standing::Running | Standing::Submitted) {
+            return Err(FlowError::Ended { job: id.as_str().to_owned(), state: standing.as_str() });
         }
         if plan.value.kill {
             return Ok(());

@@ -43,7 +43,9 @@ impl FlowError {
     pub fn ends_term(&self) -> bool {
         match self {
             Self::Call(error) | Self::Transaction(TransactionError::Call(error)) => error.ends_term(),
-            _ => false,
+            Self::Transaction(TransactionError::Lost { .. } | TransactionError::Part { .. }) => false,
+            Self::NoJob { .. } | Self::Ended { .. } | Self::Refused { .. } => false,
+            Self::Journal(_) | Self::Lock(_) | Self::Cache(_) => false,
         }
     }
 }

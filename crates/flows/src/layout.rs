@@ -1,6 +1,7 @@
 //! The directories of a deployment. Whoever comes first makes them: roles start in any order.
 
 use menagerie_kernel::{CallError, Term, retry};
+use menagerie_znodes::Payload as _;
 use menagerie_znodes::flows::Deployment;
 
 /// Makes sure that they exist.
@@ -12,5 +13,6 @@ pub async fn ensure(term: &Term, deployment: &Deployment) -> Result<(), CallErro
     for directory in deployment.directories() {
         retry::ensure(term, directory.path(), b"").await?;
     }
-    retry::ensure(term, events.path(), b"0").await
+    // Last, so that where it is, all directories are.
+    retry::ensure(term, events.path(), &0_u64.encode()).await
 }

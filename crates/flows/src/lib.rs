@@ -2,11 +2,11 @@
 //! Not here, but in crates of their own: the journal that carries segments, and how to find it.
 //!
 //! # Layout
-//! - [`job`]: the job as data, and what is wrong with it. [`segments`]: what flows, and how it is packed.
-//! - [`core`]: what the coordinator decides, without IO. [`coordinator`]: the loop that reads the tree, decides, and
-//!   writes. [`layout`]: the directories of a deployment.
-//! - [`peer`]: a virtual peer: it registers, takes a task and works on its share. [`lane`]: the work on one partition:
-//!   read, do, commit. [`links`]: topics and partitions. [`files`]: the files at both ends.
+//! - [`job`]: the job as data, and what is wrong with it. `segments`: what flows, and how it is packed.
+//! - `core`: what the coordinator decides, without IO. [`coordinator`]: the loop that reads the tree, decides, and
+//!   writes. `layout`: the directories of a deployment.
+//! - [`peer`]: a virtual peer: it registers, takes a task and works on its share. `lane`: the work on one partition:
+//!   read, do, commit. `links`: topics and partitions. [`files`]: the files at both ends.
 //! - [`client`]: submitting, watching and killing jobs. [`view`]: jobs as users see them.
 //!
 //! # Invariants
@@ -15,21 +15,16 @@
 
 pub mod client;
 pub mod coordinator;
-pub mod core;
+mod core;
 pub mod error;
 pub mod files;
 pub mod job;
-pub mod lane;
-pub mod layout;
-pub mod links;
+mod lane;
+mod layout;
+mod links;
 pub mod peer;
-pub mod segments;
+mod segments;
 pub mod view;
 
+pub use core::JobId;
 pub use error::FlowError;
-
-/// Milliseconds since 1970.
-fn now_ms() -> u64 {
-    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-    since.map_or(0, |since| since.as_millis() as u64)
-}

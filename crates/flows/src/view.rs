@@ -11,8 +11,8 @@ pub struct JobRow {
     pub id: String,
     /// What people call it.
     pub name: String,
-    /// submitted, running, complete, failed, killed, refused; or damaged, if its znodes cannot be read.
-    pub state: &'static str,
+    /// How it stands.
+    pub state: Standing,
     /// Why it failed or was refused.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
@@ -21,7 +21,8 @@ pub struct JobRow {
     /// All its tasks; 0 before it is planned.
     pub tasks: u32,
     /// When it was submitted, in milliseconds since 1970.
-    pub submitted_ms: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub submitted_ms: Option<u64>,
     /// When it ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ended_ms: Option<u64>,
@@ -54,24 +55,61 @@ pub struct TaskRow {
     pub peers: Vec<PeerState>,
 }
 
-/// The name of a state.
-pub fn state_name(state: Option<JobState>) -> &'static str {
-    match state {
-        None => "submitted",
-        Some(JobState::Running) => "running",
-        Some(JobState::Complete) => "complete",
-        Some(JobState::Failed) => "failed",
-        Some(JobState::Killed) => "killed",
+/// How a job stands, as users see it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Standing {
+    /// No coordinator has planned it yet.
+    Submitted,
+    /// Peers work on it, or will.
+    Running,
+    /// All its tasks are complete.
+    Complete,
+    /// A task cannot be done.
+    Failed,
+    /// Somebody ended it.
+    Killed,
+    /// It cannot be planned.
+    Refused,
+    /// Its znodes cannot be read.
+    Damaged,
+}
+
+impl Standing {
+    /// What plan and job say.
+    pub fn of(plan: &Plan, job: Option<&JobRecord>) -> Self {
+        match (job.map(|job| job.state), &plan.answer) {
+            (Some(JobState::Running), _) => Self::Running,
+            (Some(JobState::Complete), _) => Self::Complete,
+            (Some(JobState::Failed), _) => Self::Failed,
+            (Some(JobState::Killed), _) => Self::Killed,
+            (None, Some(Answer::Refused(_))) if plan.kill => Self::Killed,
+            (None, Some(Answer::Refused(_))) => Self::Refused,
+            (None, Some(Answer::Accepted) | None) => Self::Submitted,
+        }
+    }
+
+    /// As tables and JSON spell it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Submitted => "submitted",
+            Self::Running => "running",
+            Self::Complete => "complete",
+            Self::Failed => "failed",
+            Self::Killed => "killed",
+            Self::Refused => "refused",
+            Self::Damaged => "damaged",
+        }
     }
 }
 
 impl JobRow {
     /// What plan and job say.
     pub fn new(id: &Name, plan: &Plan, job: Option<&JobRecord>, complete: u32) -> Self {
-        let (state, refusal) = match (&plan.answer, job) {
-            (Some(Answer::Refused(_)), _) if plan.kill => ("killed", None),
-            (Some(Answer::Refused(why)), _) => ("refused", Some(why.clone())),
-            (_, job) => (state_name(job.map(|job| job.state)), None),
+        let state = Standing::of(plan, job);
+        let refusal = match &plan.answer {
+            Some(Answer::Refused(why)) if state == Standing::Refused => Some(why.clone()),
+            Some(Answer::Refused(_) | Answer::Accepted) | None => None,
         };
         Self {
             id: id.as_str().to_owned(),
@@ -80,23 +118,21 @@ impl JobRow {
             why: refusal.or_else(|| job?.why.clone()),
             complete,
             tasks: job.map_or(0, |job| job.tasks),
-            submitted_ms: plan.submitted_ms,
+            submitted_ms: Some(plan.submitted_ms),
             ended_ms: job.and_then(|job| job.ended_ms),
         }
     }
-}
 
-impl JobRow {
     /// A job whose znodes cannot be read.
     pub fn damaged(id: &Name, why: String) -> Self {
         Self {
             id: id.as_str().to_owned(),
             name: String::new(),
-            state: "damaged",
+            state: Standing::Damaged,
             why: Some(why),
             complete: 0,
             tasks: 0,
-            submitted_ms: 0,
+            submitted_ms: None,
             ended_ms: None,
         }
     }

@@ -19,15 +19,16 @@ use menagerie_journal_directory::Journals;
 use menagerie_kernel::recipes::election::{Candidate, Election};
 use menagerie_kernel::recipes::grant::Grant;
 use menagerie_kernel::recipes::tree_cache::TreeCache;
+use menagerie_kernel::session::now_ms;
 use menagerie_kernel::{CallError, Session, TransactionError, retry, whole};
 use menagerie_znodes::flows::{Deployment, JobState};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tracing::{debug, info, warn};
 
-use self::planner::{Planner, Prepared};
+use self::planner::Planner;
 use crate::core::{Event, Facts, JobId, PeerId, State, next_event, step};
-use crate::{FlowError, layout, now_ms};
+use crate::{FlowError, layout};
 
 /// Before a leader that could not go on reads the tree again; doubled each time, up to the maximum.
 const LEAD_PAUSE: Duration = Duration::from_millis(100);
@@ -121,9 +122,12 @@ impl Coordinator {
                 Err(error) if error.ends_term() => break,
                 Err(error) => whole(&error).to_string(),
             };
-            pause = if handled > 0 { LEAD_PAUSE } else { (pause * 2).min(LEAD_PAUSE_MAX) };
+            if handled > 0 {
+                pause = LEAD_PAUSE;
+            }
             warn!(deployment = %self.deployment.name(), why, ?pause, "cannot go on; reading the tree again");
             tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(LEAD_PAUSE_MAX);
         }
         // The loss of the grant follows at once.
         grant.lost().await;
@@ -149,9 +153,9 @@ impl Coordinator {
             state,
             events,
             planner: Planner::new(self.journals.clone(), grant.fence()),
-            jobs: JoinSet::new(),
-            busy: HashSet::new(),
-            buried: HashSet::new(),
+            journal_work: JoinSet::new(),
+            in_work: HashSet::new(),
+            deleted_peers: HashSet::new(),
         };
         let over = leader.run().await;
         *handled = leader.events.count - events.count;
@@ -184,11 +188,11 @@ struct Leader {
     events: EventCount,
     planner: Planner,
     /// Work in the journal, whose outcome is an event.
-    jobs: JoinSet<(JobId, Option<Event>)>,
+    journal_work: JoinSet<(JobId, Option<Event>)>,
     /// Jobs with such work.
-    busy: HashSet<JobId>,
+    in_work: HashSet<JobId>,
     /// Dead peers that the cache may still show.
-    buried: HashSet<PeerId>,
+    deleted_peers: HashSet<PeerId>,
 }
 
 impl Leader {
@@ -210,15 +214,15 @@ impl Leader {
                 changed = revision.changed() => if changed.is_err() {
                     self.cache.ready().await?;
                 },
-                Some(done) = self.jobs.join_next(), if !self.jobs.is_empty() => {
-                    if let Ok((job, event)) = done {
-                        // A job that was refused stays so, also while the cache does not show the answer yet.
-                        if !matches!(event, Some(Event::Refuse { .. })) {
-                            self.busy.remove(&job);
-                        }
-                        if let Some(event) = event && let Some(over) = self.handle(event).await? {
-                            return Ok(over);
-                        }
+                Some(done) = self.journal_work.join_next(), if !self.journal_work.is_empty() => {
+                    // Whoever reads the tree again begins this work again.
+                    let Ok((job, event)) = done else { return Ok(Over::Stale("work in the journal panicked".to_owned())) };
+                    // A job that was refused stays so, also while the cache does not show the answer yet.
+                    if !matches!(event, Some(Event::Refuse { .. })) {
+                        self.in_work.remove(&job);
+                    }
+                    if let Some(event) = event && let Some(over) = self.handle(event).await? {
+                        return Ok(over);
                     }
                 }
             }
@@ -229,8 +233,8 @@ impl Leader {
     async fn next_event(&mut self) -> Result<Option<Event>, FlowError> {
         let mut facts = tree::facts(&self.cache, &self.deployment, &self.state);
         let shown: HashSet<PeerId> = facts.registered.keys().cloned().collect();
-        self.buried.retain(|peer| shown.contains(peer));
-        facts.registered.retain(|peer, _| !self.buried.contains(peer));
+        self.deleted_peers.retain(|peer| shown.contains(peer));
+        facts.registered.retain(|peer, _| !self.deleted_peers.contains(peer));
         loop {
             let event = next_event(&self.state, &facts);
             let Some(Event::Dead(peer)) = &event else { return Ok(event) };
@@ -258,12 +262,9 @@ impl Leader {
     /// Decides an event, and writes its effects. `Some` if that was refused.
     async fn handle(&mut self, event: Event) -> Result<Option<Over>, FlowError> {
         debug!(?event, "event");
-        let dead = match &event {
-            Event::Dead(peer) => Some(peer.clone()),
-            _ => None,
-        };
+        let dead = if let Event::Dead(peer) = &event { Some(peer.clone()) } else { None };
         let state = std::mem::take(&mut self.state);
-        let (state, effects) = step(state, event, now_ms());
+        let (state, effects) = step(state, event, now_ms() as u64);
         self.state = state;
         if effects.is_empty() {
             return Ok(None);
@@ -282,7 +283,7 @@ impl Leader {
         match retry::commit(transaction, proof).await {
             Ok(_) => {
                 self.events = EventCount { count: next, version: self.events.version + 1 };
-                self.buried.extend(dead);
+                self.deleted_peers.extend(dead);
                 Ok(None)
             }
             Err(TransactionError::Lost { .. }) => Ok(Some(Over::Deposed)),
@@ -297,43 +298,40 @@ impl Leader {
 
     /// Begins what is to be done in the journal: for jobs that are submitted, and for jobs that have ended.
     fn begin_work(&mut self) {
-        let is_known = |job: &JobId| self.state.jobs.contains_key(job) || self.busy.contains(job);
+        let is_known = |job: &JobId| self.state.jobs.contains_key(job) || self.in_work.contains(job);
         for (job, plan) in tree::open_plans(&self.cache, &self.deployment, is_known) {
-            self.busy.insert(job.clone());
-            let planner = self.planner.clone();
-            self.jobs.spawn(async move {
-                let event = match planner.prepare(&job, &plan).await {
-                    Prepared::Ready(event) => Some(*event),
-                    Prepared::Later(why) => {
-                        warn!(%job, why, "cannot prepare a job yet; trying again");
-                        tokio::time::sleep(RETRY_PAUSE).await;
-                        None
-                    }
-                };
-                (job, event)
+            let (planner, id) = (self.planner.clone(), job.clone());
+            self.work(job, RETRY_PAUSE, async move { planner.prepare(&id, &plan).await });
+        }
+        let ended = self.state.jobs.iter().filter(|(id, job)| {
+            job.record.state != JobState::Running && !job.record.is_cleared && !self.in_work.contains(*id)
+        });
+        let ended: Vec<_> = ended.map(|(id, job)| (id.clone(), job.record.clone())).collect();
+        for (job, record) in ended {
+            let (planner, id) = (self.planner.clone(), job.clone());
+            self.work(job, CLEAR_PAUSE, async move {
+                planner.clear(&id, &record).await.map(|()| Event::Cleared(id))
             });
         }
-        let ended = self
-            .state
-            .jobs
-            .iter()
-            .filter(|(_, job)| job.record.state != JobState::Running && !job.record.is_cleared);
-        for (job, view) in ended {
-            if !self.busy.insert(job.clone()) {
-                continue;
+    }
+
+    /// Begins work for a job. If it cannot be done yet, it is begun again after a pause.
+    fn work(
+        &mut self,
+        job: JobId,
+        pause: Duration,
+        work: impl Future<Output = Result<Event, String>> + Send + 'static,
+    ) {
+        self.in_work.insert(job.clone());
+        self.journal_work.spawn(async move {
+            match work.await {
+                Ok(event) => (job, Some(event)),
+                Err(why) => {
+                    warn!(%job, why, ?pause, "cannot work on a job in the journal yet; trying again");
+                    tokio::time::sleep(pause).await;
+                    (job, None)
+                }
             }
-            let (planner, job, record) = (self.planner.clone(), job.clone(), view.record.clone());
-            self.jobs.spawn(async move {
-                let event = match planner.clear(&job, &record).await {
-                    Ok(()) => Some(Event::Cleared(job.clone())),
-                    Err(why) => {
-                        warn!(%job, why, "cannot delete the links of a job yet; trying again");
-                        tokio::time::sleep(CLEAR_PAUSE).await;
-                        None
-                    }
-                };
-                (job, event)
-            });
-        }
+        });
     }
 }

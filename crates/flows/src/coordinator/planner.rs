@@ -30,14 +30,6 @@ pub struct Planner {
     fence: Fence,
 }
 
-/// What came of preparing a job.
-pub enum Prepared {
-    /// It is planned, or refused.
-    Ready(Box<Event>),
-    /// Not yet, for this reason.
-    Later(String),
-}
-
 /// Why a job is not prepared.
 enum Refusal {
     Refused(String),
@@ -62,22 +54,21 @@ impl Planner {
         Self { journals, fence }
     }
 
-    /// Makes a job's topics, and stores which files its inputs read. Done twice, it is the same.
-    pub async fn prepare(&self, id: &JobId, plan: &Plan) -> Prepared {
-        if plan.kill {
-            self.clear_everywhere(id).await;
-            let why = "it was killed before it was planned".to_owned();
-            return Prepared::Ready(Box::new(Event::Refuse { job: id.clone(), why }));
-        }
-        let event = match self.plan(id, plan).await {
-            Ok((view, documents)) => Event::Plan { job: id.clone(), view, documents },
+    /// Makes a job's topics, and stores which files its inputs read; the event says whether it is planned or refused. Done
+    /// twice, it is the same. The error says why it cannot be done yet.
+    pub async fn prepare(&self, id: &JobId, plan: &Plan) -> Result<Event, String> {
+        let planned = match plan.kill {
+            true => Err(Refusal::Refused("it was killed before it was planned".to_owned())),
+            false => self.plan(id, plan).await,
+        };
+        match planned {
+            Ok((view, documents)) => Ok(Event::Plan { job: id.clone(), view, documents }),
             Err(Refusal::Refused(why)) => {
                 self.clear_everywhere(id).await;
-                Event::Refuse { job: id.clone(), why }
+                Ok(Event::Refuse { job: id.clone(), why })
             }
-            Err(Refusal::Later(why)) => return Prepared::Later(why),
-        };
-        Prepared::Ready(Box::new(event))
+            Err(Refusal::Later(why)) => Err(why),
+        }
     }
 
     /// Deletes what an earlier leader has made for a job before it was refused.
@@ -99,7 +90,12 @@ impl Planner {
         // Paths are absolute: the submitter saw to that.
         let job =
             read::job(&plan.job, Path::new("/")).map_err(|problem| Refusal::Refused(problem.to_string()))?;
-        let files = input_files(&job).map_err(Refusal::Refused)?;
+        // Folders may be slow: the leader's session must live meanwhile.
+        let looked = {
+            let job = job.clone();
+            tokio::task::spawn_blocking(move || input_files(&job)).await
+        };
+        let files = looked.map_err(|error| Refusal::Later(error.to_string()))?.map_err(Refusal::Refused)?;
         let (name, journal) = self.choose(id).await?;
         let folder = journal.folder().await?.to_string();
         let tasks = self.make_topics(&*journal, id, &job, &files).await?;

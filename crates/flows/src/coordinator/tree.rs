@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use menagerie_kernel::CallError;
 use menagerie_kernel::recipes::tree_cache::TreeCache;
-use menagerie_znodes::flows::{Deployment, JobState, Payload, PeerState, Plan, newest_state};
+use menagerie_znodes::flows::{Deployment, JobState, Payload, PeerState, Plan, newest_offer, newest_state};
 use menagerie_znodes::{Name, Znode};
 use tracing::warn;
 
@@ -25,9 +25,7 @@ pub fn state(cache: &TreeCache, deployment: &Deployment) -> Result<(State, Event
             state.peers.insert(peer, found);
         }
     }
-    let offers = cache.children(deployment.job_log().path());
-    let numbers = offers.iter().filter_map(|name| name.strip_prefix("offer-")?.parse::<u64>().ok());
-    if let Some(last) = numbers.max() {
+    if let Some(last) = newest_offer(&cache.children(deployment.job_log().path())) {
         state.last_offer = last;
         state.last_job = cache.read(&deployment.offer(last))?.map(|found| found.value.job);
     }
@@ -70,9 +68,9 @@ pub fn facts(cache: &TreeCache, deployment: &Deployment, state: &State) -> Facts
     let alive: BTreeSet<PeerId> = names(cache, &deployment.pulses()).collect();
     let registered = names(cache, &deployment.peers()).map(|peer| {
         let signals = Signals {
-            ack: said(cache, &deployment.ack(&peer)),
-            seal: said(cache, &deployment.seal(&peer)),
-            completion: said(cache, &deployment.completion(&peer)),
+            ack: published_or_default(cache, &deployment.ack(&peer)),
+            seal: published_or_default(cache, &deployment.seal(&peer)),
+            completion: published_or_default(cache, &deployment.completion(&peer)),
         };
         (peer, signals)
     });
@@ -100,7 +98,7 @@ pub fn open_plans(
     names(cache, &deployment.plans()).filter(|job| !is_known(job)).filter_map(read).collect()
 }
 
-fn said<T: menagerie_znodes::Payload + Default>(cache: &TreeCache, znode: &Znode<T>) -> T {
+fn published_or_default<T: menagerie_znodes::Payload + Default>(cache: &TreeCache, znode: &Znode<T>) -> T {
     match cache.read(znode) {
         Ok(Some(found)) => found.value,
         Ok(None) | Err(_) => T::default(),

@@ -3,9 +3,9 @@
 use menagerie_kernel::Transaction;
 use menagerie_kernel::recipes::grant::Grant;
 use menagerie_kernel::recipes::tree_cache::TreeCache;
-use menagerie_znodes::flows::{Cooldown, Deployment, Document, Exhaust, Offered, Payload, Sealed, Status};
+use menagerie_znodes::flows::{Cooldown, Deployment, Document, Exhaust, Offered, Sealed, Status};
 
-use crate::core::step::Remains;
+use crate::core::step::{self, Remains};
 use crate::core::{Effect, JobId, JobView, Peer, PeerId};
 
 /// Offers that the job log keeps.
@@ -90,12 +90,11 @@ fn create_job(
 }
 
 fn create_peer(transaction: Transaction, tree: &Deployment, peer: &PeerId) -> Transaction {
-    let newborn = Peer::newborn();
-    let nothing = Payload { offer: 0, job: None, task: 0, share: 0, partitions: Vec::new() };
+    let registered = Peer::registered();
     transaction
         .create(&tree.peer_history(peer), &())
-        .create(&tree.peer_state(peer, newborn.state_number), &newborn.record())
-        .create(&tree.payload(peer), &nothing)
+        .create(&tree.peer_state(peer, registered.state_number), &registered.record())
+        .create(&tree.payload(peer), &step::payload(None))
         .create(&tree.exhaust(peer), &Exhaust { offer: 0, seal: false })
         .create(&tree.cooldown(peer), &Cooldown { offer: 0 })
 }

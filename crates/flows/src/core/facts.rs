@@ -34,10 +34,8 @@ pub struct Signals {
 /// The next event, if anything is to be done. Completions come first: what a peer did before it died counts.
 pub fn next_event(state: &State, facts: &Facts) -> Option<Event> {
     let busy = || {
-        state.peers.iter().filter_map(|(id, peer)| {
-            let (state, offer) = peer.busy()?;
-            Some((id, state, offer, facts.registered.get(id)?))
-        })
+        let with_signals = |(id, state, offer)| Some((id, state, offer, facts.registered.get(id)?));
+        state.busy().filter_map(with_signals)
     };
     let completion = busy().find_map(|(id, state, offer, signals)| {
         let Completion { offer: number, outcome } = &signals.completion;

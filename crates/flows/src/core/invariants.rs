@@ -9,18 +9,15 @@ use super::State;
 /// All of them; the error names the one that is broken.
 pub fn check(state: &State) -> Result<(), String> {
     offers_are_of_open_tasks(state)?;
+    running_jobs_have_an_open_task(state)?;
     no_partition_has_two_owners(state)?;
     whoever_seals_is_alone(state)?;
-    sequential_tasks_have_one_peer(state)
-}
-
-fn busy(state: &State) -> impl Iterator<Item = (&super::PeerId, PeerState, &super::Offer)> {
-    state.peers.iter().filter_map(|(id, peer)| peer.busy().map(|(state, offer)| (id, state, offer)))
+    no_task_has_more_peers_than_it_may(state)
 }
 
 fn offers_are_of_open_tasks(state: &State) -> Result<(), String> {
     let mut numbers = BTreeSet::new();
-    for (id, _, offer) in busy(state) {
+    for (id, _, offer) in state.busy() {
         if state.open_task(&offer.task).is_none() {
             return Err(format!("{id} has task {:?}, which is over", offer.task));
         }
@@ -28,6 +25,10 @@ fn offers_are_of_open_tasks(state: &State) -> Result<(), String> {
             return Err(format!("offer {} is not {id}'s alone", offer.number));
         }
     }
+    Ok(())
+}
+
+fn running_jobs_have_an_open_task(state: &State) -> Result<(), String> {
     let over = state.jobs.iter().find(|(_, job)| {
         job.record.state == JobState::Running && job.tasks.values().all(|task| task.is_complete)
     });
@@ -36,8 +37,8 @@ fn offers_are_of_open_tasks(state: &State) -> Result<(), String> {
 
 fn no_partition_has_two_owners(state: &State) -> Result<(), String> {
     let mut owned = BTreeSet::new();
-    for (id, state, offer) in busy(state) {
-        if !matches!(state, PeerState::Active | PeerState::Sealing) {
+    for (id, peer_state, offer) in state.busy() {
+        if !matches!(peer_state, PeerState::Active | PeerState::Sealing) {
             continue;
         }
         for partition in &offer.partitions {
@@ -50,7 +51,7 @@ fn no_partition_has_two_owners(state: &State) -> Result<(), String> {
 }
 
 fn whoever_seals_is_alone(state: &State) -> Result<(), String> {
-    for (id, peer_state, offer) in busy(state) {
+    for (id, peer_state, offer) in state.busy() {
         let working = super::schedule::WORKING;
         if peer_state == PeerState::Sealing && state.count(&offer.task, working) > 1 {
             return Err(format!("{id} seals {:?}, and is not alone", offer.task));
@@ -59,8 +60,8 @@ fn whoever_seals_is_alone(state: &State) -> Result<(), String> {
     Ok(())
 }
 
-fn sequential_tasks_have_one_peer(state: &State) -> Result<(), String> {
-    for (id, _, offer) in busy(state) {
+fn no_task_has_more_peers_than_it_may(state: &State) -> Result<(), String> {
+    for (id, _, offer) in state.busy() {
         let Some(task) = state.open_task(&offer.task) else { continue };
         let peers = state.count(&offer.task, super::schedule::HOLDING);
         if peers > task.record.partitions as usize || task.record.is_sequential && peers > 1 {

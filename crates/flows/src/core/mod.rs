@@ -107,7 +107,7 @@ pub struct Offer {
 
 impl Peer {
     /// A peer that has just registered.
-    pub fn newborn() -> Self {
+    pub fn registered() -> Self {
         Self { state_number: 1, work: Work::Idle }
     }
 
@@ -127,14 +127,6 @@ impl Peer {
         }
     }
 
-    /// Its state and its offer, if it has one.
-    pub fn busy(&self) -> Option<(PeerState, &Offer)> {
-        match &self.work {
-            Work::Idle => None,
-            Work::Busy { state, offer } => Some((*state, offer)),
-        }
-    }
-
     /// Its state as the tree records it.
     pub fn record(&self) -> PeerStateRecord {
         PeerStateRecord { state: self.state(), offer: self.offer().map_or(0, |offer| offer.number) }
@@ -142,7 +134,15 @@ impl Peer {
 }
 
 impl State {
-    /// The task, if its job runs.
+    /// The peers that have a task, with their states and offers.
+    pub fn busy(&self) -> impl Iterator<Item = (&PeerId, PeerState, &Offer)> {
+        self.peers.iter().filter_map(|(id, peer)| match &peer.work {
+            Work::Idle => None,
+            Work::Busy { state, offer } => Some((id, *state, offer)),
+        })
+    }
+
+    /// The task, unless it is complete or its job has ended.
     pub fn open_task(&self, task: &TaskRef) -> Option<&TaskView> {
         let job = self.jobs.get(&task.job).filter(|job| job.record.state == JobState::Running)?;
         job.tasks.get(&task.task).filter(|task| !task.is_complete)
@@ -154,9 +154,9 @@ impl State {
         task: &'a TaskRef,
         states: &'a [PeerState],
     ) -> impl Iterator<Item = (&'a PeerId, &'a Offer)> {
-        let busy = self.peers.iter().filter_map(|(id, peer)| Some((id, peer.busy()?)));
-        busy.filter(move |(_, (state, offer))| offer.task == *task && states.contains(state))
-            .map(|(id, (_, offer))| (id, offer))
+        self.busy()
+            .filter(move |(_, state, offer)| offer.task == *task && states.contains(state))
+            .map(|(id, _, offer)| (id, offer))
     }
 
     /// How many peers of a task are in one of these states.

@@ -53,11 +53,11 @@ pub fn recall(state: &State) -> Option<PeerId> {
         }
         false
     };
-    let active = state.peers.iter().filter_map(|(id, peer)| Some((id, peer.offer()?, peer.state())));
-    active
-        .filter(|(_, offer, state)| *state == PeerState::Active && starves(&offer.task))
-        .max_by_key(|(_, offer, _)| offer.task.task)
-        .map(|(id, _, _)| id.clone())
+    state
+        .busy()
+        .filter(|(_, state, offer)| *state == PeerState::Active && starves(&offer.task))
+        .max_by_key(|(_, _, offer)| offer.task.task)
+        .map(|(id, ..)| id.clone())
 }
 
 /// The next task to be offered.

@@ -7,6 +7,7 @@ use menagerie_znodes::flows::{Answer, Ends, JobRecord, JobState, Payload, PeerSt
 use serde_json::Value;
 
 use super::deal::deal;
+use super::invariants;
 use super::schedule::{self, HOLDING, WORKING};
 use super::transition::{Cause, next};
 use super::{JobId, JobView, Offer, Peer, PeerId, State, TaskRef, Work, are_ends_complete};
@@ -137,6 +138,7 @@ pub fn step(state: State, event: Event, now_ms: u64) -> (State, Vec<Effect>) {
         Event::Kill(job) => draft.end_job(&job, JobState::Killed, None),
         Event::Cleared(job) => draft.cleared(&job),
     }
+    debug_assert_eq!(invariants::check(&draft.state), Ok(()));
     (draft.state, draft.effects)
 }
 
@@ -162,7 +164,7 @@ impl Draft {
             return;
         }
         self.effects.push(Effect::CreatePeer(peer.clone()));
-        self.state.peers.insert(peer, Peer::newborn());
+        self.state.peers.insert(peer, Peer::registered());
     }
 
     fn dead(&mut self, id: &PeerId) {
@@ -172,11 +174,11 @@ impl Draft {
         let remains = Remains::All { state_number: peer.state_number, has_status: may_work(&peer) };
         self.effects.push(Effect::DeletePeer(id.clone(), remains));
         let Some(offer) = peer.offer() else { return };
-        self.bereaved(&offer.task.clone(), peer.state() == PeerState::Sealing);
+        self.reassign_after_loss(&offer.task.clone(), peer.state() == PeerState::Sealing);
     }
 
     /// Somebody who worked on a task is gone.
-    fn bereaved(&mut self, task: &TaskRef, was_sealing: bool) {
+    fn reassign_after_loss(&mut self, task: &TaskRef, was_sealing: bool) {
         if self.state.count(task, WORKING) > 0 {
             return self.deal(task);
         }
@@ -196,7 +198,7 @@ impl Draft {
         {
             let task = offer.task.clone();
             self.change(&peer, Cause::Released);
-            self.bereaved(&task, false);
+            self.reassign_after_loss(&task, false);
         }
         for (peer, task) in schedule::offers(&self.state) {
             let number = self.state.last_offer + 1;
@@ -360,7 +362,8 @@ pub fn may_work(peer: &Peer) -> bool {
     }
 }
 
-fn payload(offer: Option<&Offer>) -> Payload {
+/// What a peer with this offer is told.
+pub fn payload(offer: Option<&Offer>) -> Payload {
     match offer {
         None => Payload { offer: 0, job: None, task: 0, share: 0, partitions: Vec::new() },
         Some(offer) => Payload {

@@ -4,11 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use menagerie_znodes::Name;
 use menagerie_znodes::flows::{
-    Ack, Completion, Ends, JobRecord, JobState, Outcome, PeerState, Seal, TaskRecord,
+    Ack, Completion, Ends, JobRecord, JobState, Outcome, Payload, PeerState, PeerStateRecord, Seal,
+    TaskRecord,
 };
 use proptest::prelude::*;
 
 use super::facts::Signals;
+use super::step::Remains;
 use super::*;
 
 fn name(text: &str) -> Name {
@@ -45,10 +47,79 @@ fn chain(partitions: &[u32]) -> JobView {
     JobView { record, tasks: partitions.iter().enumerate().map(task).collect() }
 }
 
+/// The tree, as far as the coordinator writes it.
+#[derive(Clone, Default)]
+struct Tree {
+    jobs: BTreeMap<JobId, JobView>,
+    states: BTreeMap<PeerId, (u64, PeerStateRecord)>,
+    payloads: BTreeMap<PeerId, Payload>,
+    statuses: BTreeMap<PeerId, u64>,
+    last_offer: u64,
+    last_job: Option<JobId>,
+}
+
+impl Tree {
+    fn write(&mut self, effect: Effect) {
+        match effect {
+            Effect::Answer(..) | Effect::AnswerSeal(..) | Effect::AnswerCompletion(..) => {}
+            Effect::CreateJob(job, view, _) => assert_eq!(self.jobs.insert(job, *view), None),
+            Effect::SetJob(job, record) => self.jobs.get_mut(&job).unwrap().record = record,
+            Effect::SealTask(task, _) => {
+                let task = self.jobs.get_mut(&task.job).unwrap().tasks.get_mut(&task.task).unwrap();
+                assert!(!std::mem::replace(&mut task.is_complete, true));
+            }
+            Effect::LogOffer(number, _, task) => {
+                (self.last_offer, self.last_job) = (number, Some(task.job));
+            }
+            Effect::CreatePeer(peer) => {
+                let registered = Peer::registered();
+                let first = (registered.state_number, registered.record());
+                assert_eq!(self.states.insert(peer.clone(), first), None);
+                self.payloads.insert(peer, step::payload(None));
+            }
+            Effect::DeletePeer(_, Remains::Own) => {}
+            Effect::DeletePeer(peer, Remains::All { state_number, has_status }) => {
+                assert_eq!(self.states.remove(&peer).unwrap().0, state_number);
+                assert!(self.payloads.remove(&peer).is_some());
+                assert_eq!(self.statuses.remove(&peer).is_some(), has_status);
+            }
+            Effect::AddState(peer, number, record) => {
+                let (before, _) = self.states.insert(peer, (number, record)).unwrap();
+                assert_eq!(number, before + 1);
+            }
+            Effect::SetPayload(peer, payload) => drop(self.payloads.insert(peer, payload).unwrap()),
+            Effect::Go(peer, offer) => assert_eq!(self.statuses.insert(peer, offer), None),
+            Effect::Stop(peer) => assert!(self.statuses.remove(&peer).is_some()),
+        }
+    }
+
+    /// What a new leader would read.
+    fn state(&self) -> State {
+        let peer = |(id, (state_number, record)): (&PeerId, &(u64, PeerStateRecord))| {
+            let Payload { offer, job, task, share, partitions } = self.payloads[id].clone();
+            let work = match (record.state, job) {
+                (PeerState::Idle, _) | (_, None) => Work::Idle,
+                (state, Some(job)) => {
+                    assert_eq!(offer, record.offer);
+                    let partitions = partitions.into_iter().collect();
+                    Work::Busy {
+                        state,
+                        offer: Offer { number: offer, task: TaskRef { job, task }, share, partitions },
+                    }
+                }
+            };
+            (id.clone(), Peer { state_number: *state_number, work })
+        };
+        let (last_offer, last_job) = (self.last_offer, self.last_job.clone());
+        State { jobs: self.jobs.clone(), peers: self.states.iter().map(peer).collect(), last_offer, last_job }
+    }
+}
+
 /// A coordinator, and what peers and submitters say to it.
 #[derive(Clone, Default)]
 struct World {
     state: State,
+    tree: Tree,
     facts: Facts,
     /// The states that each peer had.
     history: BTreeMap<Name, Vec<PeerState>>,
@@ -73,10 +144,17 @@ impl World {
         self.state = state;
         invariants::check(&self.state).unwrap();
         for effect in effects {
-            if let Effect::AddState(peer, _, record) = effect {
-                self.history.entry(peer).or_default().push(record.state);
+            if let Effect::AddState(peer, _, record) = &effect {
+                self.history.entry(peer.clone()).or_default().push(record.state);
             }
+            self.tree.write(effect);
         }
+        // To take over is to read the tree.
+        assert_eq!(self.tree.state(), self.state);
+        let may_work = self.state.busy().filter(|(_, state, _)| *state != PeerState::Acking);
+        let may_work: BTreeMap<PeerId, u64> =
+            may_work.map(|(id, _, offer)| (id.clone(), offer.number)).collect();
+        assert_eq!(self.tree.statuses, may_work);
     }
 
     /// Handles all that is to be handled.
@@ -301,6 +379,8 @@ fn killed_and_failed_jobs_leave_their_peers_to_others() {
 enum Move {
     Join,
     Die(usize),
+    Kill(usize),
+    Fail(usize),
     Ack(usize),
     Drained(usize),
     Seals(usize),
@@ -310,6 +390,8 @@ fn any_move() -> impl Strategy<Value = Move> {
     prop_oneof![
         2 => Just(Move::Join),
         1 => (0..9_usize).prop_map(Move::Die),
+        1 => (0..40_usize).prop_map(Move::Kill),
+        1 => (0..40_usize).prop_map(Move::Fail),
         6 => (0..9_usize).prop_map(Move::Ack),
         6 => (0..9_usize).prop_map(Move::Drained),
         6 => (0..9_usize).prop_map(Move::Seals),
@@ -318,7 +400,7 @@ fn any_move() -> impl Strategy<Value = Move> {
 
 proptest! {
     #[test]
-    fn whatever_happens_the_invariants_hold_and_one_peer_can_finish_everything(
+    fn invariants_hold_whatever_happens_and_the_peers_that_are_left_finish_every_job(
         jobs in prop::collection::vec(prop::collection::vec(1..5_u32, 1..5), 1..4),
         moves in prop::collection::vec(any_move(), 0..150),
     ) {
@@ -338,6 +420,19 @@ proptest! {
                     world.join(&format!("p{born}"));
                 }
                 Move::Die(n) => if let Some(peer) = nth(n) { world.die(peer.as_str()) },
+                Move::Kill(n) => {
+                    // Most of the numbers mean no job.
+                    world.facts.kills.insert(name(&format!("j{n}")));
+                    world.settle();
+                }
+                Move::Fail(n) => {
+                    let peer = nth(n);
+                    if n < 3 && in_state(&peer, PeerState::Active) {
+                        let offer = world.offer(peer.as_ref().unwrap().as_str()).number;
+                        let outcome = Outcome::Failed(String::new());
+                        world.says(peer.unwrap().as_str(), |signals| signals.completion = Completion { offer, outcome });
+                    }
+                }
                 Move::Ack(n) => {
                     let peer = nth(n);
                     if in_state(&peer, PeerState::Acking) { world.ack(peer.unwrap().as_str()) }
@@ -353,7 +448,7 @@ proptest! {
             }
         }
         world.join("last");
-        // Everybody does what is next; only drained peers with everything before them complete may end their share.
+        // Every busy peer takes its next step, until nobody is busy.
         for _ in 0..10_000 {
             let Some((peer, state)) = world.state.peers.iter().map(|(id, peer)| (id.clone(), peer.state()))
                 .find(|(_, state)| !matches!(state, PeerState::Idle | PeerState::Waiting)) else { break };
@@ -365,7 +460,9 @@ proptest! {
             }
         }
         for job in world.state.jobs.values() {
-            prop_assert_eq!(job.record.state, JobState::Complete);
+            prop_assert_ne!(job.record.state, JobState::Running);
+            let is_whole = job.tasks.values().all(|task| task.is_complete);
+            prop_assert_eq!(is_whole, job.record.state == JobState::Complete);
         }
     }
 }

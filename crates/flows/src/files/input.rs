@@ -4,10 +4,10 @@ use std::fs::File;
 use std::io::{self, Read as _, Seek as _, SeekFrom};
 use std::path::{Path, PathBuf};
 
+use crate::segments::SEGMENT_BYTES_MAX;
+
 /// Bytes that are read at once.
 const CHUNK_BYTES: usize = 1 << 20;
-/// A longer line is given up without its end being looked for.
-const LINE_BYTES_MAX: usize = 8 << 20;
 
 /// The files that a pattern means, sorted. The error says what is wrong with it.
 pub fn matching(pattern: &Path) -> Result<Vec<String>, String> {
@@ -73,7 +73,8 @@ impl LineReader {
         Ok(Self { file, path: path.to_owned(), buffer: Vec::new(), is_at_end: false })
     }
 
-    /// The next whole lines: a chunk of them, at least one unless the file is at its end.
+    /// The next whole lines: a chunk of them, at least one unless the file is at its end; or the beginning of a line that is
+    /// too long.
     pub fn next_lines(&mut self) -> Result<Lines, String> {
         loop {
             let before = self.buffer.len();
@@ -89,9 +90,9 @@ impl LineReader {
                 let rest = self.buffer.split_off(before + end + 1);
                 return Ok(Lines { bytes: std::mem::replace(&mut self.buffer, rest), is_last: false });
             }
-            if self.buffer.len() > LINE_BYTES_MAX {
-                let max = LINE_BYTES_MAX >> 20;
-                return Err(format!("a line of {} is longer than {max} MiB", self.path.display()));
+            if self.buffer.len() > SEGMENT_BYTES_MAX {
+                // Too long for a segment: whoever takes it refuses it, and knows its line.
+                return Ok(Lines { bytes: std::mem::take(&mut self.buffer), is_last: false });
             }
         }
     }

@@ -64,6 +64,10 @@ pub fn discard(folder: &Path, job: &str) {
     let _ = remove_hidden(folder, job).and_then(|()| fs::remove_dir(folder));
 }
 
+fn is_claimed(folder: &Path, job: &str) -> bool {
+    fs::read_to_string(folder.join(CLAIM)).is_ok_and(|claimed| claimed == job)
+}
+
 /// A hidden file being written.
 #[derive(Debug)]
 pub struct HiddenFile {
@@ -74,8 +78,13 @@ pub struct HiddenFile {
 }
 
 impl HiddenFile {
-    /// Makes a new one in a folder that the job has claimed. `name` must be unique.
-    pub fn create(folder: &Path, name: String) -> io::Result<Self> {
+    /// Makes a new one, of this name, which must be unique. The folder must still be the job's: a peer that comes too late
+    /// leaves nothing in a folder that is finished or given back.
+    pub fn create(folder: &Path, job: &str, name: String) -> io::Result<Self> {
+        if !is_claimed(folder, job) {
+            let why = format!("{} is not the job's any more", folder.display());
+            return Err(io::Error::new(io::ErrorKind::NotFound, why));
+        }
         let file = OpenOptions::new().append(true).create_new(true).open(folder.join(&name))?;
         // Or the file may be gone after a power cut, and the commit that records it is not.
         File::open(folder)?.sync_all()?;
@@ -146,7 +155,7 @@ pub fn hidden_name(job: &str, partition: u32, unique: &str) -> String {
 
 fn remove_hidden(folder: &Path, job: &str) -> io::Result<()> {
     let ours = [".hidden", ".part", ".success"].map(|kind| format!("{kind}-{job}-"));
-    let is_claimed = fs::read_to_string(folder.join(CLAIM)).is_ok_and(|claimed| claimed == job);
+    let is_claimed = is_claimed(folder, job);
     let hidden: Vec<PathBuf> = fs::read_dir(folder)?
         .filter_map(|entry| entry.ok())
         .filter(|entry| {
@@ -176,8 +185,8 @@ mod tests {
         check(&out).unwrap();
         claim(&out, "j1").unwrap();
         assert!(claim(&out, "j2").unwrap_err().contains("in use by job j1"));
-        let mut first = HiddenFile::create(&out, hidden_name("j1", 1, "a")).unwrap();
-        let mut second = HiddenFile::create(&out, hidden_name("j1", 1, "b")).unwrap();
+        let mut first = HiddenFile::create(&out, "j1", hidden_name("j1", 1, "a")).unwrap();
+        let mut second = HiddenFile::create(&out, "j1", hidden_name("j1", 1, "b")).unwrap();
         let recorded = first.append(b"one\n").unwrap();
         first.append(b"by a zombie\n").unwrap();
         let length = second.append(b"two\n").unwrap();
@@ -208,7 +217,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let out = folder.path().join("out");
         claim(&out, "j1").unwrap();
-        HiddenFile::create(&out, hidden_name("j1", 1, "a")).unwrap();
+        HiddenFile::create(&out, "j1", hidden_name("j1", 1, "a")).unwrap();
+        assert!(HiddenFile::create(&out, "j2", hidden_name("j2", 1, "a")).is_err());
         discard(&out, "j2");
         assert!(claim(&out, "j2").unwrap_err().contains("in use by job j1"));
         discard(&out, "j1");

@@ -11,7 +11,7 @@ use tokio::time::{Instant, timeout_at};
 use super::commits::Commits;
 use super::reading::Reading;
 use super::writing::Writing;
-use super::{Lane, LaneError};
+use super::{Lane, LaneError, stored_mark};
 use crate::links::partition;
 use crate::segments::{Packed, Packer};
 
@@ -50,11 +50,7 @@ struct Count {
 pub async fn run(lane: &Lane) -> Result<(), LaneError> {
     let stored = partition(&lane.task.topics.state(lane.task.number), lane.partition);
     let opened = lane.open(&stored).await?;
-    let flushed: Flushed = match opened.state.iter().find(|(key, _)| key == MARK) {
-        Some((_, mark)) => serde_json::from_slice(mark)
-            .map_err(|error| LaneError::Failed(format!("a mark is damaged: {error}")))?,
-        None => Flushed::default(),
-    };
+    let flushed: Flushed = stored_mark(&opened, MARK)?;
     let (mut reading, _) = Reading::open(lane).await?;
     if flushed.is_done {
         return Ok(());

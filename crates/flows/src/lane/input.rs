@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::commits::Commits;
 use super::writing::Writing;
-use super::{Lane, LaneError};
+use super::{Lane, LaneError, on_thread, stored_mark};
 use crate::files::input::{LineReader, Lines};
 use crate::links::partition;
 use crate::segments::segment;
@@ -33,11 +33,7 @@ pub async fn run(lane: &Lane) -> Result<(), LaneError> {
     let control = partition(&lane.task.topics.control(lane.task.number), lane.partition);
     let opened = lane.open(&control).await?;
     let files = files(lane, &control).await?;
-    let mark = match opened.state.iter().find(|(key, _)| key == MARK) {
-        Some((_, stored)) => serde_json::from_slice(stored)
-            .map_err(|error| LaneError::Failed(format!("a mark is damaged: {error}")))?,
-        None => Mark::default(),
-    };
+    let mark = stored_mark(&opened, MARK)?;
     let mut input = Input {
         lane,
         control,
@@ -122,14 +118,5 @@ impl Input<'_> {
         };
         self.commits.send(commit).await?;
         Ok(self.writing.wait_for_readers(self.lane).await?)
-    }
-}
-
-async fn on_thread<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T, String> + Send + 'static,
-) -> Result<T, LaneError> {
-    match tokio::task::spawn_blocking(work).await {
-        Ok(done) => done.map_err(LaneError::Failed),
-        Err(error) => Err(LaneError::Failed(error.to_string())),
     }
 }

@@ -22,9 +22,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use menagerie_journal::{Fence, Journal, JournalError, Opened, PartitionId, Remedy};
+use menagerie_journal::{Fence, Journal, JournalError, Opened, PartitionId};
 use menagerie_kernel::whole;
 use menagerie_znodes::flows::TaskRecord;
+use serde::de::DeserializeOwned;
 use tokio::sync::watch;
 use tracing::{debug, warn};
 
@@ -36,8 +37,8 @@ use crate::links::{Links, consumer};
 use crate::segments::Malformed;
 
 /// Back-off for a journal that is away.
-const RETRY_PAUSE: Duration = Duration::from_millis(50);
-const RETRY_PAUSE_MAX: Duration = Duration::from_secs(5);
+pub const RETRY_PAUSE: Duration = Duration::from_millis(50);
+pub const RETRY_PAUSE_MAX: Duration = Duration::from_secs(5);
 
 /// Where the links into a task end, by the task that writes them; those that are not sealed yet are missing.
 pub type KnownEnds = BTreeMap<u32, Arc<[u64]>>;
@@ -143,28 +144,52 @@ pub async fn run(task: Task, partition: u32, fence: Fence) -> LaneEnd {
 
 /// What a lane does after an error of the journal.
 #[derive(Debug, PartialEq, Eq)]
-enum After {
+pub enum After {
+    /// Somebody else has the partition, or the job is over.
     Stop,
+    /// Go on from what is committed.
     Reopen,
+    /// The same, a little later.
     Wait,
+    /// The job cannot be done.
     Fail,
 }
 
-fn after(error: &JournalError) -> After {
+/// What to do after an error of the journal.
+pub fn after(error: &JournalError) -> After {
+    use JournalError as E;
     match error {
-        JournalError::Fenced { .. } | JournalError::NoTopic { .. } | JournalError::NoPartition { .. } => {
-            After::Stop
-        }
+        E::Fenced { .. } | E::NoTopic { .. } | E::NoPartition { .. } => After::Stop,
         // A commit before this one was refused or has landed late.
-        JournalError::Moved { .. } | JournalError::Backwards { .. } => After::Reopen,
-        JournalError::Unknown(_) | JournalError::NotOpen { .. } | JournalError::Ahead { .. } => After::Wait,
-        error if error.remedy() == Remedy::Retry => After::Wait,
-        _ => After::Fail,
+        E::Moved { .. } | E::Backwards { .. } => After::Reopen,
+        E::Unknown(_) | E::NotOpen { .. } | E::Ahead { .. } => After::Wait,
+        E::Quota { .. } | E::DiskFull | E::OutOfFiles | E::Unreachable { .. } | E::Closed => After::Wait,
+        E::NoMessage { .. } | E::Groups { .. } | E::TooLarge { .. } | E::Invalid(_) => After::Fail,
+        E::Damaged(_) | E::Denied(_) | E::Protocol(_) => After::Fail,
     }
 }
 
 impl Lane {
     async fn open(&self, partition: &PartitionId) -> Result<Opened, JournalError> {
         self.task.journal.open(partition, &consumer(), self.fence).await
+    }
+}
+
+/// The record of this key that was stored with a partition's position.
+fn stored_mark<T: DeserializeOwned + Default>(opened: &Opened, key: &[u8]) -> Result<T, LaneError> {
+    match opened.state.iter().find(|(stored, _)| stored == key) {
+        Some((_, mark)) => serde_json::from_slice(mark)
+            .map_err(|error| LaneError::Failed(format!("a mark is damaged: {error}"))),
+        None => Ok(T::default()),
+    }
+}
+
+/// Does something that blocks.
+async fn on_thread<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, String> + Send + 'static,
+) -> Result<T, LaneError> {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(done) => done.map_err(LaneError::Failed),
+        Err(error) => Err(LaneError::Failed(error.to_string())),
     }
 }

@@ -7,7 +7,7 @@ use menagerie_kernel::unique;
 
 use super::commits::Commits;
 use super::reading::Reading;
-use super::{Lane, LaneError, Task};
+use super::{Lane, LaneError, Task, on_thread};
 use crate::files::output::{HiddenFile, Part, Recorded, hidden_name};
 use crate::links::{consumer, partition};
 use crate::segments::Packed;
@@ -27,20 +27,19 @@ pub async fn run(lane: &Lane, folder: &Path) -> Result<(), LaneError> {
                 lines.push(b'\n');
             }
         }
-        let (taken, folder, name) = (file.take(), folder.to_owned(), name.clone());
+        let (taken, folder, name, job) =
+            (file.take(), folder.to_owned(), name.clone(), lane.task.job.clone());
         let write = move || {
             let mut file = match taken {
                 Some(file) => file,
-                None => HiddenFile::create(&folder, name)?,
+                None => HiddenFile::create(&folder, job.as_str(), name)?,
             };
             let length = file.append(&lines)?;
-            Ok::<_, std::io::Error>((file, length))
+            Ok((file, length))
         };
-        let (written, length) = match tokio::task::spawn_blocking(write).await {
-            Ok(Ok(done)) => done,
-            Ok(Err(error)) => return Err(LaneError::Failed(format!("cannot write the output: {error}"))),
-            Err(error) => return Err(LaneError::Failed(error.to_string())),
-        };
+        let write =
+            move || write().map_err(|error: std::io::Error| format!("cannot write the output: {error}"));
+        let (written, length) = on_thread(write).await?;
         let recorded = serde_json::to_vec(&Recorded { order, length }).expect("it is two numbers");
         let commit = Commit {
             moves: reading.moves(lane),

@@ -14,17 +14,23 @@ pub async fn run(lane: &Lane) -> Result<(), LaneError> {
     let mut writing = Writing::new(lane);
     let mut commits = Commits::new(lane.task.journal.clone());
     let mut key = Vec::new();
+    let key_path = match &lane.task.entry.function {
+        Function::Group { key } => Some(key),
+        Function::Identity | Function::JsonlInput { .. } | Function::JsonlOutput { .. } | Function::Count => {
+            None
+        }
+    };
     while let Some(messages) = reading.next(lane).await? {
         for message in &messages {
             for segment in Packed::new(&message.body)? {
                 let (_, text) = segment?;
-                match &lane.task.entry.function {
-                    Function::Group { key: path } => {
+                match key_path {
+                    Some(path) => {
                         path.key_of(text, &mut key).map_err(|error| LaneError::Failed(error.to_string()))?;
                         check_key(&key)?;
                         writing.push_keyed(&key, text);
                     }
-                    _ => writing.push(text),
+                    None => writing.push(text),
                 }
             }
         }

@@ -11,11 +11,11 @@ use crate::segments::Packer;
 /// Bytes of a batch, shared among the links out of the task: beyond, a new one begins.
 const BATCH_BYTES: usize = 256 << 10;
 /// Bytes written to a link between two looks at how full it is.
-const LOOK_EVERY: usize = 8 << 20;
+const CHECK_LAG_BYTES: usize = 8 << 20;
 /// Bytes in a link that nobody has read yet: beyond, its writer waits.
 const FULL_BYTES: u64 = 64 << 20;
 /// A link whose readers have not moved for this long has none at the moment: its writer does not wait.
-const UNREAD: Duration = Duration::from_secs(2);
+const READERS_IDLE_AFTER: Duration = Duration::from_secs(2);
 const LOOK_PAUSE: Duration = Duration::from_millis(20);
 
 /// The links that a lane writes to.
@@ -36,7 +36,7 @@ struct Link {
     /// Bytes since the last look at how full it is.
     written: usize,
     /// Where its readers were when there was none at work: until they move, nobody waits for them.
-    unread_at: Option<Vec<MessageId>>,
+    idle_positions: Option<Vec<MessageId>>,
 }
 
 impl Writing {
@@ -46,7 +46,7 @@ impl Writing {
             packers: (0..*partitions).map(|_| Packer::default()).collect(),
             turn: lane.partition as usize % *partitions as usize,
             written: 0,
-            unread_at: None,
+            idle_positions: None,
         };
         let links: Vec<Link> = lane.task.after.iter().map(link).collect();
         let batch_bytes = BATCH_BYTES / links.len().max(1);
@@ -118,20 +118,20 @@ impl Writing {
     /// Waits while a link is full, and somebody reads it.
     pub async fn wait_for_readers(&mut self, lane: &Lane) -> Result<(), JournalError> {
         for link in &mut self.links {
-            if link.written < LOOK_EVERY {
+            if link.written < CHECK_LAG_BYTES {
                 continue;
             }
             link.written = 0;
             let (mut seen, mut moved_at) = (Vec::new(), Instant::now());
             loop {
                 let (unread, positions) = unread(lane, &link.topic).await?;
-                if unread < FULL_BYTES || link.unread_at.as_ref() == Some(&positions) {
+                if unread < FULL_BYTES || link.idle_positions.as_ref() == Some(&positions) {
                     break;
                 }
                 if positions != seen {
                     (seen, moved_at) = (positions, Instant::now());
-                } else if moved_at.elapsed() > UNREAD {
-                    link.unread_at = Some(positions);
+                } else if moved_at.elapsed() > READERS_IDLE_AFTER {
+                    link.idle_positions = Some(positions);
                     break;
                 }
                 tokio::time::sleep(LOOK_PAUSE).await;

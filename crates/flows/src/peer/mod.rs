@@ -1,27 +1,26 @@
 //! A virtual peer: it registers, takes a task, works on its share of it, and says when that is drained.
 //!
-//! - this file: the life of a peer. `work.rs`: the work on one share. `follow.rs`: znodes that are watched.
+//! - this file: the life of a peer. `payload.rs`: what it is to work on. `work.rs`: the work on one share. `ends.rs`: where
+//!   the links into its task end.
 //!
 //! A peer lives as long as its ZooKeeper session: when that is lost, the peer is dead, and another one begins, under
 //! another name. It does not have to be sure that it is alive: the journal refuses the fence of a share that somebody
 //! else has.
 
-mod follow;
+mod ends;
+mod payload;
 mod work;
 
 use std::time::Duration;
 
 use menagerie_journal_directory::Journals;
-use menagerie_kernel::{
-    CallError, Session, State, Term, Transaction, TransactionError, retry, unique, whole,
-};
-use menagerie_znodes::flows::{Ack, Completion, Deployment, Outcome, Payload, PeerRecord, Seal};
-use menagerie_znodes::{Name, Znode};
-use tokio::sync::watch;
+use menagerie_kernel::{CallError, Session, State, Term, Transaction, retry, unique, whole};
+use menagerie_znodes::flows::{Ack, Completion, Deployment, Outcome, PeerRecord, Seal};
+use menagerie_znodes::{Name, Payload, Znode};
 use tracing::{debug, info, warn};
 
-use self::follow::Followed;
-use self::work::{Done, Share};
+use self::payload::{Payloads, Share};
+use self::work::Done;
 use crate::{FlowError, layout};
 
 /// Before a peer that failed begins again.
@@ -46,7 +45,7 @@ impl Peers {
         let mut term = session.term();
         loop {
             let id = Name::new(unique::hex()).expect("hex digits are a name");
-            let peer = Peer { peers: self.clone(), term: term.clone(), id };
+            let peer = Peer { peers: self.clone(), session: session.clone(), term: term.clone(), id };
             let lived = tokio::select! {
                 lived = peer.live(&mut registered) => lived,
                 () = term.lost() => Err(CallError::Expired.into()),
@@ -75,6 +74,8 @@ impl Peers {
 
 struct Peer {
     peers: Peers,
+    session: Session,
+    /// It ends with this.
     term: Term,
     id: Name,
 }
@@ -92,17 +93,11 @@ impl Peer {
         if let Some(registered) = registered.take() {
             registered();
         }
-        // The coordinator creates it.
-        let payload = Followed::start(&self.term, deployment.payload(&self.id));
-        let mut seen = payload.seen();
+        let mut payload = Payloads::follow(&self.session, &self.term, deployment.payload(&self.id));
         loop {
-            let share = seen
-                .borrow_and_update()
-                .as_ref()
-                .and_then(|(payload, mzxid)| Share::of(payload, self.term.fence(*mzxid)));
-            match share {
-                Some(share) => self.take(share, &mut seen).await?,
-                None => changed(&mut seen).await?,
+            match payload.share()? {
+                Some(share) => self.take(share, &mut payload).await?,
+                None => payload.changed(None).await?,
             }
         }
     }
@@ -116,41 +111,38 @@ impl Peer {
             .create(&tree.completion(&self.id), &Completion::default())
             .create(&tree.pulse(&self.id), &());
         let proof = || async { Ok(self.term.stat(tree.pulse(&self.id).path()).await?.map(|_| Vec::new())) };
-        match retry::commit_ephemeral(transaction, proof).await {
-            Ok(_) => Ok(()),
-            Err(TransactionError::Call(error)) => Err(error.into()),
-            Err(error) => Err(error.into()),
-        }
+        retry::commit_ephemeral(transaction, proof).await?;
+        Ok(())
     }
 
     /// Takes an offer, or works on a share of it, until the payload changes.
-    async fn take(&self, share: Share, seen: &mut Payloads) -> Result<(), FlowError> {
+    async fn take(&self, share: Share, payload: &mut Payloads) -> Result<(), FlowError> {
         let tree = &self.peers.deployment;
         if share.partitions.is_empty() {
-            self.say(&tree.ack(&self.id), &Ack { offer: share.offer }).await?;
-            return changed(seen).await;
+            self.publish(&tree.ack(&self.id), &Ack { offer: share.offer }).await?;
+            return payload.changed(Some(&share)).await;
         }
         if !self.may_work(&share).await? {
-            return changed(seen).await;
+            return payload.changed(Some(&share)).await;
         }
         let is_sealing = self.is_to_seal(&share).await?;
         debug!(peer = %self.id, ?share, is_sealing, "working");
         let done = tokio::select! {
-            done = work::run(&self.peers, &self.term, &share, is_sealing) => done?,
-            changed = changed(seen) => return changed,
+            done = work::run(&self.peers, &self.session, &self.term, &share, is_sealing) => done?,
+            changed = payload.changed(Some(&share)) => return changed,
         };
         debug!(peer = %self.id, offer = share.offer, ?done, "done");
         let outcome = match done {
             Done::Drained => {
                 let seal = Seal { offer: share.offer, share: share.number };
-                self.say(&tree.seal(&self.id), &seal).await?;
-                return changed(seen).await;
+                self.publish(&tree.seal(&self.id), &seal).await?;
+                return payload.changed(Some(&share)).await;
             }
             Done::Sealed(ends) => Outcome::Sealed(ends),
             Done::Failed(why) => Outcome::Failed(why),
         };
-        self.say(&tree.completion(&self.id), &Completion { offer: share.offer, outcome }).await?;
-        changed(seen).await
+        self.publish(&tree.completion(&self.id), &Completion { offer: share.offer, outcome }).await?;
+        payload.changed(Some(&share)).await
     }
 
     /// Whether the coordinator lets us work on this offer.
@@ -165,16 +157,8 @@ impl Peer {
         Ok(answer.is_some_and(|answer| answer.value.offer == share.offer && answer.value.seal))
     }
 
-    /// Says something to the coordinator. Only the newest word counts.
-    async fn say<T: menagerie_znodes::Payload>(&self, znode: &Znode<T>, word: &T) -> Result<(), CallError> {
-        retry::touch(&self.term, znode.path(), &word.encode()).await.map(drop)
+    /// Writes a signal for the coordinator. Only the newest one of its kind counts.
+    async fn publish<T: Payload>(&self, znode: &Znode<T>, signal: &T) -> Result<(), CallError> {
+        retry::touch(&self.term, znode.path(), &signal.encode()).await.map(drop)
     }
-}
-
-/// The payload, with its mzxid.
-type Payloads = watch::Receiver<Option<(Payload, i64)>>;
-
-/// Waits until the payload changes; the error is the end of the session.
-async fn changed(seen: &mut Payloads) -> Result<(), FlowError> {
-    seen.changed().await.map_err(|_| CallError::Expired.into())
 }

@@ -2,52 +2,25 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::Arc;
 
-use menagerie_journal::{Fence, JournalError};
+use menagerie_journal::JournalError;
 use menagerie_journal_directory::JournalRef;
-use menagerie_kernel::{CallError, Term, Versioned, unique};
-use menagerie_znodes::flows::{Ends, Payload, TaskRecord};
+use menagerie_kernel::{CallError, Session, Term, unique, whole};
+use menagerie_znodes::Znode;
+use menagerie_znodes::flows::Ends;
 use serde_json::json;
-use tokio::sync::watch;
 use tokio::task::JoinSet;
+use tracing::warn;
 
 use super::Peers;
-use super::follow::Followed;
+use super::ends::EndsFollower;
+use super::payload::Share;
 use crate::FlowError;
 use crate::core::JobId;
 use crate::files::output;
 use crate::job::{Function, read};
-use crate::lane::{self, KnownEnds, LaneEnd, Task};
+use crate::lane::{self, After, LaneEnd, Task};
 use crate::links::Links;
-
-/// A peer's share of a task.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Share {
-    /// The offer's number.
-    pub offer: u64,
-    /// The share's number.
-    pub number: u64,
-    job: JobId,
-    task: u32,
-    /// None before the offer is acknowledged.
-    pub partitions: Vec<u32>,
-    fence: Fence,
-}
-
-impl Share {
-    /// What a payload says; `None` if it offers nothing.
-    pub fn of(payload: &Payload, fence: Fence) -> Option<Self> {
-        Some(Self {
-            offer: payload.offer,
-            number: payload.share,
-            job: payload.job.clone()?,
-            task: payload.task,
-            partitions: payload.partitions.clone(),
-            fence,
-        })
-    }
-}
 
 /// How a share ended.
 #[derive(Debug)]
@@ -61,8 +34,14 @@ pub enum Done {
 }
 
 /// Works until all partitions are drained. If somebody else has one of them now, waits until it is dropped.
-pub async fn run(peers: &Peers, term: &Term, share: &Share, is_sealing: bool) -> Result<Done, FlowError> {
-    let (task, _following) = match task(peers, &term.patient(), share).await? {
+pub async fn run(
+    peers: &Peers,
+    session: &Session,
+    term: &Term,
+    share: &Share,
+    is_sealing: bool,
+) -> Result<Done, FlowError> {
+    let (task, _following) = match task(peers, session, &term.patient(), share).await? {
         Ok(task) => task,
         Err(why) => return Ok(Done::Failed(why)),
     };
@@ -78,12 +57,36 @@ pub async fn run(peers: &Peers, term: &Term, share: &Share, is_sealing: bool) ->
             Err(error) => return Ok(Done::Failed(format!("a task panicked: {error}"))),
         }
     }
-    if is_sealing { seal(&task).await } else { Ok(Done::Drained) }
+    if is_sealing { Ok(seal_in_the_end(&task).await) } else { Ok(Done::Drained) }
+}
+
+/// Seals the task; waits for a journal that is away.
+async fn seal_in_the_end(task: &Task) -> Done {
+    let mut pause = lane::RETRY_PAUSE;
+    loop {
+        let error = match seal(task).await {
+            Ok(done) => return done,
+            Err(error) => error,
+        };
+        match lane::after(&error) {
+            // The job is over, or somebody else seals: we are dropped.
+            After::Stop => std::future::pending().await,
+            After::Fail => {
+                return Done::Failed(format!("task {:?}: {}", task.record.name.as_str(), whole(&error)));
+            }
+            After::Reopen | After::Wait => {
+                let task = task.record.name.as_str();
+                warn!(task, error = %whole(&error), "cannot seal yet; trying again");
+                tokio::time::sleep(pause).await;
+                pause = (pause * 2).min(lane::RETRY_PAUSE_MAX);
+            }
+        }
+    }
 }
 
 /// Ends the task: publishes what it wrote, and says where its links end. We have all partitions, by the newest fence, so
 /// nobody can add to them any more.
-async fn seal(task: &Task) -> Result<Done, FlowError> {
+async fn seal(task: &Task) -> Result<Done, JournalError> {
     if let Function::JsonlOutput { path } = &task.entry.function {
         let parts = lane::parts(task).await?;
         if let Err(why) = publish(path, &task.job, parts).await {
@@ -110,17 +113,19 @@ async fn publish(folder: &Path, job: &JobId, parts: Vec<output::Part>) -> Result
 /// What the tree says about a task; or why it makes no sense. Also follows where its inputs end, until dropped.
 async fn task(
     peers: &Peers,
+    session: &Session,
     term: &Term,
     share: &Share,
-) -> Result<Result<(Task, Following), String>, FlowError> {
+) -> Result<Result<(Task, EndsFollower), String>, FlowError> {
     let tree = &peers.deployment;
-    let job = required(term.read(&tree.job(&share.job)).await?, tree.job(&share.job).path())?;
-    let catalog = required(term.read(&tree.catalog(&share.job)).await?, tree.catalog(&share.job).path())?;
-    let workflow = required(term.read(&tree.workflow(&share.job)).await?, tree.workflow(&share.job).path())?;
+    let job = required(term, &tree.job(&share.job)).await?;
+    let catalog = required(term, &tree.catalog(&share.job)).await?;
+    let workflow = required(term, &tree.workflow(&share.job)).await?;
     let numbers: Vec<_> = (1..=job.tasks).map(|number| tree.task(&share.job, number)).collect();
     let mut records = BTreeMap::new();
-    for (number, found) in (1..).zip(term.read_many(&numbers).await?) {
-        records.insert(number, required(found, tree.task(&share.job, number).path())?);
+    for ((number, znode), found) in (1..).zip(&numbers).zip(term.read_many(&numbers).await?) {
+        let found = found.ok_or_else(|| CallError::no_znode(znode))?;
+        records.insert(number, found.value);
     }
     let value = json!({ "name": job.name.as_str(), "catalog": catalog.0, "workflow": workflow.0 });
     let parsed = match read::job(&value, Path::new("/")) {
@@ -137,49 +142,17 @@ async fn task(
     let journal = peers.journals.get(&target).ok_or_else(|| no_journal(&job.journal))?;
     let after =
         record.after.iter().filter_map(|after| Some((*after, records.get(after)?.partitions))).collect();
-    let following = Following::start(peers, term, share, &record);
+    let following = EndsFollower::start(session, tree, share, &record.before);
     let ends = following.ends.clone();
     let (topics, job, number) = (Links::of(&share.job), share.job.clone(), share.task);
     let task = Task { journal, topics, job, number, record, entry, after, ends };
     Ok(Ok((task, following)))
 }
 
-fn required<T>(found: Option<Versioned<T>>, path: &str) -> Result<T, CallError> {
-    found.map(|found| found.value).ok_or_else(|| CallError::NoZnode { path: path.to_owned() })
+async fn required<T: menagerie_znodes::Payload>(term: &Term, znode: &Znode<T>) -> Result<T, CallError> {
+    term.read(znode).await?.map(|found| found.value).ok_or_else(|| CallError::no_znode(znode))
 }
 
 fn no_journal(name: &str) -> JournalError {
     JournalError::Unreachable { address: format!("{name:?}"), why: "it is not known here".to_owned() }
-}
-
-/// Where the links into a task end, as far as it is known.
-struct Following {
-    ends: watch::Receiver<KnownEnds>,
-    _collecting: JoinSet<()>,
-}
-
-impl Following {
-    fn start(peers: &Peers, term: &Term, share: &Share, record: &TaskRecord) -> Self {
-        let (known, ends) = watch::channel(KnownEnds::new());
-        let known = Arc::new(known);
-        let mut collecting = JoinSet::new();
-        for before in record.before.iter().copied() {
-            let sealed = Followed::start(term, peers.deployment.task_sealed(&share.job, before));
-            let (known, task) = (known.clone(), share.task);
-            collecting.spawn(async move {
-                let mut seen = sealed.seen();
-                // An error is the end of the session, which ends the peer.
-                let ends = match seen.wait_for(Option::is_some).await {
-                    Ok(found) => found.as_ref().and_then(|(sealed, _)| sealed.ends.get(&task).cloned()),
-                    Err(_) => None,
-                };
-                if let Some(ends) = ends {
-                    known.send_modify(|known| drop(known.insert(before, ends.into())));
-                }
-                // The others are told as long as we are there.
-                std::future::pending().await
-            });
-        }
-        Self { ends, _collecting: collecting }
-    }
 }

@@ -83,11 +83,6 @@ impl<'a> Packed<'a> {
         }
     }
 
-    /// Number of segments that are left.
-    pub fn left(&self) -> u32 {
-        self.left
-    }
-
     fn segment(&mut self) -> Result<(&'a [u8], &'a [u8]), Malformed> {
         Ok((self.piece()?, self.piece()?))
     }

@@ -3,9 +3,9 @@
 use std::time::{Duration, Instant};
 
 use menagerie_flows::client::{Ended, Progress};
-use menagerie_testkit::{LONG, Proxy, SHORT};
+use menagerie_testkit::{LONG, Proxy, SHORT, eventually_async};
 
-use crate::world::{COUNT, World};
+use crate::world::World;
 
 /// Between two losses of all connections to the journal.
 const LOSS_INTERVAL: Duration = Duration::from_millis(20);
@@ -17,10 +17,7 @@ const LOSSES: usize = 30;
 async fn commits_whose_answers_are_lost_happen_once() {
     let mut world = World::new("lost-answers");
     let once = world.write_words("a.jsonl", 20_000, 500);
-    let other = COUNT.replace("by-word", "also-by-word").split("[[catalog]]").nth(1).unwrap().to_owned();
-    let workflow = r#"[["read", "by-word"], ["read", "also-by-word"], ["by-word", "count"],
-        ["also-by-word", "count"], ["count", "write"]]"#;
-    let mut job = world.job(workflow, &format!("{COUNT}\n[[catalog]]\n{other}"));
+    let mut job = world.diamond();
     job.catalog.iter_mut().for_each(|entry| entry.batch_size = 20);
     let (journals, proxy) = world.journals_through_proxy();
     let session = world.session().await;
@@ -47,7 +44,7 @@ async fn commits_whose_answers_are_lost_happen_once() {
 /// Submits a word count, and stops its data until `fault` has happened.
 async fn count_with_fault(world: &World, journal: &Proxy, fault: impl AsyncFnOnce()) -> Ended {
     let session = world.session().await;
-    let id = world.submit(&session, &world.word_count("")).await;
+    let id = world.submit(&session, &world.word_count()).await;
     let (tell, at_work) = tokio::sync::oneshot::channel();
     let mut tell = Some(tell);
     journal.partition();
@@ -77,16 +74,23 @@ async fn a_peer_that_is_cut_off_from_zookeeper_alone_changes_nothing_any_more() 
     let mut world = World::new("cut-off-peer");
     let expected = world.write_words("a.jsonl", 20_000, 500);
     let (journals, journal) = world.journals_through_proxy();
+    let (its_journals, its_journal) = world.journals_through_proxy();
     let session = world.session().await;
     let coordinator = world.coordinator(&session, world.journals()).await;
     let (cut_off, zookeeper) = world.session_through_proxy(SHORT).await;
-    let term = cut_off.term();
-    let lonely = world.peer(cut_off, journals.clone()).await;
+    let lonely = world.peer(cut_off, its_journals).await;
     let peers = world.peers(2, &journals).await;
+    // What it has sent is on its way, and arrives when others have its share.
+    its_journal.hold_requests();
+    let tree = world.deployment();
     let ended = count_with_fault(&world, &journal, async || {
         zookeeper.partition();
-        // Until its own clock says so: the server has ended the session about then, and others have its share.
-        term.lost().await;
+        eventually_async("its session has ended", async || {
+            let pulses = session.term().children(tree.pulses().path()).await.unwrap();
+            (pulses.len() == 2).then_some(())
+        })
+        .await;
+        its_journal.heal();
     });
     assert_eq!(ended.await, Ended::Complete);
     assert_eq!(world.counts(), expected);

@@ -1,4 +1,4 @@
-//! Sequential tasks keep the order of their input (P14).
+//! Sequential tasks keep the order of their input.
 
 use menagerie_flows::client::Ended;
 

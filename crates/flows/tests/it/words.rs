@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 
 use menagerie_flows::client::Ended;
+use menagerie_flows::view::Standing;
 use menagerie_testkit::eventually_async;
 use menagerie_znodes::flows::{PeerState, newest_state};
 
-use crate::world::{COUNT, World};
+use crate::world::World;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn words_of_several_files_are_counted_and_nothing_is_left_of_the_job_in_the_journal() {
@@ -19,11 +20,11 @@ async fn words_of_several_files_are_counted_and_nothing_is_left_of_the_job_in_th
     let session = world.session().await;
     let coordinator = world.coordinator(&session, world.journals()).await;
     let peers = world.peers(3, &world.journals()).await;
-    let id = world.submit(&session, &world.word_count("")).await;
+    let id = world.submit(&session, &world.word_count()).await;
     assert_eq!(world.wait(&session, &id).await, Ended::Complete);
     assert_eq!(world.counts(), expected);
     let view = world.jobs(&session).show(&id).await.unwrap();
-    assert_eq!((view.job.state, view.job.complete, view.tasks.len()), ("complete", 4, 4));
+    assert_eq!((view.job.state, view.job.complete, view.tasks.len()), (Standing::Complete, 4, 4));
     assert_eq!(view.tasks[0].partitions, 3, "an input has no more partitions than files");
     eventually_async("its topics are deleted", async || world.topics().await.is_empty().then_some(())).await;
     drop((coordinator, peers));
@@ -35,10 +36,7 @@ async fn an_aggregator_behind_two_groupers_counts_what_comes_from_both() {
     let world = World::new("diamond");
     let once = world.write_words("a.jsonl", 4_000, 250);
     let twice: BTreeMap<String, u64> = once.into_iter().map(|(word, count)| (word, 2 * count)).collect();
-    let other = COUNT.replace("by-word", "also-by-word").split("[[catalog]]").nth(1).unwrap().to_owned();
-    let workflow = r#"[["read", "by-word"], ["read", "also-by-word"], ["by-word", "count"],
-        ["also-by-word", "count"], ["count", "write"]]"#;
-    let job = world.job(workflow, &format!("{COUNT}\n[[catalog]]\n{other}"));
+    let job = world.diamond();
     let session = world.session().await;
     let coordinator = world.coordinator(&session, world.journals()).await;
     let peers = world.peers(2, &world.journals()).await;

@@ -6,9 +6,9 @@ use std::ops::Deref;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use menagerie_flows::JobId;
 use menagerie_flows::client::{self, Ended, Jobs};
 use menagerie_flows::coordinator::Coordinator;
-use menagerie_flows::core::JobId;
 use menagerie_flows::files::output;
 use menagerie_flows::job::{Document, Job, read};
 use menagerie_flows::peer::Peers;
@@ -25,7 +25,7 @@ use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
 /// The head and the ends of a job; the test adds what is between `read` and `write`.
-pub const ENDS: &str = r#"
+const ENDS: &str = r#"
 name = "test"
 [[catalog]]
 name = "read"
@@ -40,7 +40,7 @@ path = "out"
 "#;
 
 /// A task that counts words, behind a grouper.
-pub const COUNT: &str = r#"
+const COUNT: &str = r#"
 [[catalog]]
 name = "by-word"
 type = "grouper"
@@ -139,9 +139,16 @@ impl World {
     }
 
     /// The word count of the documentation.
-    pub fn word_count(&self, more: &str) -> Job {
-        let count = format!("{COUNT}\n{more}");
-        self.job(r#"[["read", "by-word"], ["by-word", "count"], ["count", "write"]]"#, &count)
+    pub fn word_count(&self) -> Job {
+        self.job(r#"[["read", "by-word"], ["by-word", "count"], ["count", "write"]]"#, COUNT)
+    }
+
+    /// The same with a second grouper beside the first: every word counts twice.
+    pub fn diamond(&self) -> Job {
+        let other = COUNT.replace("by-word", "also-by-word").split("[[catalog]]").nth(1).unwrap().to_owned();
+        let workflow = r#"[["read", "by-word"], ["read", "also-by-word"], ["by-word", "count"],
+            ["also-by-word", "count"], ["count", "write"]]"#;
+        self.job(workflow, &format!("{COUNT}\n[[catalog]]\n{other}"))
     }
 
     pub async fn submit(&self, session: &Session, job: &Job) -> JobId {

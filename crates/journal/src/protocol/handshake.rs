@@ -175,7 +175,7 @@ mod tests {
             .iter()
             .map(|byte| format!("{byte:02x}"))
             .collect();
-        assert_eq!(hex, "a525ec1e482bc9b77ef58446b2d1cf7f8c5fbd71cb29fad3af9e4a32b605dbed");
+        assert_eq!(hex, "306e8f4d0218607c8b5e90bc1d25c9b1dbf339e2f89aa8ea955c4be1b6ca608d");
     }
 
     #[test]

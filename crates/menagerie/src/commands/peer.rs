@@ -22,7 +22,7 @@ use crate::stores::StoreArgs;
 use crate::who::this_host;
 
 /// Most virtual peers of a process: each has a ZooKeeper session.
-const COUNT_MAX: u16 = 1_000;
+pub const COUNT_MAX: u16 = 1_000;
 
 /// Run tasks of flows as virtual peers, each with one task at a time. Peers may be started and stopped at any time, on any
 /// number of machines that see the same files.
@@ -66,7 +66,10 @@ pub fn role(connection: Connection, journals: JournalSource, deployment: Deploym
         ("peers".to_owned(), count.into()),
     ]);
     Role::with_session("peer", connection.clone(), details, async move |session: &Session, life: &Life| {
-        let journals = journals.open(session).await?;
+        let journals = tokio::select! {
+            journals = journals.open(session) => journals?,
+            () = life.stopping() => return Ok(()),
+        };
         let record = PeerRecord { host: this_host(), pid: std::process::id() };
         let peers = Peers { journals, deployment, record };
         // Work on segments needs all processors, and roles have one thread each.

@@ -2,6 +2,8 @@
 
 mod payloads;
 
+use std::collections::BTreeSet;
+
 use crate::Name;
 use crate::payload::check;
 use crate::spec::{Kind, ZnodeSpec};
@@ -301,9 +303,15 @@ pub const SPECS: &[ZnodeSpec] = &[
     OFFER,
 ];
 
-/// All deployments.
-pub fn root() -> Znode<()> {
-    ROOT.at(&[])
+/// The number of the newest offer, by the names in the job log.
+pub fn newest_offer(names: &[String]) -> Option<u64> {
+    names.iter().filter_map(|name| name.strip_prefix("offer-")?.parse().ok()).max()
+}
+
+/// The numbers of a job's complete tasks, by the names below `task/<job>`.
+pub fn complete_tasks(names: &[String]) -> BTreeSet<u32> {
+    let complete = |name: &String| name.strip_prefix("task-")?.strip_suffix(".complete")?.parse().ok();
+    names.iter().filter_map(complete).collect()
 }
 
 /// The number of a peer's current state, by the names in its history.
@@ -335,7 +343,7 @@ impl Deployment {
         &self.0
     }
 
-    /// Its directories, parents first; and last the number of events, so that where that is, all are.
+    /// Its directories, parents first.
     pub fn directories(&self) -> Vec<Znode<()>> {
         let one = |spec: &ZnodeSpec| spec.at(&[&self.0]);
         let all = [
@@ -374,7 +382,7 @@ impl Deployment {
         peer(peer: &Name) -> PeerRecord = PEER;
         /// All pulses.
         pulses() -> () = PULSES;
-        /// Its sign of life.
+        /// Ephemeral: exists while the peer's session lives.
         pulse(peer: &Name) -> () = PULSE;
         /// The peers that the coordinator knows.
         peer_histories() -> () = PEER_STATES;
@@ -384,15 +392,15 @@ impl Deployment {
         payload(peer: &Name) -> Payload = PAYLOAD;
         /// Whether it may work.
         status(peer: &Name) -> Status = STATUS;
-        /// It accepts.
+        /// The newest offer that the peer accepted.
         ack(peer: &Name) -> Ack = ACK;
-        /// It is drained.
+        /// The newest share that the peer has drained.
         seal(peer: &Name) -> Seal = SEAL;
-        /// The answer to that.
+        /// The coordinator's answer to `seal`: wait, or seal the task.
         exhaust(peer: &Name) -> Exhaust = EXHAUST;
-        /// It has finished.
+        /// How the peer's newest offer ended.
         completion(peer: &Name) -> Completion = COMPLETION;
-        /// The answer to that.
+        /// The newest completion that the coordinator has handled. For people: peers do not read it.
         cooldown(peer: &Name) -> Cooldown = COOLDOWN;
         /// All submitted jobs.
         plans() -> () = PLANS;
@@ -451,6 +459,8 @@ mod tests {
         assert_eq!(deployment.peer_state(&peer, 3).path(), "/flows/default/peer-state/p1/state-3");
         let names = ["state-9", "state-10", "other"].map(str::to_owned);
         assert_eq!(newest_state(&names), Some(10));
+        let names = ["task-1", "task-1.sealed", "task-1.complete", "task-12"].map(str::to_owned);
+        assert_eq!(complete_tasks(&names), BTreeSet::from([1]));
         assert_eq!(deployment.offer(7).path(), "/flows/default/job-log/offer-7");
         assert!(deployment.directories().iter().all(|dir| dir.path().starts_with("/flows/default")));
     }

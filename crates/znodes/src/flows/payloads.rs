@@ -115,7 +115,7 @@ pub struct Seal {
 pub struct Exhaust {
     /// The offer's number.
     pub offer: u64,
-    /// If so, its payload has all partitions of the task; otherwise it waits.
+    /// Whether to seal: its payload then has all partitions of the task. Otherwise it waits.
     pub seal: bool,
 }
 
@@ -215,7 +215,7 @@ pub struct JobRecord {
 pub enum JobState {
     /// Peers work on it, or will.
     Running,
-    /// All its tasks are.
+    /// All its tasks are complete.
     Complete,
     /// A task cannot be done.
     Failed,
@@ -257,6 +257,6 @@ pub struct Offered {
     pub job: Name,
     /// Number of its task.
     pub task: u32,
-    /// To whom.
+    /// The peer it was made to.
     pub peer: Name,
 }

@@ -27,7 +27,7 @@ fn frame(number: u64, kind: u8, body: &[u8]) -> Vec<u8> {
 fn connect(address: SocketAddr, token: &str) -> TcpStream {
     let mut stream = TcpStream::connect(address).expect("it listens");
     stream.set_read_timeout(Some(DEADLINE)).expect("a socket has options");
-    let (version, nonce) = (3u32.to_le_bytes(), [7; 32]);
+    let (version, nonce) = (4u32.to_le_bytes(), [7; 32]);
     stream.write_all(&frame(0, 0, &[b"MJNL", version.as_slice(), &nonce].concat())).expect("it takes it");
     let mut challenge = [0; 13 + 4 + 32 + 32 + 32];
     stream.read_exact(&mut challenge).expect("it answers");

@@ -8,8 +8,9 @@ use super::{DeploymentArg, with_jobs};
 use crate::client::ClientArgs;
 use crate::exit::{CliError, cannot};
 
-/// End a job: its peers turn to other jobs, and its links are deleted. What it has written stays hidden in its output folder,
-/// unless `flow submit --wait` waits for it and removes it.
+/// End a job: its peers turn to other jobs, and its links are deleted.
+///
+/// What it has written stays hidden in its output folder, unless `flow submit --wait` waits for it and removes it.
 #[derive(Debug, Args)]
 pub struct Kill {
     /// Id of the job, as `flow submit` printed it.

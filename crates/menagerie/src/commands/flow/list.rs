@@ -38,27 +38,22 @@ impl Row for JobRow {
         vec![
             self.id.clone(),
             escape_for_terminal(Some(&self.name)),
-            self.state.to_owned(),
+            self.state.as_str().to_owned(),
             format!("{}/{}", self.complete, self.tasks),
-            durations::age(since(self.submitted_ms)),
+            self.submitted_ms.map_or("-".to_owned(), |ms| durations::age(clock::since(ms as i64))),
             took(self),
             escape_for_terminal(self.why.as_deref()),
         ]
     }
 }
 
-fn since(ms: u64) -> Duration {
-    let now = u64::try_from(clock::now_ms()).unwrap_or(0);
-    Duration::from_millis(now.saturating_sub(ms))
-}
-
 /// From submission to the end.
 pub fn took(job: &JobRow) -> String {
-    match job.ended_ms {
-        Some(ended) => {
-            let took = Duration::from_millis(ended.saturating_sub(job.submitted_ms));
+    match (job.submitted_ms, job.ended_ms) {
+        (Some(submitted), Some(ended)) => {
+            let took = Duration::from_millis(ended.saturating_sub(submitted));
             format!("{:.1}s", took.as_secs_f64())
         }
-        None => "-".to_owned(),
+        _ => "-".to_owned(),
     }
 }

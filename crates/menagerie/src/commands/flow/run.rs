@@ -28,17 +28,18 @@ use crate::output::write;
 use crate::role::host::Signals;
 use crate::role::{Host, Role};
 
-/// A signal stops all roles, and the one that waits for the job is told which it was, sooner or a little later.
+/// After all roles were told to stop, wait at most this long to learn which signal it was.
 const SIGNAL_PATIENCE: Duration = Duration::from_secs(1);
 
-/// Run a job by itself, with all that it needs in this process: keeper, journal, coordinator and peers. Prints the output
-/// folders when it is complete; exit code 0 if it is complete, 1 if it failed, 3 if it was killed.
+/// Run a job by itself, with all that it needs in this process: keeper, journal, coordinator and peers.
+///
+/// Prints the output folders when it is complete; exit code 0 if it is complete, 1 if it failed, 3 if it was killed.
 #[derive(Debug, Args)]
 pub struct Run {
     /// Job, TOML or JSON. Relative paths in it begin at its folder.
     file: PathBuf,
     /// Number of virtual peers.
-    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=i64::from(peer::COUNT_MAX)))]
     peers: u16,
     /// Folder for the data of keeper and journal [default: a temporary one].
     #[arg(long, value_name = "DIR")]

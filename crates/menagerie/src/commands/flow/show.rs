@@ -1,7 +1,7 @@
 //! `menagerie flow show JOB`
 
 use clap::Args;
-use menagerie_flows::view::{JobView, TaskRow};
+use menagerie_flows::view::{JobView, Standing, TaskRow};
 use menagerie_kernel::session::Rights::Observer;
 use menagerie_znodes::Name;
 use menagerie_znodes::flows::PeerState;
@@ -35,7 +35,7 @@ impl Show {
 impl output::Show for JobView {
     fn show(&self) -> String {
         let job = &self.job;
-        let mut text = format!("{} {}: {}", job.id, escape_for_terminal(Some(&job.name)), job.state);
+        let mut text = format!("{} {}: {}", job.id, escape_for_terminal(Some(&job.name)), job.state.as_str());
         if job.ended_ms.is_some() {
             text.push_str(&format!(" after {}", took(job)));
         }
@@ -50,7 +50,7 @@ impl output::Show for JobView {
                 escape_for_terminal(Some(&task.name)),
                 task.task_type.clone(),
                 task.partitions.to_string(),
-                state(task, job.state == "running").to_owned(),
+                state(task, job.state == Standing::Running).to_owned(),
                 task.peers.len().to_string(),
             ]);
         }

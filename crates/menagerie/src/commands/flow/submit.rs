@@ -16,7 +16,7 @@ use crate::output::write;
 pub struct Submit {
     /// Job, TOML or JSON. Relative paths in it begin at its folder.
     file: PathBuf,
-    /// Wait until the job has ended: exit code 0 if it is complete, 1 if it failed, 3 if it was killed.
+    /// Wait until the job has ended: exit code 0 if it is complete, 1 if it failed, 2 if it was refused, 3 if it was killed.
     #[arg(long)]
     wait: bool,
     #[command(flatten)]

@@ -38,7 +38,7 @@ impl Local {
         config
     }
 
-    /// The same, for a role.
+    /// A connection for a role, with owner's rights in the namespace.
     pub fn connection(&self) -> Connection {
         Connection { config: self.config(), origin: Origin::Flag("--keeper-listen") }
     }

@@ -73,7 +73,7 @@ fn job() -> Value {
     })
 }
 
-/// The words that were counted most often, the first by count, then by letters.
+/// The most frequent words; equal counts in alphabetical order.
 fn most_frequent(out: &Path) -> Result<Vec<(u64, String)>, String> {
     let mut counts = Vec::new();
     for entry in fs::read_dir(out).map_err(to_text)? {
