@@ -16,8 +16,8 @@ use crate::exit::CliError;
 /// `timeout` sends its signal to us and to our group, so that it comes twice; a person who asks again takes longer.
 const SAME_WISH: Duration = Duration::from_millis(300);
 
-/// Calls `stop` at the first SIGTERM or SIGINT from here on; another one, later, ends the process.
-pub fn on_stop(stop: impl FnOnce() + Send + 'static) -> Result<(), CliError> {
+/// Calls `stop` with the first SIGTERM or SIGINT from here on; another one, later, ends the process.
+pub fn on_stop(stop: impl FnOnce(i32) + Send + 'static) -> Result<(), CliError> {
     let mut signals = Signals::new([SIGINT, SIGTERM]).map_err(CliError::io("listen for signals"))?;
     let run = move || {
         let (mut stop, mut asked) = (Some(stop), Instant::now());
@@ -32,7 +32,7 @@ pub fn on_stop(stop: impl FnOnce() + Send + 'static) -> Result<(), CliError> {
             info!(signal, "stopping: finishing what is in flight");
             // Fails when systemd did not start us; nobody is waiting then.
             let _ = sd_notify::notify(&[sd_notify::NotifyState::Stopping]);
-            stop();
+            stop(signal);
         }
     };
     let spawned = thread::Builder::new().name("signals".to_owned()).spawn(run);

@@ -23,7 +23,11 @@ pub fn matching(pattern: &Path) -> Result<Vec<String>, String> {
         files.push(name.to_owned());
     }
     if files.is_empty() {
-        return Err(format!("no file matches {text}"));
+        return Err(match pattern.metadata() {
+            Ok(found) if found.is_dir() => format!("{text} is a folder; its files would be {text}/*"),
+            Ok(_) => format!("{text} is no regular file"),
+            Err(_) => format!("no file matches {text}"),
+        });
     }
     files.sort_unstable();
     Ok(files)

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-/// Says that all parts are there.
+/// Says that all parts are there, and whose they are: it holds the job's id, as JSON.
 pub const SUCCESS: &str = "_SUCCESS";
 /// Says which job has a folder, from when it is submitted.
 const CLAIM: &str = ".job";
@@ -22,38 +22,79 @@ pub struct Recorded {
     pub length: u64,
 }
 
-/// Whether a job can write to a folder. The error says why not.
-pub fn check(folder: &Path) -> Result<(), String> {
+/// Why a job cannot write to a folder, and what to try.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unusable {
+    /// Why not.
+    pub why: String,
+    /// What to try.
+    pub help: &'static str,
+}
+
+impl Unusable {
+    fn new(why: String, help: &'static str) -> Self {
+        Self { why, help }
+    }
+
+    fn io(doing: &str, folder: &Path, error: &io::Error) -> Self {
+        let help = match error.kind() {
+            io::ErrorKind::NotADirectory | io::ErrorKind::AlreadyExists => {
+                "a file is in the way: name another folder"
+            }
+            _ => "let this user write there, or name another folder",
+        };
+        Self::new(format!("cannot {doing} the output folder {}: {error}", folder.display()), help)
+    }
+}
+
+/// Whether a job can write to a folder.
+pub fn check(folder: &Path) -> Result<(), Unusable> {
+    let name = folder.display();
     if let Ok(job) = fs::read_to_string(folder.join(CLAIM)) {
-        return Err(format!("the output folder {} is in use by job {}", folder.display(), job.trim()));
+        let why = format!("the output folder {name} is in use by job {}", job.trim());
+        return Err(Unusable::new(
+            why,
+            "name another folder; if that job has ended or is not known, delete this one",
+        ));
     }
     match fs::read_dir(folder) {
         Ok(mut entries) => {
             if entries.next().is_some() {
-                return Err(format!("the output folder {} is not empty", folder.display()));
+                let why = format!("the output folder {name} is not empty");
+                return Err(Unusable::new(why, "name a new or an empty folder"));
             }
         }
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-        Err(error) => return Err(format!("cannot read the output folder {}: {error}", folder.display())),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            if folder.is_symlink() {
+                let why = format!("the output folder {name} is a link to nothing");
+                return Err(Unusable::new(why, "make the folder that it points to, or name another"));
+            }
+        }
+        Err(error) => return Err(Unusable::io("read", folder, &error)),
     }
     // The nearest folder that is there must let us write.
     let existing = folder.ancestors().find(|folder| folder.exists()).unwrap_or(Path::new("/"));
     let probe = existing.join(format!(".menagerie-{}", std::process::id()));
-    match File::create_new(&probe).and_then(|_| fs::remove_file(&probe)) {
-        Ok(()) => Ok(()),
-        Err(error) => Err(format!("cannot write to {}: {error}", existing.display())),
-    }
+    File::create_new(&probe)
+        .and_then(|_| fs::remove_file(&probe))
+        .map_err(|error| Unusable::io("write to", existing, &error))
 }
 
-/// Makes the folder a job's own. The error says whose it is.
-pub fn claim(folder: &Path, job: &str) -> Result<(), String> {
-    let failed =
-        |error: io::Error| format!("cannot write to the output folder {}: {error}", folder.display());
+/// Makes the folder a job's own, unless it is another's.
+pub fn claim(folder: &Path, job: &str) -> Result<(), Unusable> {
+    let failed = |error: io::Error| Unusable::io("write to", folder, &error);
     fs::create_dir_all(folder).map_err(failed)?;
-    match File::create_new(folder.join(CLAIM)) {
-        Ok(mut file) => file.write_all(job.as_bytes()).map_err(failed),
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => check(folder),
-        Err(error) => Err(failed(error)),
+    // A link appears with its content, so nobody ever reads half of a claim.
+    let draft = folder.join(format!("{CLAIM}-{job}"));
+    fs::write(&draft, job).map_err(failed)?;
+    let linked = fs::hard_link(&draft, folder.join(CLAIM));
+    let removed = fs::remove_file(&draft);
+    match linked.and(removed) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            check(folder)?;
+            Err(failed(error))
+        }
+        linked => linked.map_err(failed),
     }
 }
 
@@ -66,6 +107,24 @@ pub fn discard(folder: &Path, job: &str) {
 
 fn is_claimed(folder: &Path, job: &str) -> bool {
     fs::read_to_string(folder.join(CLAIM)).is_ok_and(|claimed| claimed == job)
+}
+
+/// Whether this job has published its output there: the mark names it.
+fn is_published(folder: &Path, job: &str) -> bool {
+    fs::read(folder.join(SUCCESS)).is_ok_and(|published| published == success(job))
+}
+
+/// What the mark holds.
+fn success(job: &str) -> Vec<u8> {
+    format!("{}\n", serde_json::json!({ "job": job })).into_bytes()
+}
+
+fn require_claim(folder: &Path, job: &str) -> io::Result<()> {
+    if is_claimed(folder, job) {
+        return Ok(());
+    }
+    let why = format!("the folder {} is not the job's any more: its claim is gone", folder.display());
+    Err(io::Error::new(io::ErrorKind::NotFound, why))
 }
 
 /// A hidden file being written.
@@ -81,10 +140,7 @@ impl HiddenFile {
     /// Makes a new one, of this name, which must be unique. The folder must still be the job's: a peer that comes too late
     /// leaves nothing in a folder that is finished or given back.
     pub fn create(folder: &Path, job: &str, name: String) -> io::Result<Self> {
-        if !is_claimed(folder, job) {
-            let why = format!("{} is not the job's any more", folder.display());
-            return Err(io::Error::new(io::ErrorKind::NotFound, why));
-        }
+        require_claim(folder, job)?;
         let file = OpenOptions::new().append(true).create_new(true).open(folder.join(&name))?;
         // Or the file may be gone after a power cut, and the commit that records it is not.
         File::open(folder)?.sync_all()?;
@@ -113,17 +169,18 @@ pub struct Part {
 pub fn publish(folder: &Path, job: &str, parts: &[Part], unique: &str) -> io::Result<()> {
     match publish_parts(folder, job, parts, unique) {
         // Somebody else has done it meanwhile, and removed the hidden files.
-        Err(_) if folder.join(SUCCESS).exists() => {}
+        Err(_) if is_published(folder, job) => {}
         published => published?,
     }
     remove_hidden(folder, job)
 }
 
 fn publish_parts(folder: &Path, job: &str, parts: &[Part], unique: &str) -> io::Result<()> {
-    if folder.join(SUCCESS).exists() {
+    if is_published(folder, job) {
         // Somebody has done it, and died before it was known.
         return Ok(());
     }
+    require_claim(folder, job)?;
     for part in parts.iter().filter(|part| part.files.iter().any(|(_, length)| *length > 0)) {
         let copy = folder.join(format!(".part-{job}-{unique}-{}", part.number));
         copy_part(folder, part, &copy)?;
@@ -131,7 +188,9 @@ fn publish_parts(folder: &Path, job: &str, parts: &[Part], unique: &str) -> io::
     }
     File::open(folder)?.sync_all()?;
     let mark = folder.join(format!(".success-{job}-{unique}"));
-    File::create(&mark)?.sync_all()?;
+    let mut file = File::create(&mark)?;
+    file.write_all(&success(job))?;
+    file.sync_all()?;
     fs::rename(&mark, folder.join(SUCCESS))?;
     File::open(folder)?.sync_all()
 }
@@ -184,7 +243,7 @@ mod tests {
         let out = folder.path().join("out");
         check(&out).unwrap();
         claim(&out, "j1").unwrap();
-        assert!(claim(&out, "j2").unwrap_err().contains("in use by job j1"));
+        assert!(claim(&out, "j2").unwrap_err().why.contains("in use by job j1"));
         let mut first = HiddenFile::create(&out, "j1", hidden_name("j1", 1, "a")).unwrap();
         let mut second = HiddenFile::create(&out, "j1", hidden_name("j1", 1, "b")).unwrap();
         let recorded = first.append(b"one\n").unwrap();
@@ -205,9 +264,12 @@ mod tests {
         // A second one who publishes finds the hidden files gone.
         assert!(publish_parts(&out, "j1", &parts, "z").is_ok());
         fs::remove_file(out.join(SUCCESS)).unwrap();
-        assert!(publish(&out, "j1", &parts, "z").is_err());
-        fs::write(out.join(SUCCESS), "").unwrap();
-        assert!(check(&out).unwrap_err().contains("not empty"));
+        for other in ["", "j2"] {
+            fs::write(out.join(SUCCESS), other).unwrap();
+            let refused = publish(&out, "j1", &parts, "z").unwrap_err();
+            assert!(refused.to_string().contains("not the job's any more"), "{refused}");
+        }
+        assert!(check(&out).unwrap_err().why.contains("not empty"));
         discard(&out, "j1");
         assert!(out.join(SUCCESS).exists());
     }
@@ -220,7 +282,7 @@ mod tests {
         HiddenFile::create(&out, "j1", hidden_name("j1", 1, "a")).unwrap();
         assert!(HiddenFile::create(&out, "j2", hidden_name("j2", 1, "a")).is_err());
         discard(&out, "j2");
-        assert!(claim(&out, "j2").unwrap_err().contains("in use by job j1"));
+        assert!(claim(&out, "j2").unwrap_err().why.contains("in use by job j1"));
         discard(&out, "j1");
         assert!(!out.exists());
         check(&out).unwrap();

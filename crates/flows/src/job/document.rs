@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use serde::de::{self, Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value};
 use toml::de::{DeTable, DeValue};
 
@@ -51,8 +52,10 @@ pub struct Unreadable {
 impl Document {
     /// Reads JSON if the text begins like an object, else TOML.
     pub fn parse(text: &str) -> Result<Self, Unreadable> {
+        // Some editors write a byte order mark.
+        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         if text.trim_start().starts_with('{') {
-            let value = serde_json::from_str(text)
+            let Strict(value) = serde_json::from_str(text)
                 .map_err(|error| Unreadable { line: error.line(), why: error.to_string() })?;
             return Ok(Self { value, lines: None });
         }
@@ -85,6 +88,69 @@ impl Document {
                 None => return ":1: ".to_owned(),
             }
         }
+    }
+}
+
+/// A JSON value in which no key of an object is there twice: the first would be passed over silently.
+struct Strict(Value);
+
+impl<'de> Deserialize<'de> for Strict {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(StrictVisitor).map(Self)
+    }
+}
+
+struct StrictVisitor;
+
+impl<'de> Visitor<'de> for StrictVisitor {
+    type Value = Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a JSON value")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Value, A::Error> {
+        let mut object = Map::new();
+        while let Some(key) = map.next_key::<String>()? {
+            if object.contains_key(&key) {
+                return Err(de::Error::custom(format!("the key {key:?} is there twice")));
+            }
+            let Strict(value) = map.next_value()?;
+            object.insert(key, value);
+        }
+        Ok(Value::Object(object))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
+        let mut array = Vec::new();
+        while let Some(Strict(value)) = items.next_element()? {
+            array.push(value);
+        }
+        Ok(Value::Array(array))
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_f64<E>(self, value: f64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_str<E>(self, value: &str) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_unit<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
     }
 }
 
@@ -149,5 +215,7 @@ mod tests {
     fn what_cannot_be_read_is_refused_with_its_line() {
         assert_eq!(Document::parse("a = 1\nb =\n").unwrap_err().line, 2);
         assert_eq!(Document::parse("{\n\"a\": 1,\n}").unwrap_err().line, 3);
+        let twice = Document::parse("\u{feff}{\"a\": 1,\n\"b\": [{\"c\": 1, \"c\": 2}]}").unwrap_err();
+        assert!(twice.line == 2 && twice.why.contains("\"c\" is there twice"), "{twice:?}");
     }
 }

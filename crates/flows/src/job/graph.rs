@@ -3,7 +3,7 @@
 use menagerie_znodes::Name;
 
 use super::document::Problem;
-use super::{EDGES_OUT_MAX, Function, Job};
+use super::{CatalogEntry, EDGES_OUT_MAX, Function, Job};
 
 /// A task of a job: a number, and how it is connected.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -45,6 +45,7 @@ pub fn check(job: &Job) -> Result<(), Problem> {
             ));
         }
     }
+    job.catalog.iter().try_for_each(|entry| check_direction(job, entry))?;
     if let Some(index) = on_cycle(job) {
         let (from, to) = &job.workflow[index];
         let why =
@@ -52,6 +53,26 @@ pub fn check(job: &Job) -> Result<(), Problem> {
         return Err(Problem::at(key(index), why, "segments flow in one direction; remove an edge"));
     }
     job.catalog.iter().enumerate().try_for_each(|(index, _)| check_entry(job, index))
+}
+
+/// Whether edges lead out of inputs and into outputs only.
+fn check_direction(job: &Job, entry: &CatalogEntry) -> Result<(), Problem> {
+    let name = entry.name.as_str();
+    let (edge, why) = match entry.function {
+        Function::JsonlInput { .. } => {
+            let into = job.workflow.iter().position(|(_, to)| *to == entry.name);
+            (into, format!("task {name:?} is an input, and nothing can flow into it"))
+        }
+        Function::JsonlOutput { .. } => {
+            let from = job.workflow.iter().position(|(from, _)| *from == entry.name);
+            (from, format!("task {name:?} is an output, and nothing can flow out of it"))
+        }
+        Function::Identity | Function::Group { .. } | Function::Count => return Ok(()),
+    };
+    match edge {
+        Some(edge) => Err(Problem::at(format!("workflow[{edge}]"), why, "remove this edge")),
+        None => Ok(()),
+    }
 }
 
 /// Whether a task stands where its type may.
@@ -80,14 +101,6 @@ fn check_entry(job: &Job, index: usize) -> Result<(), Problem> {
             let why = format!("nothing flows out of task {name:?}, and it is no output");
             return refuse(entry_key("type"), why, "let it be an output, or add an edge from it");
         }
-        (Some(edge), _) if is_input => {
-            let why = format!("task {name:?} is an input, and nothing can flow into it");
-            return refuse(format!("workflow[{edge}]"), why, "remove this edge");
-        }
-        (_, Some(edge)) if is_output => {
-            let why = format!("task {name:?} is an output, and nothing can flow out of it");
-            return refuse(format!("workflow[{edge}]"), why, "remove this edge");
-        }
         _ => {}
     }
     if entry.function != Function::Count {
@@ -109,12 +122,15 @@ fn check_entry(job: &Job, index: usize) -> Result<(), Problem> {
     }
 }
 
-/// The first edge that is on a cycle: what is left when tasks without edges into them are taken away, again and again.
+/// The first edge that is on a cycle, or between two: what is left when tasks without edges into them, and those without
+/// edges out of them, are taken away, again and again.
 fn on_cycle(job: &Job) -> Option<usize> {
     let mut left: Vec<usize> = (0..job.workflow.len()).collect();
     loop {
         let has_into = |name: &Name| left.iter().any(|edge| job.workflow[*edge].1 == *name);
-        let rest: Vec<usize> = left.iter().copied().filter(|edge| has_into(&job.workflow[*edge].0)).collect();
+        let has_out = |name: &Name| left.iter().any(|edge| job.workflow[*edge].0 == *name);
+        let is_left = |edge: &usize| has_into(&job.workflow[*edge].0) && has_out(&job.workflow[*edge].1);
+        let rest: Vec<usize> = left.iter().copied().filter(is_left).collect();
         match (rest.first(), rest.len() == left.len()) {
             (None, _) => return None,
             (Some(_), false) => left = rest,
@@ -181,6 +197,16 @@ mod tests {
             "catalog": [end("out", "output"), pass("c"), pass("b"), pass("a"), end("in", "input")],
         });
         read::job(&value, Path::new("/")).unwrap()
+    }
+
+    #[test]
+    fn a_cycle_is_named_by_an_edge_that_is_on_it() {
+        let mut job = diamond();
+        let name = |name: &str| Name::new(name).unwrap();
+        job.workflow.push((name("a"), name("a")));
+        assert_eq!(check(&job).unwrap_err().key, "workflow[5]");
+        job.workflow[5] = (name("c"), name("in"));
+        assert!(check(&job).unwrap_err().why.contains("is an input"));
     }
 
     #[test]

@@ -88,7 +88,10 @@ impl Input<'_> {
                 if !line.iter().all(u8::is_ascii_whitespace) {
                     let refuse =
                         |why| LaneError::Failed(format!("{}:{}: {why}", path.display(), self.mark.line));
-                    let text = segment(line).map_err(refuse)?;
+                    // Some editors write a byte order mark.
+                    let is_first = self.mark.line == 1;
+                    let marked = line.strip_prefix(b"\xef\xbb\xbf").filter(|_| is_first);
+                    let text = segment(marked.unwrap_or(line)).map_err(refuse)?;
                     self.writing.push(text);
                 }
                 self.mark.offset += line.len() as u64;

@@ -7,7 +7,7 @@ use super::reading::Reading;
 use super::writing::Writing;
 use super::{Lane, LaneError};
 use crate::job::Function;
-use crate::segments::{KEY_BYTES_MAX, Packed};
+use crate::segments::{KEY_BYTES_MAX, KeyPath, Packed, without_line};
 
 pub async fn run(lane: &Lane) -> Result<(), LaneError> {
     let (mut reading, _) = Reading::open(lane).await?;
@@ -26,7 +26,7 @@ pub async fn run(lane: &Lane) -> Result<(), LaneError> {
                 let (_, text) = segment?;
                 match key_path {
                     Some(path) => {
-                        path.key_of(text, &mut key).map_err(|error| LaneError::Failed(error.to_string()))?;
+                        path.key_of(text, &mut key).map_err(|error| no_key(path, text, &error))?;
                         check_key(&key)?;
                         writing.push_keyed(&key, text);
                     }
@@ -40,6 +40,12 @@ pub async fn run(lane: &Lane) -> Result<(), LaneError> {
         writing.wait_for_readers(lane).await?;
     }
     commits.settle().await
+}
+
+fn no_key(path: &KeyPath, text: &[u8], error: &serde_json::Error) -> LaneError {
+    let begins: String = String::from_utf8_lossy(text).chars().take(80).collect();
+    let why = without_line(error);
+    LaneError::Failed(format!("cannot read the key {path} of the segment that begins with {begins}: {why}"))
 }
 
 fn check_key(key: &[u8]) -> Result<(), LaneError> {

@@ -22,11 +22,21 @@ pub fn segment(line: &[u8]) -> Result<&[u8], String> {
     if line.len() > SEGMENT_BYTES_MAX {
         return Err(format!("longer than {} MiB", SEGMENT_BYTES_MAX >> 20));
     }
-    let value: &RawValue = serde_json::from_slice(line).map_err(|error| format!("no JSON: {error}"))?;
+    let value: &RawValue =
+        serde_json::from_slice(line).map_err(|error| format!("no JSON: {}", without_line(&error)))?;
     let text = value.get();
     match text.as_bytes().first() {
         Some(b'{') => Ok(text.as_bytes()),
         _ => Err("JSON, but no object".to_owned()),
+    }
+}
+
+/// An error without the line that serde counts: a segment is one line.
+pub fn without_line(error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    match text.rfind(" at line ") {
+        Some(end) => format!("{} in column {}", &text[..end], error.column()),
+        None => text,
     }
 }
 

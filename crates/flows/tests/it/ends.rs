@@ -50,6 +50,22 @@ async fn a_job_is_killed_before_and_after_it_is_planned_and_not_twice() {
     drop(coordinator);
 }
 
+/// Whoever deletes the folder of a job gives it away: nothing that is there now is overwritten.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_job_whose_folder_is_given_away_fails_and_overwrites_nothing() {
+    let world = World::new("given-away");
+    world.write_words("a.jsonl", 100, 10);
+    let session = world.session().await;
+    let id = world.submit(&session, &world.word_count()).await;
+    let precious = world.give_away_output("part-00001.jsonl");
+    let coordinator = world.coordinator(&session, world.journals()).await;
+    let peers = world.peers(1, &world.journals()).await;
+    let Ended::Failed(why) = world.wait(&session, &id).await else { panic!("it must not be complete") };
+    assert!(why.starts_with("task \"write\": ") && why.contains("not the job's any more"), "{why}");
+    assert_eq!(std::fs::read_to_string(precious).unwrap(), "precious");
+    drop((coordinator, peers));
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_job_whose_files_are_gone_is_refused_and_leaves_no_topic() {
     let world = World::new("refused");

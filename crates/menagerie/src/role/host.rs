@@ -19,8 +19,8 @@ use crate::{client, ports, signals};
 
 /// What roles and signals report to the host.
 pub enum Event {
-    /// SIGTERM or SIGINT.
-    StopRequested,
+    /// SIGTERM or SIGINT: its number.
+    StopRequested(i32),
     /// The role that is starting now serves.
     Ready(Ready),
     /// A role has ended, requested or not.
@@ -73,7 +73,8 @@ pub struct Host {
     events: mpsc::Receiver<Event>,
     /// In the order of their start.
     roles: Vec<RunningRole>,
-    is_stop_requested: bool,
+    /// The signal that asked for the end.
+    stopped_by: Option<i32>,
     failure: Option<CliError>,
 }
 
@@ -89,18 +90,15 @@ impl Host {
         if signals == Signals::Host {
             let stop_events = sender.clone();
             // Nobody receives it only when the process is ending anyway.
-            signals::on_stop(move || drop(stop_events.send(Event::StopRequested)))?;
+            signals::on_stop(move |signal| drop(stop_events.send(Event::StopRequested(signal))))?;
         }
         let registry = Registry::default();
-        Ok(Self {
-            registry,
-            observer,
-            sender,
-            events,
-            roles: Vec::new(),
-            is_stop_requested: false,
-            failure: None,
-        })
+        Ok(Self { registry, observer, sender, events, roles: Vec::new(), stopped_by: None, failure: None })
+    }
+
+    /// The signal that asked for the end, if one did.
+    pub fn stopped_by(&self) -> Option<i32> {
+        self.stopped_by
     }
 
     /// Where metrics are served.
@@ -126,7 +124,7 @@ impl Host {
     /// ended: then only [`end`](Self::end) is left to call.
     pub fn start(&mut self, role: Role) -> Result<Option<Ready>, CliError> {
         let Role { kind, listen, serve } = role;
-        let (stop, stopping) = watch::channel(self.is_stop_requested);
+        let (stop, stopping) = watch::channel(self.stopped_by.is_some());
         let life = Life::new(kind, self.sender.clone(), stopping);
         let ending = Ending { kind, events: self.sender.clone(), result: None };
         let stopper = Stopper(stop.clone());
@@ -142,7 +140,7 @@ impl Host {
         while self.failure.is_none() && self.is_running(kind) {
             match self.next_event() {
                 Some(ready) => return Ok(Some(ready)),
-                None if self.is_stop_requested => break,
+                None if self.stopped_by.is_some() => break,
                 None => {}
             }
         }
@@ -161,7 +159,7 @@ impl Host {
 
     /// Waits until the process is told to stop or a role ends; tells whether all roles still serve.
     pub fn wait(&mut self) -> bool {
-        while !self.is_stop_requested && self.all_serve() {
+        while self.stopped_by.is_none() && self.all_serve() {
             self.next_event();
         }
         self.all_serve()
@@ -195,7 +193,7 @@ impl Host {
     /// Handles the next event; returns what a role reports when it becomes ready.
     fn next_event(&mut self) -> Option<Ready> {
         match self.events.recv().expect("we have a sender ourselves") {
-            Event::StopRequested => self.is_stop_requested = true,
+            Event::StopRequested(signal) => self.stopped_by = Some(signal),
             Event::Ready(ready) => return Some(ready),
             Event::Ended { kind, result } => {
                 for role in self.roles.iter_mut().filter(|role| role.kind == kind) {

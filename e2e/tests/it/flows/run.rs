@@ -47,6 +47,31 @@ fn a_job_may_be_json_and_its_data_may_be_kept() {
     assert!(user.folder().join("data/journal").is_dir());
 }
 
+/// From the first moment on, a signal ends it as a signal does, and nothing looks done.
+#[test]
+fn a_run_that_is_stopped_while_it_starts_does_not_look_done() {
+    for signal in [Signal::INT, Signal::TERM] {
+        let user = User::nowhere().with("TMPDIR", "tmp");
+        words(&user, 10);
+        fs::create_dir(user.folder().join("tmp")).expect("a folder can be made");
+        let mut run = user.spawn(&["flow", "run", "job.toml"]);
+        run.wait_until("it has begun to start", menagerie_testkit::DEADLINE, || {
+            fs::read_dir(user.folder().join("tmp")).is_ok_and(|mut entries| entries.next().is_some())
+        });
+        run.signal(signal);
+        let end = run.wait_for_end();
+        if end.status.code() == Some(0) {
+            // It was quicker than the signal.
+            assert!(user.folder().join("out/_SUCCESS").exists());
+            continue;
+        }
+        let by_default = end.status.code().is_none();
+        assert!(by_default || end.status.code() == Some(128 + signal.as_raw()), "{:?}", end.status);
+        assert_eq!(end.stdout, Vec::<String>::new());
+        assert!(!user.folder().join("out").exists());
+    }
+}
+
 #[test]
 fn an_interrupted_run_ends_and_gives_its_folder_back() {
     let user = User::nowhere();

@@ -1,13 +1,12 @@
 //! A job from a file: read, checked, with absolute paths.
 
-use std::path::{Path, PathBuf};
+use std::fs::File;
+use std::path::{Component, Path, PathBuf};
 
 use menagerie_flows::files::{input, output};
 use menagerie_flows::job::{Document, Function, Job, Problem, read};
 
 use crate::exit::CliError;
-
-const FOLDER_HELP: &str = "name a new or an empty folder; if the job that used this one has ended, delete it";
 
 /// Reads a job and checks it, its input files, and its output folders.
 pub fn load(file: &Path) -> Result<Job, CliError> {
@@ -32,26 +31,47 @@ pub fn load(file: &Path) -> Result<Job, CliError> {
 
 /// Whether inputs have files, and outputs a folder of their own.
 fn check_files(job: &Job) -> Result<(), Problem> {
-    let mut folders: Vec<&PathBuf> = Vec::new();
+    let mut folders: Vec<PathBuf> = Vec::new();
     for (index, entry) in job.catalog.iter().enumerate() {
         let key = format!("catalog[{index}].path");
         match &entry.function {
             Function::JsonlInput { path } => {
-                input::matching(path)
-                    .map_err(|why| Problem::at(key, why, "correct the path; `*` stands for any name"))?;
+                let refuse = |why| Problem::at(&key, why, "correct the path; `*` stands for any name");
+                let files = input::matching(path).map_err(refuse)?;
+                let unreadable = files.iter().find_map(|file| Some((file, File::open(file).err()?)));
+                if let Some((file, error)) = unreadable {
+                    let why = format!("cannot read {file}: {error}");
+                    return Err(Problem::at(&key, why, "let this user read it"));
+                }
             }
             Function::JsonlOutput { path } => {
-                if folders.contains(&path) {
-                    let why = format!("two outputs write to {}", path.display());
+                let real = real_path(path);
+                if folders.contains(&real) {
+                    let why = format!("two outputs write to {}", real.display());
                     return Err(Problem::at(key, why, "give each output a folder of its own"));
                 }
-                folders.push(path);
-                output::check(path).map_err(|why| Problem::at(key, why, FOLDER_HELP))?;
+                folders.push(real);
+                output::check(path).map_err(|unusable| Problem::at(key, unusable.why, unusable.help))?;
             }
             Function::Identity | Function::Group { .. } | Function::Count => {}
         }
     }
     Ok(())
+}
+
+/// A path without links, `.` and `..`, as far as it exists: two spellings of one folder are the same.
+fn real_path(path: &Path) -> PathBuf {
+    let existing = path.ancestors().find_map(|ancestor| Some((ancestor, ancestor.canonicalize().ok()?)));
+    let Some((ancestor, mut real)) = existing else { return path.to_owned() };
+    for part in path.strip_prefix(ancestor).into_iter().flat_map(Path::components) {
+        match part {
+            Component::ParentDir => drop(real.pop()),
+            Component::CurDir => {}
+            Component::Normal(name) => real.push(name),
+            Component::RootDir | Component::Prefix(_) => {}
+        }
+    }
+    real
 }
 
 /// The output folders of a job.
@@ -71,9 +91,9 @@ pub fn discard(job: &Job, id: &str) {
 pub fn claim(job: &Job, id: &str) -> Result<(), CliError> {
     let mut claimed: Vec<&Path> = Vec::new();
     for folder in outputs(job) {
-        if let Err(what) = output::claim(folder, id) {
+        if let Err(unusable) = output::claim(folder, id) {
             claimed.into_iter().for_each(|folder| output::discard(folder, id));
-            return Err(CliError::Usage { what, help: FOLDER_HELP.to_owned() });
+            return Err(CliError::Usage { what: unusable.why, help: unusable.help.to_owned() });
         }
         claimed.push(folder);
     }

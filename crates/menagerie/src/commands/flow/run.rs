@@ -2,9 +2,7 @@
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
-use std::pin::pin;
-use std::sync::Arc;
-use std::time::Duration;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use clap::Args;
 use menagerie_flows::client::new_id;
@@ -13,10 +11,9 @@ use menagerie_journal_directory::{Journals, register};
 use menagerie_kernel::Session;
 use menagerie_znodes::Name;
 use serde_json::Map;
-use tokio::time::timeout;
+use signal_hook::consts::SIGTERM;
 
 use super::{DeploymentArg, JournalSource, job_file, waiting};
-use crate::client;
 use crate::commands::data::DataArgs;
 use crate::commands::journal::serve as journal;
 use crate::commands::keeper::serve as keeper;
@@ -27,9 +24,6 @@ use crate::files::Shares;
 use crate::output::write;
 use crate::role::host::Signals;
 use crate::role::{Host, Role};
-
-/// After all roles were told to stop, wait at most this long to learn which signal it was.
-const SIGNAL_PATIENCE: Duration = Duration::from_secs(1);
 
 /// Run a job by itself, with all that it needs in this process: keeper, journal, coordinator and peers.
 ///
@@ -56,9 +50,13 @@ impl Run {
         let root = self.data.or_else(|| Some(temporary.as_ref()?.path().to_owned()));
         let data = DataArgs { data: root };
         let mut host = Host::new(None, false, Signals::Host)?;
-        let id = new_id();
-        let served = serve(&mut host, &data, &job, &id, self.peers);
-        let ended = host.end(served);
+        let (id, outcome) = (new_id(), Outcome::default());
+        let served = serve(&mut host, &data, &job, &id, self.peers, outcome.clone());
+        let signal = host.stopped_by();
+        let ended = host.end(served).and_then(|()| {
+            let outcome = outcome.lock().unwrap_or_else(PoisonError::into_inner).take();
+            outcome.unwrap_or(Err(CliError::Interrupted { signal: signal.unwrap_or(SIGTERM) }))
+        });
         if ended.is_err() {
             // Nobody writes to them any more.
             job_file::discard(&job, id.as_str());
@@ -68,7 +66,18 @@ impl Run {
     }
 }
 
-fn serve(host: &mut Host, data: &DataArgs, job: &Job, id: &Name, peers: u16) -> Result<(), CliError> {
+/// What became of the job; nothing if it was interrupted. It is not the role's own: a job that fails is no reason for the
+/// servers to stop in haste.
+type Outcome = Arc<Mutex<Option<Result<(), CliError>>>>;
+
+fn serve(
+    host: &mut Host,
+    data: &DataArgs,
+    job: &Job,
+    id: &Name,
+    peers: u16,
+    outcome: Outcome,
+) -> Result<(), CliError> {
     let anywhere = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
     let servers = Servers {
         data,
@@ -87,19 +96,15 @@ fn serve(host: &mut Host, data: &DataArgs, job: &Job, id: &Name, peers: u16) -> 
         let (job, id, deployment) = (job.clone(), id.clone(), deployment.clone());
         let submit_and_wait = async move |session: &Session, life: &crate::role::Life| {
             let jobs = deployment.jobs(session);
-            let mut signal = pin!(client::stopped());
+            let help = "correct the cause, and run the job again";
             tokio::select! {
                 ended = async {
                     waiting::submit(&jobs, &id, &job).await?;
-                    waiting::wait(&jobs, &id, &job).await
-                } => ended,
-                signal = &mut signal => Err(CliError::Interrupted { signal: signal? }),
-                () = life.stopping() => match timeout(SIGNAL_PATIENCE, signal).await {
-                    Ok(signal) => Err(CliError::Interrupted { signal: signal? }),
-                    // Another role has failed, and says why.
-                    Err(_) => Ok(()),
-                },
+                    waiting::wait(&jobs, &id, &job, help).await
+                } => *outcome.lock().unwrap_or_else(PoisonError::into_inner) = Some(ended),
+                () = life.stopping() => {}
             }
+            Ok(())
         };
         Role::with_session("flow", local.connection(), Map::new(), submit_and_wait)
     };

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use menagerie_flows::client::new_id;
 use menagerie_kernel::session::Rights::Owner;
+use menagerie_znodes::Name;
 
 use super::{DeploymentArg, job_file, waiting, with_jobs};
 use crate::client::ClientArgs;
@@ -30,7 +31,25 @@ impl Submit {
             let id = new_id();
             waiting::submit(jobs, &id, &job).await?;
             write(&format!("{id}\n"))?;
-            if self.wait { waiting::wait(jobs, &id, &job).await } else { Ok(()) }
+            if !self.wait {
+                return Ok(());
+            }
+            let goes_on = GoesOn(&id);
+            let help =
+                format!("`menagerie flow show {id}` shows its tasks; correct the cause, and submit it again");
+            let ended = waiting::wait(jobs, &id, &job, &help).await;
+            // It was not interrupted.
+            std::mem::forget(goes_on);
+            ended
         })
+    }
+}
+
+/// Dropped when the wait is interrupted.
+struct GoesOn<'a>(&'a Name);
+
+impl Drop for GoesOn<'_> {
+    fn drop(&mut self) {
+        eprintln!("the job goes on; `menagerie flow kill {}` ends it", self.0);
     }
 }

@@ -16,28 +16,42 @@ const KILLED: u8 = 3;
 /// Claims the output folders, and submits the job under this id.
 pub async fn submit(jobs: &Jobs, id: &Name, job: &Job) -> Result<(), CliError> {
     job_file::claim(job, id.as_str())?;
-    let submitted = jobs.submit(id, job).await;
-    if matches!(submitted, Err(FlowError::Refused { .. })) {
-        job_file::discard(job, id.as_str());
-    }
-    submitted.map_err(cannot("submit the job"))
+    let mut claim = Claim { job, id, is_kept: false };
+    jobs.submit(id, job).await.map_err(cannot("submit the job"))?;
+    claim.is_kept = true;
+    Ok(())
 }
 
-/// Waits until a job is complete; every other end is an error.
-pub async fn wait(jobs: &Jobs, id: &Name, job: &Job) -> Result<(), CliError> {
+/// Claimed output folders. Dropped before the job is submitted, they are given back. If the submission had happened all the
+/// same, unnoticed, the job fails, because its folder is not its own any more.
+struct Claim<'a> {
+    job: &'a Job,
+    id: &'a Name,
+    is_kept: bool,
+}
+
+impl Drop for Claim<'_> {
+    fn drop(&mut self) {
+        if !self.is_kept {
+            job_file::discard(self.job, self.id.as_str());
+        }
+    }
+}
+
+/// Waits until a job is complete; every other end is an error, with this help.
+pub async fn wait(jobs: &Jobs, id: &Name, job: &Job, help: &str) -> Result<(), CliError> {
     let ended = jobs.wait(id, |progress| eprintln!("{}", line(progress))).await;
-    let failed = |what: String, code| CliError::Diagnosed {
-        what,
-        because: None,
-        help: format!("`menagerie flow show {id}` shows its tasks"),
-        code,
-    };
+    let failed =
+        |what: String, code| CliError::Diagnosed { what, because: None, help: help.to_owned(), code };
     let ended = ended.map_err(cannot("wait for the job"))?;
     if ended != Ended::Complete {
         job_file::discard(job, id.as_str());
     }
     match ended {
-        Ended::Complete => Ok(()),
+        Ended::Complete => {
+            eprintln!("complete");
+            Ok(())
+        }
         Ended::Failed(why) => Err(failed(format!("job {} failed: {why}", job.name), exit_code::FAILED)),
         Ended::Killed => Err(failed(format!("job {} was killed", job.name), KILLED)),
         Ended::Refused(why) => Err(cannot("run the job")(FlowError::Refused { why })),

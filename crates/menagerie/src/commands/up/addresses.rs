@@ -51,8 +51,8 @@ impl Addresses {
         fields.into()
     }
 
-    /// Ready lines for programs, and a block for people.
-    pub fn text(&self, root: &Path, open: bool) -> String {
+    /// Ready lines for programs, and a block for people. Commands find what runs in the default data folder by themselves.
+    pub fn text(&self, root: &Path, is_default: bool, open: bool) -> String {
         let mut lines: Vec<String> =
             self.roles.iter().flat_map(|role| role.ready.lines(role.kind)).chain([String::new()]).collect();
         for Listed { kind, ready, about } in &self.roles {
@@ -70,6 +70,9 @@ impl Addresses {
                 secret::path(root).display()
             ),
         });
+        if !is_default {
+            lines.push(format!("  commands     MENAGERIE_DATA={} menagerie …", root.display()));
+        }
         lines.extend([String::new(), "Ctrl-C stops everything.".to_owned(), String::new()]);
         lines.join("\n")
     }

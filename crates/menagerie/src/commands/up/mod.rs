@@ -136,7 +136,8 @@ impl Up {
         let written = addresses.write(root);
         // Removed when everything stops.
         let _file = written.map_err(CliError::io(format!("write {}", root.join(ADDRESSES).display())))?;
-        print(addresses.text(root, self.open));
+        let is_default = DataArgs { data: None }.root().is_ok_and(|default| default == root);
+        print(addresses.text(root, is_default, self.open));
         host.announce()?;
         let demo = self.demo.then(|| Demo::start(&local, &token_file, root)).transpose()?;
         if host.wait() {

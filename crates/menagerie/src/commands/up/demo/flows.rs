@@ -38,7 +38,7 @@ async fn show(config: Config, folder: &Path, menagerie: &str) -> Result<(), Stri
     fs::write(folder.join("text.jsonl"), words()).map_err(to_text)?;
     let job = read::job(&job(), folder).map_err(to_text)?;
     let (id, out) = (new_id(), folder.join("out"));
-    output::claim(&out, id.as_str())?;
+    output::claim(&out, id.as_str()).map_err(|unusable| unusable.why)?;
     let deployment = Deployment::new(Name::new("default").map_err(to_text)?);
     let jobs = Jobs { session: session.clone(), deployment };
     jobs.submit(&id, &job).await.map_err(to_text)?;
@@ -78,6 +78,9 @@ fn most_frequent(out: &Path) -> Result<Vec<(u64, String)>, String> {
     let mut counts = Vec::new();
     for entry in fs::read_dir(out).map_err(to_text)? {
         let path = entry.map_err(to_text)?.path();
+        if path.ends_with(output::SUCCESS) {
+            continue;
+        }
         for line in fs::read_to_string(path).map_err(to_text)?.lines() {
             let count: Value = serde_json::from_str(line).map_err(to_text)?;
             let word = count["key"].as_str().unwrap_or_default().to_owned();
