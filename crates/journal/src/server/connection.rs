@@ -141,8 +141,10 @@ impl Service {
         }
         drop(replies);
         // Replies to decided changes are still sent; long polls of a client that has gone are dropped.
-        let _ = timeout(HELLO_TIME, &mut writer).await;
-        writer.abort();
+        if !writer.is_finished() {
+            let _ = timeout(HELLO_TIME, &mut writer).await;
+            writer.abort();
+        }
     }
 
     async fn listen<S: AsyncRead + Unpin>(
