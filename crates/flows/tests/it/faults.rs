@@ -1,8 +1,11 @@
 //! Connections are lost, peers and coordinators are cut off: the counts are exact all the same.
 
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
+use menagerie_flows::JobId;
 use menagerie_flows::client::{Ended, Progress};
+use menagerie_kernel::Session;
 use menagerie_testkit::{LONG, Proxy, SHORT, eventually_async};
 
 use crate::world::World;
@@ -24,6 +27,13 @@ async fn commits_whose_answers_are_lost_happen_once() {
     let coordinator = world.coordinator(&session, world.journals()).await;
     let peers = world.peers(3, &journals).await;
     let id = world.submit(&session, &job).await;
+    assert_eq!(wait_while_losing(&world, &session, &id, &proxy).await, Ended::Complete);
+    assert_eq!(world.counts(), once.into_iter().map(|(word, count)| (word, 2 * count)).collect());
+    drop((coordinator, peers));
+}
+
+/// Waits for the end of a job while connections to the journal are lost again and again.
+async fn wait_while_losing(world: &World, session: &Session, id: &JobId, proxy: &Proxy) -> Ended {
     let lose = async {
         let mut pace = tokio::time::interval(LOSS_INTERVAL);
         for _ in 0..LOSSES {
@@ -32,12 +42,32 @@ async fn commits_whose_answers_are_lost_happen_once() {
         }
         std::future::pending::<()>().await;
     };
-    let ended = tokio::select! {
-        ended = world.wait(&session, &id) => ended,
+    tokio::select! {
+        ended = world.wait(session, id) => ended,
         () = lose => unreachable!(),
-    };
-    assert_eq!(ended, Ended::Complete);
-    assert_eq!(world.counts(), once.into_iter().map(|(word, count)| (word, 2 * count)).collect());
+    }
+}
+
+/// The lengths that commits record of a file cover lines of both links: one that is lost must not be followed by the next.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn lines_from_two_links_are_written_once_though_answers_are_lost() {
+    let mut world = World::new("two-links");
+    let lines: Vec<String> = (0..10_000).map(|n| format!("{{\"n\":{n}}}")).collect();
+    world.write("a.jsonl", lines.clone());
+    let pass =
+        |name| format!("[[catalog]]\nname = \"{name}\"\ntype = \"transformer\"\nbuiltin = \"identity\"\n");
+    let workflow = r#"[["read", "a"], ["read", "b"], ["a", "write"], ["b", "write"]]"#;
+    let mut job = world.job(workflow, &(pass("a") + &pass("b")));
+    job.catalog.iter_mut().for_each(|entry| entry.batch_size = 5);
+    let (journals, proxy) = world.journals_through_proxy();
+    let session = world.session().await;
+    let coordinator = world.coordinator(&session, world.journals()).await;
+    let peers = world.peers(4, &journals).await;
+    let id = world.submit(&session, &job).await;
+    assert_eq!(wait_while_losing(&world, &session, &id, &proxy).await, Ended::Complete);
+    let mut counts = BTreeMap::<String, u32>::new();
+    world.written().into_iter().for_each(|line| *counts.entry(line).or_default() += 1);
+    assert_eq!(counts, lines.into_iter().map(|line| (line, 2)).collect());
     drop((coordinator, peers));
 }
 
