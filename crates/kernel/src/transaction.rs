@@ -7,7 +7,11 @@ use thiserror::Error;
 use zookeeper_client::{MultiWriteError, MultiWriteResult};
 
 use crate::error::CallError;
-use crate::session::{Term, create_mode, fits};
+use crate::session::{REQUEST_BYTES_MAX, Term, create_mode, fits};
+
+/// The most that a part takes in a request besides its path and data: a creation with an open access list has a header of
+/// 9 bytes, two lengths of 4, a list of 27 and flags of 4.
+const PART_BYTES_MAX: usize = 48;
 
 /// One part of a transaction.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -19,12 +23,13 @@ enum Part {
 }
 
 impl Part {
-    fn bytes(&self) -> usize {
+    /// Its length in a request; paths begin with a root of this length there.
+    fn bytes(&self, root_bytes: usize) -> usize {
         let data = match self {
             Self::Create { data, .. } | Self::Set { data, .. } => data.len(),
             Self::Check { .. } | Self::Delete { .. } => 0,
         };
-        self.path().len() + data
+        PART_BYTES_MAX + root_bytes + self.path().len() + data
     }
 
     fn path(&self) -> &str {
@@ -45,6 +50,8 @@ pub struct Transaction {
     parts: Vec<Part>,
     /// How many of the first parts are checks of our ticket.
     fences: usize,
+    /// Of all parts. Counted as they are added: callers ask after each.
+    bytes: usize,
 }
 
 /// The result of a transaction.
@@ -83,17 +90,24 @@ impl TransactionError {
 }
 
 impl Transaction {
+    /// The most [`bytes`](Self::bytes) that a server takes. A commit of more is refused before anything is sent.
+    pub const BYTES_MAX: usize = REQUEST_BYTES_MAX;
+
     /// An empty transaction.
     pub fn new(term: &Term) -> Self {
-        Self { term: term.clone(), parts: Vec::new(), fences: 0 }
+        Self { term: term.clone(), parts: Vec::new(), fences: 0, bytes: 0 }
     }
 
     /// A transaction whose writes happen only while `ticket` exists. Names of tickets are never reused.
     pub fn fenced(term: &Term, ticket: &str) -> Self {
-        let mut transaction = Self::new(term);
-        transaction.parts.push(Part::Check { path: ticket.to_owned(), version: None });
-        transaction.fences = 1;
-        transaction
+        let check = Part::Check { path: ticket.to_owned(), version: None };
+        Self { fences: 1, ..Self::new(term).with(check) }
+    }
+
+    fn with(mut self, part: Part) -> Self {
+        self.bytes += part.bytes(self.term.root_bytes());
+        self.parts.push(part);
+        self
     }
 
     /// The ZooKeeper session that it will be committed in.
@@ -111,6 +125,13 @@ impl Transaction {
         self.parts.len() - self.fences
     }
 
+    /// Its size as a request, rounded up: paths, data, and what surrounds them. To split work into transactions that
+    /// fit, build each piece on its own, and join pieces by [`and`](Self::and) while the sum of their bytes is at most
+    /// [`BYTES_MAX`](Self::BYTES_MAX).
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
     /// The same, without a time-out on the commit.
     pub(crate) fn patient(mut self) -> Self {
         self.term = self.term.patient();
@@ -118,34 +139,35 @@ impl Transaction {
     }
 
     /// Adds the condition that this znode exists, and has this version if one is given.
-    pub fn check<T>(mut self, znode: &Znode<T>, version: Option<i32>) -> Self {
-        self.parts.push(Part::Check { path: znode.path().to_owned(), version });
-        self
+    pub fn check<T>(self, znode: &Znode<T>, version: Option<i32>) -> Self {
+        self.with(Part::Check { path: znode.path().to_owned(), version })
     }
 
     /// Creates a znode of its kind.
-    pub fn create<T: Payload>(mut self, znode: &Znode<T>, payload: &T) -> Self {
+    pub fn create<T: Payload>(self, znode: &Znode<T>, payload: &T) -> Self {
         let (path, data) = (znode.path().to_owned(), payload.encode());
-        self.parts.push(Part::Create { path, data, kind: znode.kind() });
-        self
+        self.with(Part::Create { path, data, kind: znode.kind() })
     }
 
     /// Writes; with a version, only if it is still that one.
-    pub fn set<T: Payload>(mut self, znode: &Znode<T>, payload: &T, version: Option<i32>) -> Self {
+    pub fn set<T: Payload>(self, znode: &Znode<T>, payload: &T, version: Option<i32>) -> Self {
         let (path, data) = (znode.path().to_owned(), payload.encode());
-        self.parts.push(Part::Set { path, data, version });
-        self
+        self.with(Part::Set { path, data, version })
     }
 
     /// Deletes; with a version, only if it is still that one.
-    pub fn delete<T>(mut self, znode: &Znode<T>, version: Option<i32>) -> Self {
-        self.parts.push(Part::Delete { path: znode.path().to_owned(), version });
-        self
+    pub fn delete<T>(self, znode: &Znode<T>, version: Option<i32>) -> Self {
+        self.delete_at(znode.path(), version)
+    }
+
+    pub(crate) fn delete_at(self, path: &str, version: Option<i32>) -> Self {
+        self.with(Part::Delete { path: path.to_owned(), version })
     }
 
     /// Commits both together, or nothing of both. If the other's ticket is gone, that is a refused part and not
     /// [`TransactionError::Lost`].
     pub fn and(mut self, other: Self) -> Self {
+        self.bytes += other.bytes;
         self.parts.extend(other.parts);
         self
     }
@@ -157,10 +179,10 @@ impl Transaction {
 
     /// The same, with the number of the transaction.
     pub async fn commit_numbered(self) -> Result<Committed, TransactionError> {
-        let Self { term, parts, fences } = self;
+        let Self { term, parts, fences, bytes } = self;
         let paths: Vec<String> = parts.iter().map(|part| part.path().to_owned()).collect();
         let first = paths.first().cloned().unwrap_or_default();
-        fits(&first, parts.iter().map(Part::bytes).sum())?;
+        fits(&first, bytes)?;
         let acls = term.acls();
         // A call whose caller has given up reports only an error, so a refusal must be one; which part was refused is
         // stored here.

@@ -37,6 +37,8 @@ pub struct Command {
     pub(super) streams: [Stream; 3],
     /// A file that replaces standard input.
     pub(super) input: Option<Arc<OwnedFd>>,
+    /// A file that replaces standard output and standard error.
+    pub(super) output: Option<Arc<OwnedFd>>,
     pub(super) deadline: Moment,
     pub(super) grace: Duration,
     pub(super) takes_terminal: bool,
@@ -54,6 +56,7 @@ impl Command {
             directory: None,
             streams: [Stream::Inherit; 3],
             input: None,
+            output: None,
             deadline: Moment::NEVER,
             grace,
             takes_terminal: false,
@@ -118,6 +121,19 @@ impl Command {
     /// Where its standard error goes.
     pub fn stderr(mut self, stream: Stream) -> Self {
         self.streams[2] = stream;
+        self
+    }
+
+    /// Writes both standard output and standard error to this file, whatever [`stdout`](Self::stdout) and
+    /// [`stderr`](Self::stderr) say. Both are the same open file, so the file has all that the command and its descendants
+    /// write, each `write` whole and in the order of the calls. The command writes it itself: nothing passes through the
+    /// wrapper, so a slow or stopped wrapper holds nothing up and loses nothing.
+    ///
+    /// Open it for appending (`O_APPEND`): then other writers of the file overwrite nothing, and after a truncation the
+    /// output goes on at the new end. The command inherits it open, so a [`user`](Self::user) needs no right to open it.
+    /// There is no limit on its length.
+    pub fn output_to(mut self, file: impl Into<OwnedFd>) -> Self {
+        self.output = Some(Arc::new(file.into()));
         self
     }
 

@@ -207,8 +207,14 @@ impl Streams {
                 reader.into()
             }
         };
-        let stdout = output(stdout, || io::stdout().as_fd().try_clone_to_owned(), &mut ours.stdout)?;
-        let stderr = output(stderr, || io::stderr().as_fd().try_clone_to_owned(), &mut ours.stderr)?;
+        let (stdout, stderr) = match &command.output {
+            // Two descriptors of one open file: they share its offset.
+            Some(file) => (file.try_clone()?, file.try_clone()?),
+            None => (
+                output(stdout, || io::stdout().as_fd().try_clone_to_owned(), &mut ours.stdout)?,
+                output(stderr, || io::stderr().as_fd().try_clone_to_owned(), &mut ours.stderr)?,
+            ),
+        };
         Ok(Self { theirs: [stdin, stdout, stderr], ours })
     }
 }

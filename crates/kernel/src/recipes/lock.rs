@@ -6,6 +6,7 @@
 //!   lost, and whatever is outside ZooKeeper gets the [`fence`](Grant::fence).
 //! - Holders follow each other in the order in which the server created their contenders.
 //! - A dropped future or a dropped guard leaves no contender behind; a lost reply makes no second one.
+//! - A release can be part of the holder's last transaction: see [`LockGuard::release_with`].
 //! - Uncontended, acquiring and releasing is two round trips, and three right after others have contended; waiting costs one
 //!   watch, on the nearest contender only.
 //!
@@ -39,6 +40,7 @@ use super::contest::{self, Contender, Dialect, Mode};
 use super::grant::Grant;
 use crate::error::{CallError, Remedy};
 use crate::session::{Session, Term, TermError};
+use crate::transaction::Transaction;
 
 /// Why a lock was not acquired, or was lost. Elections share these errors.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -264,6 +266,50 @@ impl LockGuard {
             Ok(false) => Err(LockError::Lost { dir }),
             Err(source) => Err(LockError::Call { dir, source }),
         }
+    }
+
+    /// Releases the lock together with the work done under it: adds the deletion of our ticket to a transaction, as its
+    /// last part, because a check of the ticket that came later would fail. Start from
+    /// [`transaction`](Grant::transaction): then the commit fails with [`TransactionError::Lost`] if the lock was lost
+    /// before, and nothing of it happens. Once it has happened, call [`released`](Self::released).
+    ///
+    /// After a lost reply the missing ticket proves nothing: the session may have expired instead. So let the transaction
+    /// write something that nobody else ever writes, such as our [`fence`](Grant::fence), and look for it in the proof for
+    /// [`retry::commit`](crate::retry::commit). The next holder may have overwritten it by then; a proof that took this
+    /// for "not happened" would turn a pass that has happened into `Lost`, so it is [`CallError::Unknown`]. If the outcome
+    /// stays unknown, drop the guard, which withdraws the ticket if it is still there, and read the state again under
+    /// the next lock.
+    ///
+    /// [`TransactionError::Lost`]: crate::TransactionError::Lost
+    ///
+    /// ```no_run
+    /// # use menagerie_kernel::{CallError, TransactionError, recipes::lock::LockGuard, retry};
+    /// # use menagerie_znodes::{Text, Znode};
+    /// # async fn pass(held: LockGuard, status: &Znode<Text>, last_pass: &Znode<Text>) -> Result<(), TransactionError> {
+    /// let term = &held.term().patient();
+    /// let before = &term.read(last_pass).await?.map(|found| found.value);
+    /// let ours = &Text(held.fence().to_string());
+    /// let work = held.transaction().set(status, &Text("done".to_owned()), None).set(last_pass, ours, None);
+    /// let proof = || async move {
+    ///     match term.read(last_pass).await?.map(|found| found.value) {
+    ///         Some(found) if found == *ours => Ok(Some(Vec::new())),
+    ///         found if found == *before => Ok(None),
+    ///         _ => Err(CallError::Unknown { path: last_pass.path().to_owned() }),
+    ///     }
+    /// };
+    /// retry::commit(held.release_with(work), proof).await?;
+    /// held.released();
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn release_with(&self, transaction: Transaction) -> Transaction {
+        transaction.delete_at(self.grant.ticket(), None)
+    }
+
+    /// Notes that a transaction [with our release](Self::release_with) has been committed, so that nothing is left to
+    /// withdraw. Only then: otherwise the lock stays held as long as the session lives.
+    pub fn released(self) {
+        self.bid.spent();
     }
 
     /// A grant for others that work under this lock. It does not release.

@@ -37,7 +37,7 @@ pub use typed::Versioned;
 pub use watch::{Change, TreeEvent, TreeWatch, Watch};
 
 pub(crate) use access::to_client as client_acls;
-pub(crate) use calls::{create_mode, fits};
+pub(crate) use calls::{REQUEST_BYTES_MAX, create_mode, fits};
 
 /// Why a session cannot be opened.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]

@@ -47,6 +47,7 @@ pub async fn begin(
         watching: Budget::new(&config.root()),
         background: background.clone(),
         acls: acls(config),
+        root_bytes: config.root().len(),
         generation,
     };
     info!(session = format_args!("{:#x}", client.session_id().0), term = number, "session open");

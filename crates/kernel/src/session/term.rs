@@ -46,6 +46,8 @@ pub(super) struct Inner {
     pub watching: Budget,
     pub background: Arc<Background>,
     pub acls: Acls<'static>,
+    /// Length of the path that the client puts before every path of ours.
+    pub root_bytes: usize,
     pub generation: u64,
 }
 
@@ -307,5 +309,9 @@ impl Term {
 
     pub(crate) fn acls(&self) -> Acls<'static> {
         self.inner.acls
+    }
+
+    pub(crate) fn root_bytes(&self) -> usize {
+        self.inner.root_bytes
     }
 }

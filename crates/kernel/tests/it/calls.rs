@@ -31,6 +31,27 @@ async fn request_that_no_server_takes_is_refused_and_disturbs_nobody() {
     assert_eq!(proxy.requests_of(OpCode::CreateSession), 1, "the connection is the same");
 }
 
+/// Little paths and little data, so that most of the request is what surrounds them.
+#[tokio::test]
+async fn transaction_that_says_that_it_fits_is_taken_and_one_more_part_is_not() {
+    let (session, proxy) = World::new("transaction-bytes").session_through_proxy(LONG).await;
+    let term = session.term();
+    retry::ensure(&term, "/many", b"").await.unwrap();
+    let many: Znode<Raw> = Znode::foreign("/many/n", Kind::PersistentSequence);
+    let piece = Transaction::new(&term).create(&many, &Raw(b"x".to_vec()));
+    let mut all = Transaction::new(&term);
+    assert_eq!(all.bytes(), 0);
+    while all.bytes() + piece.bytes() <= Transaction::BYTES_MAX {
+        all = all.and(piece.clone());
+    }
+    assert_eq!(all.bytes(), all.parts() * piece.bytes());
+    let more = all.clone().and(piece).commit().await;
+    assert!(matches!(more, Err(TransactionError::Call(CallError::Refused { .. }))), "{more:?}");
+    let parts = all.parts();
+    assert_eq!(all.commit().await.map(|created| created.len()), Ok(parts));
+    assert_eq!(proxy.requests_of(OpCode::CreateSession), 1, "the connection is the same");
+}
+
 #[tokio::test]
 async fn many_are_read_in_requests_of_a_size_that_servers_take() {
     const MANY: usize = 2_500;

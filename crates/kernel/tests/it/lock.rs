@@ -6,7 +6,7 @@ use menagerie_kernel::recipes::contest::Mode;
 use menagerie_kernel::recipes::grant::Loss;
 use menagerie_kernel::recipes::lock::{Lock, LockError, LockGuard, TryAcquire};
 use menagerie_kernel::session::State;
-use menagerie_kernel::{Session, TransactionError, retry};
+use menagerie_kernel::{CallError, Session, TransactionError, retry};
 use menagerie_testkit::{OpCode, Proxy, eventually_async};
 use menagerie_znodes::{Dir, Kind, Raw, Znode};
 use tokio::task::JoinHandle;
@@ -141,6 +141,115 @@ async fn lost_replies_make_no_second_contender_and_no_second_holder() {
     proxy.drop_reply_of(OpCode::Delete);
     held.release().await.unwrap();
     assert_eq!((line(&other).await, proxy.dropped_replies()), (vec![], 2));
+}
+
+/// Where a pass writes its result. Only the holder writes it.
+async fn result(session: &Session) -> Znode<Raw> {
+    retry::ensure(&session.term(), "/result", b"").await.unwrap();
+    Znode::foreign("/result", Kind::Persistent)
+}
+
+#[tokio::test]
+async fn release_happens_with_the_work_and_leaves_nothing_to_withdraw() {
+    let world = World::new("lock-release-with");
+    let (session, proxy) = world.session_through_proxy(LONG).await;
+    let other = world.session().await;
+    let result = result(&session).await;
+    let held = lock(&session, "mine").acquire().await.unwrap();
+    let next = contend(lock(&other, "next"));
+    wait_for_line(&other, &["mine*", "next"]).await;
+    let (grant, work) = (held.grant(), held.transaction().set(&result, &Raw(b"done".to_vec()), None));
+    held.release_with(work).commit().await.unwrap();
+    let next = next.await.unwrap().unwrap();
+    assert_eq!(next.term().read(&result).await.unwrap().unwrap().value.0, b"done", "the next sees the work");
+    proxy.take_requests();
+    held.released();
+    session.term().sync("/").await.unwrap();
+    assert_eq!(proxy.requests_of(OpCode::Delete), 0);
+    let zombie = grant.transaction().set(&result, &Raw(b"zombie".to_vec()), None).commit().await;
+    assert_eq!(zombie, Err(TransactionError::Lost { ticket: grant.ticket().to_owned() }));
+}
+
+#[tokio::test]
+async fn refused_work_releases_nothing_and_a_lost_lock_works_nothing() {
+    let world = World::new("lock-release-refused");
+    let (session, other) = (world.session().await, world.session().await);
+    let result = result(&session).await;
+    let held = lock(&session, "mine").acquire().await.unwrap();
+    let work = || held.transaction().set(&result, &Raw(b"done".to_vec()), None);
+    let missing: Znode<Raw> = Znode::foreign("/missing", Kind::Persistent);
+    let refused = held.release_with(work().check(&missing, None)).commit().await;
+    assert!(matches!(refused, Err(TransactionError::Part { index: 1, .. })), "{refused:?}");
+    assert_eq!(line(&other).await, ["mine*"]);
+    retry::delete(&other.term(), held.ticket()).await.unwrap();
+    let lost = held.release_with(work()).commit().await;
+    assert_eq!(lost, Err(TransactionError::Lost { ticket: held.ticket().to_owned() }));
+    assert_eq!(other.term().get("/result").await.unwrap().0, b"");
+    // Never told that it was released, the guard withdraws what is there: here nothing.
+    drop(held);
+    assert!(matches!(lock(&other, "other").try_acquire().await, Ok(TryAcquire::Acquired(_))));
+}
+
+/// Writes our fence and releases, and resolves a lost reply by it.
+async fn work_and_release(held: &LockGuard, result: &Znode<Raw>) -> Result<Vec<String>, TransactionError> {
+    let (term, ours) = (&held.term().patient(), &Raw(held.fence().to_string().into_bytes()));
+    let before = &term.read(result).await?.map(|found| found.value);
+    let proof = || async move {
+        match term.read(result).await?.map(|found| found.value) {
+            Some(found) if found == *ours => Ok(Some(Vec::new())),
+            found if found == *before => Ok(None),
+            _ => Err(CallError::Unknown { path: result.path().to_owned() }),
+        }
+    };
+    retry::commit(held.release_with(held.transaction().set(result, ours, None)), proof).await
+}
+
+#[tokio::test]
+async fn lost_reply_to_work_with_a_release_is_resolved_by_what_only_its_holder_writes() {
+    let (session, proxy) = World::new("lock-release-reply").session_through_proxy(LONG).await;
+    let result = &result(&session).await;
+    let writes = async || session.term().stat(result.path()).await.unwrap().unwrap().version;
+    // The server gets the request, and its reply is lost.
+    let held = lock(&session, "mine").acquire().await.unwrap();
+    proxy.drop_reply_of(OpCode::Multi);
+    work_and_release(&held, result).await.unwrap();
+    held.released();
+    assert_eq!((proxy.dropped_replies(), writes().await, line(&session).await), (1, 1, vec![]));
+    // The request itself is lost.
+    let held = lock(&session, "mine").acquire().await.unwrap();
+    proxy.hold_requests_after(0, OpCode::Multi);
+    let lose = async {
+        crate::world::held(&proxy).await;
+        proxy.lose_connections();
+        proxy.heal();
+    };
+    tokio::join!(work_and_release(&held, result), lose).0.unwrap();
+    held.released();
+    assert_eq!((writes().await, line(&session).await), (2, vec![]));
+}
+
+#[tokio::test]
+async fn lost_reply_to_a_release_that_the_next_holder_has_covered_stays_unknown() {
+    let world = World::new("lock-release-covered");
+    let (session, proxy) = world.session_through_proxy(LONG).await;
+    let other = world.session().await;
+    let result = &result(&other).await;
+    let held = lock(&session, "mine").acquire().await.unwrap();
+    let next = contend(lock(&other, "next"));
+    wait_for_line(&other, &["mine*", "next"]).await;
+    let cover = async {
+        let next = next.await.unwrap().unwrap();
+        work_and_release(&next, result).await.unwrap();
+        next.released();
+        proxy.heal();
+    };
+    proxy.cut_at_reply_of(OpCode::Multi);
+    let (outcome, ()) = tokio::join!(work_and_release(&held, result), cover);
+    assert!(outcome.as_ref().is_err_and(TransactionError::is_unknown), "{outcome:?}");
+    assert_eq!(other.term().stat(result.path()).await.unwrap().unwrap().version, 2, "both have happened");
+    // The guard was not told that it is released, and has nothing left to withdraw.
+    drop(held);
+    let _ = lock(&session, "mine").acquire().await.unwrap();
 }
 
 #[tokio::test]

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use menagerie_kernel::recipes::blob::{Blob, Expect};
 use menagerie_kernel::recipes::sequence_queue::{Ack, Content, LIMIT, QueueEntry, QueueError, SequenceQueue};
-use menagerie_kernel::{CallError, Session, Transaction, retry};
+use menagerie_kernel::{CallError, Session, Transaction, TransactionError, retry};
 use menagerie_testkit::{OpCode, eventually_async};
 use menagerie_znodes::{Kind, Znode};
 
@@ -162,6 +162,97 @@ async fn entry_is_forwarded_once_in_the_transaction_of_its_ack() {
         assert_eq!(from.ack(transaction, &entry).await, outcome);
     }
     assert_eq!(contents(&to.entries(None, 9).await.unwrap()), ["short", "200000 x l"]);
+}
+
+#[tokio::test]
+async fn several_entries_of_several_queues_are_acked_in_one_transaction() {
+    let session = World::new("queue-pass").session().await;
+    let (term, from, other, to) = (
+        session.term(),
+        queue(&session),
+        queue_at(&session, "/other", LIMIT),
+        queue_at(&session, "/next", LIMIT),
+    );
+    consume(&session, "/ticket").await;
+    let mut acked = Vec::new();
+    for data in [b"1".to_vec(), long(b'2'), long(b'3')] {
+        acked.push(from.put(&data).await.unwrap());
+    }
+    let last = from.put(&long(b'4')).await.unwrap();
+    let elsewhere = other.put(b"elsewhere").await.unwrap();
+    let pass = || async {
+        let put = to.put_with(Transaction::fenced(&term, "/ticket"), b"result").await.unwrap();
+        let acks = acked.iter().fold(put, |transaction, entry| from.ack_with(transaction, entry));
+        other.ack_with(acks, &elsewhere)
+    };
+    pass().await.commit().await.unwrap();
+    assert_eq!((all(&session).await, sides(&session).await), (vec!["200000 x 4".to_owned()], 3));
+    assert_eq!(other.backlog().await, Ok(0));
+    // The last one is not acked, and keeps its data though somebody names it.
+    from.forget_sides(&[acked.as_slice(), &[last]].concat()).await;
+    assert_eq!((all(&session).await, sides(&session).await), (vec!["200000 x 4".to_owned()], 1));
+    // What is gone is a refused part, and nothing else happens.
+    let again = pass().await.commit().await;
+    let part = |error: &TransactionError| match error {
+        TransactionError::Part { index, source: CallError::NoZnode { .. } } => Some(*index),
+        _ => None,
+    };
+    assert_eq!(again.as_ref().err().and_then(part), Some(1), "{again:?}");
+    assert_eq!(contents(&to.entries(None, 9).await.unwrap()), ["result"]);
+}
+
+#[tokio::test]
+async fn pass_that_has_lost_its_ticket_acks_nothing() {
+    let session = World::new("queue-pass-lost").session().await;
+    let (term, queue) = (session.term(), queue(&session));
+    let entries = [queue.put(b"1").await.unwrap(), queue.put(&long(b'2')).await.unwrap()];
+    let fenced = Transaction::fenced(&term, "/ticket");
+    let pass = entries.iter().fold(fenced, |transaction, entry| queue.ack_with(transaction, entry));
+    assert_eq!(pass.commit().await, Err(TransactionError::Lost { ticket: "/ticket".to_owned() }));
+    queue.forget_sides(&entries).await;
+    assert_eq!(all(&session).await, ["1", "200000 x 2"]);
+}
+
+#[tokio::test]
+async fn entries_without_side_data_are_forgotten_without_a_request() {
+    let (session, proxy) = World::new("queue-forget").session_through_proxy(LONG).await;
+    let queue = queue(&session);
+    let id = queue.put(b"short").await.unwrap();
+    proxy.take_requests();
+    queue.forget_sides(&[id]).await;
+    let reads = [OpCode::GetData, OpCode::Exists, OpCode::MultiRead].map(|op| proxy.requests_of(op));
+    assert_eq!(reads, [0; 3]);
+}
+
+#[tokio::test]
+async fn many_are_put_in_order_with_one_look_at_the_limit() {
+    let (session, proxy) = World::new("queue-put-all").session_through_proxy(LONG).await;
+    let (term, queue) = (session.term(), queue_at(&session, "/events", 4));
+    // The first makes the directory, as ever.
+    let none: [Vec<u8>; 0] = [];
+    let first = queue.put_all_with(Transaction::new(&term), &[b"0".to_vec()]).await.unwrap();
+    let first = queue.put_all_with(first, &none).await.unwrap();
+    assert_eq!(first.commit().await.map(|created| created.len()), Ok(1));
+    proxy.take_requests();
+    let many = [b"1".to_vec(), long(b'2'), b"3".to_vec()];
+    let transaction = queue.put_all_with(Transaction::new(&term), &many).await.unwrap();
+    assert_eq!(proxy.requests_of(OpCode::Exists), 1);
+    transaction.commit().await.unwrap();
+    assert_eq!(all(&session).await, ["0", "1", "200000 x 2", "3"]);
+}
+
+#[tokio::test]
+async fn of_many_that_exceed_the_limit_none_is_put() {
+    let session = World::new("queue-put-all-full").session().await;
+    let (term, queue) = (session.term(), queue_at(&session, "/events", 3));
+    queue.put(b"0").await.unwrap();
+    let many = [long(b'1'), b"2".to_vec(), b"3".to_vec()];
+    let full = queue.put_all_with(Transaction::new(&term), &many).await;
+    assert_eq!(full.err(), Some(QueueError::Full { path: "/events".to_owned(), limit: 3, len: 1 }));
+    assert_eq!(sides(&session).await, 0, "not even its data was written");
+    let two = queue.put_all_with(Transaction::new(&term), &many[1..]).await.unwrap();
+    two.commit().await.unwrap();
+    assert_eq!(queue.backlog().await, Ok(3));
 }
 
 #[tokio::test]

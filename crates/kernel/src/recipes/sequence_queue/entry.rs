@@ -8,6 +8,9 @@ use std::fmt;
 
 use crate::recipes::logical_time::Ltime;
 
+/// Longer data goes into a side znode: entries are read many at a time, and a transaction may put several.
+const INLINE_BYTES_MAX: usize = 64 * 1024;
+
 /// The name of an entry. Ordered as the entries are.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct EntryId {
@@ -48,6 +51,11 @@ pub enum DataLocation {
 }
 
 impl DataLocation {
+    /// Where this data belongs.
+    pub fn of(data: &[u8]) -> Self {
+        if data.len() <= INLINE_BYTES_MAX { Self::Inline } else { Self::Side }
+    }
+
     /// The name of an entry, without its number.
     pub fn prefix(self, id: &str) -> String {
         match self {

@@ -11,8 +11,8 @@ use crate::transaction::TransactionError;
 /// Errors of sequence queues.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum QueueError {
-    /// The queue is full. Nothing was put.
-    #[error("{path} is full: it has {len} entries, and may have {limit}")]
+    /// The queue has no room for what was to be put. Nothing was put.
+    #[error("{path} has no room: it has {len} entries, and may have {limit}")]
     Full { path: String, limit: usize, len: usize },
     /// The ticket that fences the writes is gone.
     #[error("{ticket} is gone: what was held under it is lost")]

@@ -1,7 +1,8 @@
 //! An ordered queue: its consumer gets entries in the order in which they were put, and none is lost.
 //!
 //! Anybody puts. One consumer takes: the holder of some lock or leadership, whose ticket is part of the transaction of
-//! every [`ack`](SequenceQueue::ack). An entry stays until it is acked.
+//! every [`ack`](SequenceQueue::ack). An entry stays until it is acked. A consumer that handles many entries at a time
+//! acks them in one transaction of its own, with [`ack_with`](SequenceQueue::ack_with).
 //!
 //! # Promises
 //! - All consumers see the same order: a put that was answered before another one began comes first.
@@ -56,14 +57,14 @@ use crate::unique;
 /// Default limit on the entries of a queue: the list of their names is read as a whole.
 pub const LIMIT: usize = 90_000;
 
-/// Longer data goes into a side znode: entries are read many at a time, and a transaction may put several.
-const INLINE_BYTES_MAX: usize = 64 * 1024;
-
 /// Entries read by one request; together no longer than a frame.
 const BATCH: usize = 16;
 
 /// Batches in flight.
 const BATCHES_IN_FLIGHT: usize = 4;
+
+/// Side znodes that are written or deleted at the same time: each may be as long as a frame.
+const SIDES_IN_FLIGHT: usize = 4;
 
 /// Outcome of an ack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -93,7 +94,7 @@ impl SequenceQueue {
         let term = self.session.term();
         loop {
             let id = unique::hex();
-            let transaction = self.put_as(Transaction::new(&term), &id, data).await?;
+            let transaction = self.put_as(Transaction::new(&term), &[(id.clone(), data)]).await?;
             let (term, id) = (&term, &id);
             let proof = || async move { Ok(self.find(term, id).await?.map(|path| vec![path])) };
             let paths = match retry::commit(transaction, proof).await {
@@ -111,27 +112,58 @@ impl SequenceQueue {
     /// Adds an entry to a transaction, which puts it when it commits: together with an ack, say, or with entries for
     /// other queues.
     pub async fn put_with(&self, transaction: Transaction, data: &[u8]) -> Result<Transaction, QueueError> {
-        self.put_as(transaction, &unique::hex(), data).await
+        self.put_all_with(transaction, &[data]).await
     }
 
-    async fn put_as(
+    /// Adds several entries to a transaction, in this order. It checks the limit once, for all of them: if they do not
+    /// all fit, it is [`QueueError::Full`]. The limit does not count what the transaction puts already. Whether the
+    /// transaction still [fits](Transaction::bytes) into one request is up to the caller.
+    pub async fn put_all_with(
         &self,
         transaction: Transaction,
-        id: &str,
-        data: &[u8],
+        entries: &[impl AsRef<[u8]>],
     ) -> Result<Transaction, QueueError> {
+        let entries: Vec<_> = entries.iter().map(|data| (unique::hex(), data.as_ref())).collect();
+        self.put_as(transaction, &entries).await
+    }
+
+    /// Adds entries with these ids.
+    async fn put_as(
+        &self,
+        mut transaction: Transaction,
+        entries: &[(String, &[u8])],
+    ) -> Result<Transaction, QueueError> {
+        if entries.is_empty() {
+            return Ok(transaction);
+        }
         let len = self.len_in(transaction.term()).await?;
-        if len >= self.limit {
+        if len.saturating_add(entries.len()) > self.limit {
             return Err(QueueError::Full { path: self.dir.path().to_owned(), limit: self.limit, len });
         }
-        let entry = |place: DataLocation| self.queue().child(&place.prefix(id), Kind::PersistentSequence);
-        if data.len() <= INLINE_BYTES_MAX {
-            return Ok(transaction.create(&entry(DataLocation::Inline), &Raw(data.to_vec())));
+        self.write_sides(transaction.term(), entries).await?;
+        for (id, data) in entries {
+            let location = DataLocation::of(data);
+            let entry = self.queue().child(&location.prefix(id), Kind::PersistentSequence);
+            transaction = match location {
+                DataLocation::Inline => transaction.create(&entry, &Raw(data.to_vec())),
+                // Only if nobody has collected the side data as an orphan meanwhile.
+                DataLocation::Side => {
+                    transaction.check(&self.side(id), None).create(&entry, &Raw(Vec::new()))
+                }
+            };
         }
-        let side = Transaction::new(transaction.term());
-        self.blob(id).write_fenced(side, data, Expect::Anything).await?;
-        // Only if nobody has collected the side data as an orphan meanwhile.
-        Ok(transaction.check(&self.side(id), None).create(&entry(DataLocation::Side), &Raw(Vec::new())))
+        Ok(transaction)
+    }
+
+    async fn write_sides(&self, term: &Term, entries: &[(String, &[u8])]) -> Result<(), QueueError> {
+        let long = entries.iter().filter(|(_, data)| DataLocation::of(data) == DataLocation::Side);
+        // Collected first: a stream that borrows lazily is not `Send`.
+        let writes: Vec<_> = long
+            .map(|(id, data)| async move {
+                self.blob(id).write_fenced(Transaction::new(term), data, Expect::Anything).await.map(drop)
+            })
+            .collect();
+        Ok(stream::iter(writes).buffer_unordered(SIDES_IN_FLIGHT).try_collect().await?)
     }
 
     /// The first entries, or the first after one, in order; at most `max`.
@@ -146,10 +178,10 @@ impl SequenceQueue {
     }
 
     /// Removes an entry whose work is done. The transaction carries the consumer's ticket, and may have other parts
-    /// that belong to the work: all happen, or none.
+    /// that belong to the work: all happen, or none. It resolves lost replies and removes the entry's side data.
     pub async fn ack(&self, transaction: Transaction, entry: &EntryId) -> Result<Ack, QueueError> {
         let (term, ticket) = (&transaction.term().patient(), transaction.ticket().map(str::to_owned));
-        let (place, ours) = (&self.queue().child::<Raw>(entry.name(), Kind::Persistent), transaction.parts());
+        let (place, ours) = (&self.entry(entry), transaction.parts());
         let ticket = ticket.as_deref();
         let proof = || async move {
             if term.stat(place.path()).await?.is_some() {
@@ -163,18 +195,60 @@ impl SequenceQueue {
                 _ => Ok(Some(Vec::new())),
             }
         };
-        match retry::commit(transaction.delete(place, None), proof).await {
+        match retry::commit(self.ack_with(transaction, entry), proof).await {
             Ok(_) => {}
             Err(TransactionError::Part { index, source: CallError::NoZnode { .. } }) if index == ours => {
                 return Ok(Ack::Gone);
             }
             Err(error) => return Err(QueueError::from_transaction(error, self.dir.path())),
         }
-        if let Some(side) = entry.side() {
-            // The entry is acked. If this fails, the side data is an orphan, and collected as such.
-            let _ = self.blob(side).delete_fenced(Transaction::new(term), Expect::Anything).await;
-        }
+        self.delete_sides(term, entry.side().into_iter().collect()).await;
         Ok(Ack::Done)
+    }
+
+    /// Adds the ack of an entry to a transaction: several acks, of several queues if need be, happen together with the
+    /// work that they belong to. If the entry is gone when the transaction commits, ZooKeeper refuses this part, and
+    /// with it all: [`TransactionError::Part`] with [`CallError::NoZnode`], at the index that
+    /// [`parts`](Transaction::parts) had before.
+    ///
+    /// The caller commits, and resolves a lost reply: while it still has its ticket, a missing entry proves that the
+    /// transaction has happened, because nobody else acks. One that also releases its lock needs
+    /// [another proof](super::lock::LockGuard::release_with). Afterwards it calls
+    /// [`forget_sides`](Self::forget_sides).
+    pub fn ack_with(&self, transaction: Transaction, entry: &EntryId) -> Transaction {
+        transaction.delete(&self.entry(entry), None)
+    }
+
+    /// Removes the side data of entries that were [acked in a transaction](Self::ack_with). Entries that still exist
+    /// keep theirs, so it may also be called when the outcome of the transaction is unknown. Best effort: what stays
+    /// behind is collected as orphans are. Costs nothing for entries without side data.
+    pub async fn forget_sides(&self, entries: &[EntryId]) {
+        let term = &self.session.term();
+        let (paths, sides): (Vec<String>, Vec<&str>) = entries
+            .iter()
+            .filter_map(|entry| Some((self.entry(entry).path().to_owned(), entry.side()?)))
+            .unzip();
+        if paths.is_empty() {
+            return;
+        }
+        // In a new term we may be connected to a server that lags behind and does not show an entry yet.
+        if term.sync("/").await.is_err() {
+            return;
+        }
+        let Ok(found) = term.get_many(&paths).await else { return };
+        let acked = sides.into_iter().zip(found).filter(|(_, found)| found.is_none());
+        self.delete_sides(term, acked.map(|(side, _)| side).collect()).await;
+    }
+
+    /// Deletes the side data of entries that are gone. If that fails, it is an orphan, and collected as such.
+    async fn delete_sides(&self, term: &Term, sides: Vec<&str>) {
+        let deletions: Vec<_> = sides
+            .into_iter()
+            .map(|side| async move {
+                let _ = self.blob(side).delete_fenced(Transaction::new(term), Expect::Anything).await;
+            })
+            .collect();
+        stream::iter(deletions).buffer_unordered(SIDES_IN_FLIGHT).collect().await
     }
 
     /// Number of entries.
@@ -235,6 +309,10 @@ impl SequenceQueue {
         self.dir.child("data", Kind::Persistent)
     }
 
+    fn entry(&self, entry: &EntryId) -> Znode<Raw> {
+        self.queue().child(entry.name(), Kind::Persistent)
+    }
+
     fn side(&self, id: &str) -> Znode<Raw> {
         self.data().child(id, Kind::Persistent)
     }
@@ -284,8 +362,7 @@ impl SequenceQueue {
     }
 
     async fn read(&self, term: &Term, ids: &[EntryId]) -> Result<Vec<QueueEntry>, QueueError> {
-        let path = |id: &EntryId| self.queue().child::<Raw>(id.name(), Kind::Persistent).path().to_owned();
-        let paths: Vec<String> = ids.iter().map(path).collect();
+        let paths: Vec<String> = ids.iter().map(|id| self.entry(id).path().to_owned()).collect();
         let mut entries = Vec::with_capacity(ids.len());
         for ((id, path), found) in ids.iter().zip(&paths).zip(term.get_many(&paths).await?) {
             // Acked meanwhile.
