@@ -9,7 +9,7 @@
 //! - [`lookup`]: from a path back to its spec.
 //! - [`payload`]: encoding and decoding of payloads.
 //! - [`Name`]: a name that comes from a user, validated once; [`quote`]: how any text becomes one component of a path.
-//! - One file per owner: [`kernel`], [`components`], [`flows`], [`journals`], [`queues`], [`slots`].
+//! - One file per owner: [`kernel`], [`components`], [`flows`], [`journals`], [`pipelines`], [`queues`], [`slots`].
 //!
 //! # Invariants
 //! - A path of ours is formatted in [`ZnodeSpec::at`] and nowhere else.
@@ -21,6 +21,7 @@ pub mod journals;
 pub mod kernel;
 pub mod lookup;
 pub mod payload;
+pub mod pipelines;
 pub mod queues;
 pub mod quote;
 pub mod slots;
@@ -41,5 +42,6 @@ pub fn map() -> Vec<(&'static str, &'static [ZnodeSpec])> {
         ("queues", queues::SPECS),
         ("slots", slots::SPECS),
         ("flows", flows::SPECS),
+        ("pipelines", pipelines::SPECS),
     ]
 }
