@@ -92,6 +92,11 @@ pub fn tenant_lock(tenant: &Name) -> Znode<Dir> {
     specs::TENANT_LOCK.at(&[tenant])
 }
 
+/// All pipelines that a tenant has, or had.
+pub fn tenant_pipelines(tenant: &Name) -> Znode<()> {
+    specs::TENANT_PIPELINES.at(&[tenant])
+}
+
 /// The answer to a management event.
 pub fn management_result(request: &Id) -> Znode<ManagementAnswer> {
     specs::MANAGEMENT_RESULT.at(&[request])

@@ -33,8 +33,8 @@ json!(
     Request: "a job request",
     Params: "the parameters of a job request",
     ConnectionRefs: "the refs of a connection",
-    Event: "an event of a connection",
-    Trigger: "a trigger event of a pipeline",
+    Events: "events of a connection",
+    Triggers: "trigger events of a pipeline",
     Management: "a management event of a pipeline",
     Outcome: "a result event of a pipeline",
     FilesRead: "the files that a merger has read",
@@ -47,6 +47,8 @@ pub struct SystemConf {
     pub tenants: String,
     /// The host name of each connection, as it is in canonical names.
     pub hosts: BTreeMap<String, String>,
+    /// The votes that a merge takes, by connection.
+    pub submit: BTreeMap<String, BTreeMap<String, i64>>,
 }
 
 /// The cached configuration of a branch.
@@ -171,7 +173,20 @@ pub struct Event {
     /// Who voted or commented.
     #[serde(default)]
     pub by: String,
+    /// The tenant and pipeline whose report it is: that pipeline is not triggered by it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pipeline: Option<String>,
 }
+
+/// Events that were seen together, as one entry of a queue: a push may move thousands of refs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Events(pub Vec<Event>);
+
+/// The same for a pipeline.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Triggers(pub Vec<Trigger>);
 
 /// An event in the trigger queue of a pipeline.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -368,7 +383,7 @@ pub enum MergeStep {
         commit: Sha,
         /// What it was merged into.
         parent: Sha,
-        /// The files that differ between the two, if that is known.
+        /// The files that differ between the two, unless they are unknown or too many to list.
         files: Option<Vec<String>>,
     },
     /// It could not be merged.
@@ -596,8 +611,6 @@ pub struct MergeParams {
     pub patchset: Sha,
     /// Onto this; `None`: onto the branch as it is.
     pub onto: Option<BranchState>,
-    /// Whether to return the configuration files if the change touches them.
-    pub wants_config: bool,
 }
 
 /// Look where branches are.
@@ -715,8 +728,8 @@ pub enum MergeResult {
         state: BranchState,
         /// What it was merged into.
         parent: Sha,
-        /// The files that it changes.
-        files: Vec<String>,
+        /// The files that it changes; `None` if they are too many to list.
+        files: Option<Vec<String>>,
         /// The configuration files with the change in them, if it touches them.
         config: Option<BTreeMap<String, String>>,
     },

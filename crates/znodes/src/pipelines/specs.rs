@@ -289,6 +289,8 @@ pub const SYSTEM_CONF: ZnodeSpec = ZnodeSpec {
     seed: "003: zuul/system/conf",
 };
 pub const SYSTEM_CONF_LOCK: ZnodeSpec = lock("/system/conf-lock", "schedulers", "003: zuul/system/conf-lock");
+pub const TENANT_PIPELINES: ZnodeSpec =
+    folder("/tenant/<tenant>/pipeline", "003: zuul/tenant/<tenant>/pipeline");
 pub const PIPELINE: ZnodeSpec = ZnodeSpec {
     deleted_by: NEVER,
     ..state(
@@ -409,7 +411,7 @@ const FOLDERS: &[ZnodeSpec] = &[
     folder("/system", "003: zuul/system"),
     folder("/tenant", "003: zuul/tenant"),
     folder("/tenant/<tenant>", "003: zuul/tenant/<tenant>"),
-    folder("/tenant/<tenant>/pipeline", "003: zuul/tenant/<tenant>/pipeline"),
+    TENANT_PIPELINES,
 ];
 
 const OURS: &[ZnodeSpec] = &[

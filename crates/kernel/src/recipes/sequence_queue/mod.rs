@@ -251,6 +251,12 @@ impl SequenceQueue {
         stream::iter(deletions).buffer_unordered(SIDES_IN_FLIGHT).collect().await
     }
 
+    /// Whether an entry is still in the queue: the proof for a transaction with [`ack_with`](Self::ack_with).
+    pub async fn contains(&self, term: &Term, entry: &EntryId) -> Result<bool, CallError> {
+        let place = self.queue().child::<Raw>(entry.name(), Kind::Persistent);
+        Ok(term.stat(place.path()).await?.is_some())
+    }
+
     /// Number of entries.
     pub async fn backlog(&self) -> Result<usize, QueueError> {
         self.len_in(&self.session.term()).await
