@@ -29,3 +29,8 @@ fn name_of(uid: u32) -> Option<String> {
 pub fn operator() -> String {
     format!("{}@{}", user(), identity::host())
 }
+
+/// `host-pid`: tells this process from all others of its kind.
+pub fn this_process() -> String {
+    format!("{}-{}", this_host(), std::process::id())
+}

@@ -7,11 +7,15 @@ pub mod config;
 pub mod coordinator;
 pub mod data;
 pub mod doctor;
+pub mod executor;
 pub mod flow;
 pub mod journal;
 pub mod keeper;
+pub mod merger;
 pub mod peer;
+pub mod pipeline;
 pub mod queue;
+pub mod scheduler;
 pub mod slots;
 pub mod status;
 pub mod up;
@@ -37,6 +41,10 @@ pub enum Noun {
     Flow(flow::Flow),
     Coordinator(coordinator::Coordinator),
     Peer(peer::Peer),
+    Pipeline(pipeline::Pipeline),
+    Scheduler(scheduler::Scheduler),
+    Merger(merger::Merger),
+    Executor(executor::Executor),
     Zk(zk::Zk),
     Check(check::Check),
     Status(status::Status),
@@ -50,11 +58,18 @@ impl Noun {
     pub fn log_profile(&self) -> LogProfile {
         match self {
             Self::Up(up) => up.log_profile(),
-            Self::Keeper(_) | Self::Worker(_) | Self::Coordinator(_) | Self::Peer(_) => LogProfile::Server,
+            Self::Keeper(_)
+            | Self::Worker(_)
+            | Self::Coordinator(_)
+            | Self::Peer(_)
+            | Self::Scheduler(_)
+            | Self::Merger(_)
+            | Self::Executor(_) => LogProfile::Server,
             Self::Journal(journal) => journal.log_profile(),
             Self::Slots(slots) => slots.log_profile(),
             Self::Queue(_)
             | Self::Flow(_)
+            | Self::Pipeline(_)
             | Self::Zk(_)
             | Self::Status(_)
             | Self::Doctor(_)
@@ -78,6 +93,10 @@ impl Noun {
             Self::Flow(flow) => flow.run(),
             Self::Coordinator(coordinator) => coordinator.run(),
             Self::Peer(peer) => peer.run(),
+            Self::Pipeline(pipeline) => pipeline.run(),
+            Self::Scheduler(scheduler) => scheduler.run(),
+            Self::Merger(merger) => merger.run(),
+            Self::Executor(executor) => executor.run(),
             Self::Zk(zk) => zk.run(),
             Self::Status(status) => status.run(),
             Self::Doctor(doctor) => doctor.run(),

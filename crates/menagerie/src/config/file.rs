@@ -9,6 +9,7 @@ use toml::Spanned;
 
 use super::ConfigError;
 use super::applications::RawApplication;
+use super::pipelines::RawPipelines;
 use super::worker::RawWorker;
 
 #[derive(Debug, Default, Deserialize)]
@@ -26,6 +27,8 @@ pub struct Raw {
     /// `[applications.NAME]`
     #[serde(default)]
     pub applications: BTreeMap<String, RawApplication>,
+    /// `[pipelines]`
+    pub pipelines: Option<RawPipelines>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -117,7 +120,14 @@ impl FileText {
 
 /// Replaces our type names for tables, which mean nothing to users.
 fn a_table(expected: &str) -> String {
-    let names = ["struct RawZooKeeper", "struct RawJournal", "struct RawWorker", "struct RawApplication"];
+    let names = [
+        "struct RawZooKeeper",
+        "struct RawJournal",
+        "struct RawWorker",
+        "struct RawApplication",
+        "struct RawPipelines",
+        "struct RawConnection",
+    ];
     names.iter().fold(expected.to_owned(), |text, name| text.replace(name, "a table"))
 }
 

@@ -9,8 +9,7 @@ use rustix::process::{Pid, test_kill_process};
 use serde::Deserialize;
 
 use super::file::FileText;
-use super::resolve::Inputs;
-use super::{ConfigError, Origin};
+use super::{ConfigError, Inputs, Origin};
 use crate::commands::data::DataArgs;
 
 const FILE: &str = "menagerie.toml";

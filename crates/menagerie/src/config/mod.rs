@@ -4,13 +4,15 @@
 //! - [`resolve()`]: decides, without IO: flag, then environment, then file, then default; and records each value's
 //!   origin.
 //! - [`file`]: the configuration file as written.
-//! - [`worker`]: settings of workers; [`applications`]: of applications that use queues over HTTP.
+//! - [`worker`]: settings of workers; [`applications`]: of applications that use queues over HTTP; [`pipelines`]: of
+//!   pipelines.
 //! - [`credentials()`]: reads the files that settings name.
 
 pub mod applications;
 mod credentials;
 pub mod file;
 pub mod gather;
+pub mod pipelines;
 mod resolve;
 mod servers;
 pub mod worker;
@@ -23,7 +25,8 @@ use thiserror::Error;
 
 pub use applications::ApplicationSettings;
 pub use credentials::{TlsText, credentials};
-pub use resolve::resolve;
+pub use pipelines::PipelineSettings;
+pub use resolve::{Inputs, resolve};
 pub use servers::{Servers, path as check_path};
 pub use worker::WorkerSettings;
 
@@ -106,6 +109,8 @@ pub struct Settings {
     pub worker: WorkerSettings,
     /// Applications that may use queues over HTTP.
     pub applications: Vec<Chosen<ApplicationSettings>>,
+    /// `None`: this machine knows no pipelines.
+    pub pipelines: Option<PipelineSettings>,
 }
 
 #[derive(Debug, Error)]

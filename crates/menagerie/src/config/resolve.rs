@@ -65,6 +65,11 @@ impl<'a> Lookup<'a> {
         Some(Chosen { value, origin })
     }
 
+    /// A path in the file, from the file's folder.
+    fn relative(&self, path: &str) -> PathBuf {
+        self.file.map_or_else(|| PathBuf::from(path), |file| file.relative(path))
+    }
+
     fn origin<T>(&self, spanned: &Spanned<T>) -> Origin {
         self.origin_at(spanned.span().start)
     }
@@ -80,7 +85,7 @@ impl<'a> Lookup<'a> {
 
 pub fn resolve(inputs: &Inputs) -> Result<Settings, ConfigError> {
     let file = inputs.file.as_ref().map(|(file, _)| file);
-    let Raw { zookeeper: raw, journal, worker, applications } =
+    let Raw { zookeeper: raw, journal, worker, applications, pipelines } =
         file.map(FileText::parse).transpose()?.unwrap_or_default();
     let lookup = Lookup { inputs, file };
     let settings = Settings {
@@ -99,6 +104,9 @@ pub fn resolve(inputs: &Inputs) -> Result<Settings, ConfigError> {
         journal_ca: lookup.path("MENAGERIE_JOURNAL_CA", journal.ca.as_ref()),
         worker: super::worker::resolve(worker, &|at| lookup.origin_at(at))?,
         applications: super::applications::resolve(applications, &|at| lookup.origin_at(at))?,
+        pipelines: super::pipelines::resolve(pipelines, &|at| lookup.origin_at(at), &|path| {
+            lookup.relative(path)
+        })?,
     };
     tls_is_whole(&settings)?;
     Ok(settings)

@@ -6,6 +6,7 @@ use clap::Args;
 use serde::Serialize;
 
 use crate::client::ClientArgs;
+use crate::config::pipelines::shown_url;
 use crate::config::worker::show_commit;
 use crate::config::{Auth, Chosen, Origin, Settings};
 use crate::durations;
@@ -100,6 +101,18 @@ fn rows(settings: &Settings) -> Vec<SettingRow> {
             format!("{} ({})", one.name, output::count(one.application.keys.len() as u64, "key"))
         })
     }));
+    if let Some(pipelines) = &settings.pipelines {
+        rows.push(row("pipelines.tenants", Some(&pipelines.tenants), path));
+        rows.extend(pipelines.connections.iter().map(|(name, connection)| {
+            row("pipelines.connections", Some(connection), |one| {
+                let votes: Vec<String> =
+                    one.submit.iter().map(|(label, value)| format!("{label}={value}")).collect();
+                let url = shown_url(&one.baseurl);
+                let every = time(&one.poll);
+                format!("{name} (git {url}, host {}, every {every}, submit {})", one.host, votes.join(" "))
+            })
+        }));
+    }
     rows
 }
 

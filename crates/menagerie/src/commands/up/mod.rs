@@ -1,11 +1,13 @@
 //! `menagerie up`: everything on this machine, in one process.
 //!
-//! - this file: the list of roles. `servers.rs`: keeper and journal, which the others need. `secret.rs` and `access.rs`:
-//!   who may use the namespace. `addresses.rs`: what listens where. `demo/`: `--demo`.
+//! - this file: the list of roles. `servers.rs`: keeper and journal, which the others need. `pipelines.rs`: the roles of
+//!   pipelines, if there are any. `secret.rs` and `access.rs`: who may use the namespace. `addresses.rs`: what listens
+//!   where. `demo/`: `--demo`.
 
 mod access;
 mod addresses;
 mod demo;
+mod pipelines;
 mod secret;
 pub mod servers;
 
@@ -25,7 +27,7 @@ use menagerie_znodes::flows::Deployment;
 use prometheus_client::registry::Registry;
 
 use self::addresses::{ADDRESSES, Addresses};
-use self::demo::Demo;
+use self::demo::{Demo, Gate};
 use self::servers::{Local, Servers};
 use super::data::DataArgs;
 use super::flow::JournalSource;
@@ -35,8 +37,9 @@ use super::keeper::{serve as keeper, words};
 use super::queue::serve::{self as queue, Parts};
 use super::slots::fleetlock;
 use super::slots::serve::{self as slots, Waiting};
-use super::{coordinator, peer};
+use super::{coordinator, executor, peer};
 use crate::allow::{everybody, this_machine};
+use crate::config::Settings;
 use crate::exit::CliError;
 use crate::files::Shares;
 use crate::listener::{Endpoint, Limits};
@@ -46,14 +49,14 @@ use crate::role::{Host, Role};
 use crate::who::this_host;
 use crate::{config, ports};
 
-/// Run all servers on this machine in one process: the keeper, the journal, queues over HTTP, FleetLock for slots, and
-/// coordinator and peers for flows.
+/// Run all servers on this machine in one process: the keeper, the journal, queues over HTTP, FleetLock for slots,
+/// coordinator and peers for flows; and scheduler, merger and executor for pipelines if the configuration has [pipelines].
 #[derive(Debug, Args)]
 pub struct Up {
     #[command(flatten)]
     data: DataArgs,
-    /// Run a demo: hosts queue for slots, workers share a queue, peers count words. Data goes to a temporary folder
-    /// unless --data (or MENAGERIE_DATA) names one.
+    /// Run a demo: hosts queue for slots, workers share a queue, peers count words, a gate merges what passes its tests. Data
+    /// goes to a temporary folder unless --data (or MENAGERIE_DATA) names one.
     #[arg(long)]
     demo: bool,
     /// Address on which the keeper listens; port 0 picks a free one.
@@ -74,7 +77,10 @@ pub struct Up {
     /// `menagerie queue serve`.
     #[arg(long, value_name = "HOST:PORT", value_parser = ports::address, default_value = "127.0.0.1:5000", env = "MENAGERIE_QUEUE_LISTEN")]
     queue_listen: SocketAddr,
-    /// Configuration file: the applications that may use queues over HTTP [env: MENAGERIE_CONFIG].
+    /// Address on which the executor of pipelines serves logs to this machine; port 0 picks a free one.
+    #[arg(long, value_name = "HOST:PORT", value_parser = ports::address, default_value = "127.0.0.1:0", env = "MENAGERIE_EXECUTOR_LISTEN")]
+    executor_listen: SocketAddr,
+    /// Configuration file: the applications that may use queues over HTTP, and [pipelines] [env: MENAGERIE_CONFIG].
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
     /// Serve /metrics and /healthz on this address.
@@ -104,6 +110,8 @@ struct Plan {
     local: Local,
     /// For the demo's workers, which are clients like any other.
     token_file: PathBuf,
+    /// The repositories of the demo, if it has any.
+    gate: Option<Gate>,
 }
 
 impl Up {
@@ -125,7 +133,7 @@ impl Up {
     /// Starts one role after the other, each when those that it needs serve, and waits. The host stops them in
     /// reverse: every other role closes its session before the keeper ends.
     fn serve(&self, root: &Path, host: &mut Host) -> Result<(), CliError> {
-        let Plan { roles, local, token_file } = self.plan(root, &mut host.registry)?;
+        let Plan { roles, local, token_file, gate } = self.plan(root, &mut host.registry)?;
         let mut addresses = Addresses::default();
         for (role, about) in roles {
             let kind = role.kind();
@@ -139,7 +147,7 @@ impl Up {
         let is_default = DataArgs { data: None }.root().is_ok_and(|default| default == root);
         print(addresses.text(root, is_default, self.open));
         host.announce()?;
-        let demo = self.demo.then(|| Demo::start(&local, &token_file, root)).transpose()?;
+        let demo = self.demo.then(|| Demo::start(&local, &token_file, root, gate)).transpose()?;
         if host.wait() {
             demo.into_iter().for_each(Demo::stop);
         }
@@ -148,7 +156,7 @@ impl Up {
 
     /// Checks options, binds sockets and opens the data of all roles.
     fn plan(&self, root: &Path, registry: &mut Registry) -> Result<Plan, CliError> {
-        let shares = Shares::of(&[keeper::PORT, journal::PORT, slots::PORT, queue::PORT]);
+        let shares = Shares::of(&[keeper::PORT, journal::PORT, slots::PORT, queue::PORT, executor::PORT]);
         let endpoint = |address, flag, allow, limits: Limits, port| {
             let limits = limits.at_most(shares.connections(port));
             ports::bind(address, flag).map(|socket| Endpoint { socket, tls: None, allow, limits })
@@ -157,7 +165,15 @@ impl Up {
             endpoint(self.slots_listen, "--slots-listen", this_machine(), fleetlock::LIMITS, slots::PORT)?;
         let queue_door =
             endpoint(self.queue_listen, "--queue-listen", everybody(), queue::LIMITS, queue::PORT)?;
-        let options = self.queue_options()?;
+        let config = self.settings()?;
+        let applications = queue::applications(&config);
+        let options =
+            Options { journal: Some(register::NAME.to_owned()), applications, ..Options::default() };
+        let gate = self.demo_gate(root, &config)?;
+        let pipelines = match &gate {
+            Some(gate) => Some(gate.settings()),
+            None => config.pipelines,
+        };
         let servers = Servers {
             data: &self.data,
             keeper_listen: self.keeper_listen,
@@ -186,9 +202,8 @@ impl Up {
             options,
         };
         let slots_metrics = slots::Metrics::new(registry);
-        let deployment = || Deployment::new(Name::new("default").expect("it is a name"));
         let in_process = || JournalSource::InProcess(journals.clone());
-        let roles = vec![
+        let mut roles = vec![
             (keeper::role(keeper, Some(local.connection())), "any ZooKeeper client: zkCli, kazoo, Curator"),
             (journal::role(journal, Some(registration)), "messages of queues and flows"),
             (
@@ -202,16 +217,15 @@ impl Up {
                 slots::role(local.connection(), slots_door, slots_metrics, Waiting::default()),
                 "FleetLock, for hosts that ask before they reboot",
             ),
-            (
-                coordinator::role(local.connection(), in_process(), deployment()),
-                "hands out the tasks of flows",
-            ),
-            (
-                peer::role(local.connection(), in_process(), deployment(), PEERS),
-                "run them: four virtual peers",
-            ),
         ];
-        Ok(Plan { roles, local, token_file })
+        roles.extend(flow_roles(&local, &in_process));
+        if let Some(pipelines) = pipelines {
+            let limits = executor::logs::LIMITS;
+            let logs =
+                endpoint(self.executor_listen, "--executor-listen", this_machine(), limits, executor::PORT)?;
+            roles.extend(pipelines::roles(&local, in_process(), &pipelines, root, logs)?);
+        }
+        Ok(Plan { roles, local, token_file, gate })
     }
 
     /// Refuses options that would let other machines in by accident.
@@ -230,6 +244,12 @@ impl Up {
                 help: "for them run `menagerie queue serve` with TLS".to_owned(),
             });
         }
+        if !self.executor_listen.ip().is_loopback() {
+            return Err(CliError::Usage {
+                what: format!("--executor-listen {} would let other machines in", self.executor_listen),
+                help: "for them run `menagerie executor`".to_owned(),
+            });
+        }
         if let Some(address) = self.metrics {
             ports::require_loopback(address, self.insecure, "--metrics", None)?;
         }
@@ -246,10 +266,25 @@ impl Up {
         Ok(Some(folder))
     }
 
-    /// The configuration's applications, for queues over HTTP.
-    fn queue_options(&self) -> Result<Options, CliError> {
+    /// The configuration: applications for queues over HTTP, and pipelines.
+    fn settings(&self) -> Result<Settings, CliError> {
         let inputs = config::gather::gather(None, None, self.config.clone())?;
-        let applications = queue::applications(&config::resolve(&inputs)?);
-        Ok(Options { journal: Some(register::NAME.to_owned()), applications, ..Options::default() })
+        Ok(config::resolve(&inputs)?)
     }
+
+    /// A demo without pipelines of the user's own makes some.
+    fn demo_gate(&self, root: &Path, config: &Settings) -> Result<Option<Gate>, CliError> {
+        match self.demo && config.pipelines.is_none() {
+            true => Gate::make(root),
+            false => Ok(None),
+        }
+    }
+}
+
+fn flow_roles(local: &Local, journals: &dyn Fn() -> JournalSource) -> [(Role, &'static str); 2] {
+    let deployment = || Deployment::new(Name::new("default").expect("it is a name"));
+    [
+        (coordinator::role(local.connection(), journals(), deployment()), "hands out the tasks of flows"),
+        (peer::role(local.connection(), journals(), deployment(), PEERS), "run them: four virtual peers"),
+    ]
 }

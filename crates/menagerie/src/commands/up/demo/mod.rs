@@ -1,9 +1,11 @@
 //! `menagerie up --demo`: a small job for every engine, beside everything else.
 //!
 //! - `slots.rs`: five hosts want the same at once. `queues.rs`: two workers share a queue. `flows.rs`: virtual peers count
-//!   the words of `text.txt`.
+//!   the words of `text.txt`. `pipelines.rs`: a gate, on the repositories of `gate.rs`.
 
 mod flows;
+mod gate;
+mod pipelines;
 mod queues;
 mod slots;
 
@@ -16,6 +18,8 @@ use menagerie_kernel::whole;
 use menagerie_queues::journals::{Access, TokenFiles};
 use tokio::sync::watch;
 use tracing::warn;
+
+pub use gate::Gate;
 
 use super::servers::Local;
 use crate::client;
@@ -39,7 +43,12 @@ async fn stop_requested(mut stopping: Stopping) {
 
 impl Demo {
     /// Starts it; files that it needs for a moment are in the data folder, `root`.
-    pub fn start(local: &Local, token_file: &Path, root: &Path) -> Result<Self, CliError> {
+    pub fn start(
+        local: &Local,
+        token_file: &Path,
+        root: &Path,
+        gate: Option<Gate>,
+    ) -> Result<Self, CliError> {
         let (config, keeper, root) = (local.config(), local.keeper, root.to_owned());
         let access = Access { tokens: TokenFiles::Named(token_file.to_owned()), authority: None };
         // Clients find a keeper on the default port by themselves.
@@ -51,12 +60,22 @@ impl Demo {
         let (done, stopped) = mpsc::channel();
         let run = move || {
             let shown = client::block_on(async {
-                let (slots, queues, flows) = tokio::join!(
+                let gated = async {
+                    match gate {
+                        Some(gate) => {
+                            let (config, access) = (config.clone(), access.clone());
+                            pipelines::run(config, access, gate, &menagerie, stopping.clone()).await
+                        }
+                        None => Ok(()),
+                    }
+                };
+                let (slots, queues, flows, gated) = tokio::join!(
                     slots::run(config.clone(), &menagerie, stopping.clone()),
-                    queues::run(config.clone(), access, &menagerie, stopping.clone()),
-                    flows::run(config, &root, &menagerie, stopping),
+                    queues::run(config.clone(), access.clone(), &menagerie, stopping.clone()),
+                    flows::run(config.clone(), &root, &menagerie, stopping.clone()),
+                    gated,
                 );
-                for error in [slots.err(), queues.err(), flows.err()].into_iter().flatten() {
+                for error in [slots.err(), queues.err(), flows.err(), gated.err()].into_iter().flatten() {
                     warn!(error, "the demo has ended early");
                 }
                 Ok(())
