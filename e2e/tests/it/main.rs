@@ -19,6 +19,7 @@ mod large;
 mod metrics;
 #[cfg(feature = "strace")]
 mod mid_write;
+mod pipelines;
 mod process;
 mod queue_http;
 mod queues;
