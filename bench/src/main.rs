@@ -5,12 +5,14 @@
 //! - [`keeper`]: the keeper beside Apache ZooKeeper and a null server. [`journal`]: the journal beside `nats-server`.
 //!   [`kernel`]: the recipes beside kazoo's and the ZooKeeper client's own. [`slots`]: slots beside kazoo's semaphore.
 //!   [`queues`]: workers beside Celery, RQ and Dramatiq. [`queue_http`]: queues over HTTP beside nginx.
+//!   [`pipelines`]: a gate beside a loop of git commands.
 //! - [`servers`]: starts and stops the servers, each a process of its own. [`stats`]: medians and ratios. [`procfs`]: CPU
 //!   time and resident memory of a process.
 
 mod journal;
 mod keeper;
 mod kernel;
+mod pipelines;
 mod procfs;
 mod queue_http;
 mod queues;
@@ -41,6 +43,8 @@ enum Verb {
     Queues(queues::Queues),
     /// Measure queues over HTTP, beside nginx answering nothing
     QueueHttp(queue_http::QueueHttp),
+    /// Measure pipelines, beside a loop of git commands
+    Pipelines(pipelines::Pipelines),
     /// Serve as the physical limit: no tree, one fdatasync before the replies to writes
     NullServer(keeper::null_server::NullServer),
 }
@@ -53,6 +57,7 @@ fn main() -> anyhow::Result<()> {
         Verb::Slots(slots) => slots.run(),
         Verb::Queues(queues) => queues.run(),
         Verb::QueueHttp(queue_http) => queue_http.run(),
+        Verb::Pipelines(pipelines) => pipelines.run(),
         Verb::NullServer(null_server) => null_server.run(),
     }
 }

@@ -49,6 +49,16 @@ pub fn run() -> Result<()> {
                 .env("MENAGERIE_TEST_ENSEMBLE", ensemble),
         )?;
     }
+    for ensemble in ["keeper", "apache"] {
+        step(
+            &format!(
+                "forty proposals gated on {ensemble}, ten times, while a scheduler and an executor are killed"
+            ),
+            cargo(&["test", "--release", "--package", "e2e", "--", "pipelines::storm", "--nocapture"])
+                .env("MENAGERIE_PIPELINE_ROUNDS", "10")
+                .env("MENAGERIE_TEST_ENSEMBLE", ensemble),
+        )?;
+    }
     step(
         "comparison with Apache ZooKeeper, 1,000 scripts",
         cargo(&[
