@@ -11,7 +11,7 @@ use menagerie_znodes::{Name, Payload as _};
 use tokio::time::{Instant, sleep, timeout};
 
 use super::approve::unknown;
-use super::{ChangeName, poke, require_pipeline};
+use super::{ChangeName, LOOK_EVERY, poke, require_pipeline};
 use crate::core::knowledge::Refs;
 use crate::{PipelineError, view};
 
@@ -19,8 +19,6 @@ use crate::{PipelineError, view};
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Longest wait for the watcher to see a change that was pushed a moment ago.
 const WATCHER_PATIENCE: Duration = Duration::from_secs(5);
-/// Interval of looks at what the watcher has seen.
-const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// More requests than this mean that nobody handles them.
 const BACKLOG_MAX: usize = 10_000;
 
@@ -33,7 +31,7 @@ pub async fn manage(
     change: &ChangeName,
 ) -> Result<Change, PipelineError> {
     let term = session.term();
-    require_pipeline(&term, tenant, pipeline).await?;
+    require_pipeline(session, tenant, pipeline).await?;
     let at = PipelineZnodes { tenant: tenant.clone(), pipeline: pipeline.clone() };
     let change = resolve(session, &at, action, change).await?;
     let id = Id::new(unique::hex()).expect("hexadecimal digits are a name");

@@ -8,10 +8,13 @@ mod manage;
 mod wait;
 
 use std::str::FromStr;
+use std::time::Duration;
 
 use menagerie_kernel::{CallError, Session, Term, retry};
 use menagerie_znodes::Name;
 use menagerie_znodes::pipelines::{self as znodes, Change, ChangeError, ChangeRecord};
+
+use tokio::time::{Instant, sleep};
 
 pub use approve::{Approval, Approved, approve};
 pub use manage::manage;
@@ -19,6 +22,11 @@ pub use wait::{wait_for_change, wait_until_idle};
 
 use crate::core::knowledge::Refs;
 use crate::{PipelineError, view};
+
+/// Schedulers that have just started read the configuration within this time.
+const START_PATIENCE: Duration = Duration::from_secs(10);
+/// Interval of looks at what changes.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// A change as users write it: `PROJECT:propose/TARGET/TOPIC`. Where TARGET ends only the repository knows.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -78,12 +86,23 @@ pub async fn choose_tenant(term: &Term, named: Option<&Name>) -> Result<Name, Pi
     }
 }
 
-/// Fails if the tenant has no such pipeline.
-pub async fn require_pipeline(term: &Term, tenant: &Name, pipeline: &Name) -> Result<(), PipelineError> {
-    let pipelines = view::pipelines(&term.patient(), tenant).await?;
-    if pipelines.contains(pipeline) {
-        return Ok(());
-    }
+/// Fails if the tenant has no such pipeline. Schedulers that have just started are given some time to read its configuration.
+pub async fn require_pipeline(
+    session: &Session,
+    tenant: &Name,
+    pipeline: &Name,
+) -> Result<(), PipelineError> {
+    let began = Instant::now();
+    let pipelines = loop {
+        let pipelines = view::pipelines(&session.term().patient(), tenant).await?;
+        if pipelines.contains(pipeline) {
+            return Ok(());
+        }
+        if began.elapsed() > START_PATIENCE || view::unread(session, tenant).await?.is_none() {
+            break pipelines;
+        }
+        sleep(LOOK_EVERY).await;
+    };
     let help = match pipelines.is_empty() {
         true => "it has none yet: `menagerie pipeline status` shows what is wrong with its configuration"
             .to_owned(),

@@ -9,13 +9,11 @@ use menagerie_znodes::Name;
 use menagerie_znodes::pipelines::{self as znodes, HistoryRecord, PipelineZnodes, Sha};
 use tokio::time::{Instant, sleep};
 
-use super::{ChangeName, require_pipeline};
+use super::{ChangeName, LOOK_EVERY, require_pipeline};
 use crate::git::Caches;
 use crate::history::{Filter, Follower};
 use crate::{Connection, PipelineError, view};
 
-/// Interval of looks at the queues.
-const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// The watcher sees a merge of ours within this time, unless it cannot read the repository.
 const WATCHER_PATIENCE: Duration = Duration::from_secs(10);
 /// A vote or a push just before may still be on its way to the queues. When nothing is queued for this long, the result that
@@ -83,6 +81,9 @@ async fn pending(
     tenant: &Name,
     waited: Duration,
 ) -> Result<Option<String>, PipelineError> {
+    if let Some(unread) = view::unread(session, tenant).await? {
+        return Ok(Some(unread));
+    }
     let term = session.term().patient();
     let connections = view::connections(&term).await?;
     for connection in &connections {
@@ -156,8 +157,7 @@ pub async fn wait_for_change(
     limit: Option<Duration>,
 ) -> Result<HistoryRecord, PipelineError> {
     let began = Instant::now();
-    let term = session.term().patient();
-    require_pipeline(&term, tenant, pipeline).await?;
+    require_pipeline(session, tenant, pipeline).await?;
     let filter = Filter {
         tenant: Some(tenant.clone()),
         pipeline: Some(pipeline.to_string()),

@@ -177,7 +177,6 @@ pub enum PushResult {
 
 /// What is to be done besides writing the state.
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[expect(clippy::large_enum_variant, reason = "a step has few effects, and most of them are requests")]
 pub enum Effect {
     /// Create a request, together with the state.
     Submit {

@@ -24,6 +24,9 @@ use crate::config::{SourceFile, Tenant};
 use crate::core::{Refs, TenantConfig};
 use crate::{PipelineError, submit};
 
+/// What is said of a repository that nobody has looked at.
+pub const NOT_SEEN: &str = "its repository was not seen yet";
+
 /// Branches whose files are read concurrently.
 const READS_IN_FLIGHT: usize = 8;
 /// Before files that were being written are read again.
@@ -101,7 +104,7 @@ impl Layouts<'_> {
         for project in &self.tenant.projects {
             let (connection, name) = (&project.connection, &project.name);
             match refs.project(connection, name) {
-                None => trouble.push(format!("{name}: its repository was not seen yet")),
+                None => trouble.push(format!("{name}: {NOT_SEEN}")),
                 Some(found) => trouble.extend(found.trouble.as_ref().map(|why| format!("{name}: {why}"))),
             }
             let read = self.branches_of(&refs, connection, name, project.is_trusted);
@@ -158,11 +161,21 @@ impl Layouts<'_> {
         }
         let uuid = same.map_or_else(submit::draw_id, |same| same.uuid);
         let (host, at_ms) = (self.host.to_owned(), now_ms() as i64);
-        let mut record = LayoutRecord { uuid, host, at_ms, branches, tenant, problems: Vec::new(), trouble };
+        let mut record = LayoutRecord {
+            uuid,
+            host,
+            at_ms,
+            branches,
+            tenant,
+            pipelines: Vec::new(),
+            problems: Vec::new(),
+            trouble,
+        };
         let config = self.load(&record).await?.ok_or_else(|| PipelineError::Refused {
             why: "configuration files were changed while they were read".to_owned(),
             help: "nothing is to be done: they are read again".to_owned(),
         })?;
+        record.pipelines = config.layout().pipelines().map(|pipeline| pipeline.name.clone()).collect();
         let problems = config.layout().problems();
         record.problems =
             problems.iter().take(PROBLEMS_MAX).map(|problem| short(problem.to_string())).collect();

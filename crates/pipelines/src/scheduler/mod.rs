@@ -41,6 +41,7 @@ use menagerie_znodes::{Name, Payload as _};
 use tokio::sync::watch;
 use tracing::{info, warn};
 
+pub use layouts::NOT_SEEN;
 pub use watcher::{decode as decode_refs, poke_watcher};
 
 use self::layouts::{Configs, Layouts};

@@ -14,7 +14,7 @@ use menagerie_znodes::pipelines::{Id, RequestState, Sha};
 use serde::Serialize;
 
 pub use build::pipeline_view;
-pub use read::{backlog, connections, pipelines, projects, read_state, refs, status, tenants};
+pub use read::{backlog, connections, pipelines, projects, read_state, refs, status, tenants, unread};
 
 /// A tenant: its pipelines, and what is wrong.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]

@@ -15,9 +15,10 @@ use menagerie_znodes::{Dir, Kind, Name, Payload, Znode};
 use super::{
     ConnectionErrorView, EventQueueView, PipelineView, RequestView, Requests, StatusView, pipeline_view,
 };
-use crate::PipelineError;
 use crate::core::knowledge::Refs;
 use crate::core::{Build, Buildset, Item, Job, State};
+use crate::scheduler::NOT_SEEN;
+use crate::{PipelineError, config};
 
 /// A pass may happen while we read; then we read again, this often at most.
 const TRIES: usize = 5;
@@ -155,12 +156,42 @@ async fn read_requests(term: &Term, state: &State) -> Result<Requests, CallError
 
 /// All tenants, by name.
 pub async fn tenants(term: &Term) -> Result<Vec<Name>, CallError> {
-    names(term, &znodes::layouts()).await
+    let conf = term.read(&znodes::system_conf().maybe_damaged()).await?.and_then(|found| found.value.sound());
+    let tenants = conf.and_then(|conf| config::tenants(&conf.tenants).ok()).unwrap_or_default();
+    let mut names: Vec<Name> = tenants.into_iter().filter_map(|tenant| Name::new(tenant.name).ok()).collect();
+    names.sort_unstable();
+    Ok(names)
 }
 
-/// All pipelines of a tenant, by name.
+/// All pipelines of a tenant, by name: those that its layout defines, and those that have a state.
 pub async fn pipelines(term: &Term, tenant: &Name) -> Result<Vec<Name>, CallError> {
-    names(term, &znodes::tenant_pipelines(tenant)).await
+    let mut found = names(term, &znodes::tenant_pipelines(tenant)).await?;
+    let layout =
+        term.read(&znodes::layout(tenant).maybe_damaged()).await?.and_then(|found| found.value.sound());
+    let defined = layout.map(|layout| layout.pipelines).unwrap_or_default();
+    found.extend(defined.into_iter().filter_map(|name| Name::new(name).ok()));
+    found.sort_unstable();
+    found.dedup();
+    Ok(found)
+}
+
+/// What is still to be read after the schedulers have started: then nobody knows yet what is queued.
+pub async fn unread(session: &Session, tenant: &Name) -> Result<Option<String>, PipelineError> {
+    let term = session.term();
+    let layout =
+        term.read(&znodes::layout(tenant).maybe_damaged()).await?.and_then(|found| found.value.sound());
+    let Some(layout) = layout else { return Ok(Some("its configuration was not read yet".to_owned())) };
+    let seen = refs(session, &connections(&term).await?).await?;
+    let projects = projects(&term, tenant).await?;
+    let unseen = projects.iter().find(|(connection, project)| seen.project(connection, project).is_none());
+    if let Some((_, project)) = unseen {
+        return Ok(Some(format!("project {project} was not looked at yet")));
+    }
+    let stored = names(&term, &znodes::tenant_pipelines(tenant)).await?;
+    let is_stored = |name: &&String| stored.iter().any(|stored| stored.as_str() == name.as_str());
+    let missing = layout.pipelines.iter().find(|name| !is_stored(name));
+    let stale = layout.trouble.iter().find(|trouble| trouble.ends_with(NOT_SEEN));
+    Ok(missing.map(|name| format!("pipeline {name} has not begun yet")).or_else(|| stale.cloned()))
 }
 
 /// The projects of a tenant, each with its connection.

@@ -75,6 +75,9 @@ pub struct LayoutRecord {
     pub branches: BTreeMap<String, BTreeMap<String, u64>>,
     /// The tenant as the tenant file had it: a change of that is another layout, too.
     pub tenant: Value,
+    /// The pipelines that it defines.
+    #[serde(default)]
+    pub pipelines: Vec<String>,
     /// What was left out, and why.
     #[serde(default)]
     pub problems: Vec<String>,

@@ -108,7 +108,10 @@ async fn after_a_rewrite_of_the_notes_all_are_new() {
     repository.append_note(&patchset, &json!({"vote": 1}), |_| false).await.unwrap();
     let tip = world.remote_ref("refs/notes/menagerie").unwrap();
     let rewritten = "1".repeat(40).parse().unwrap();
-    assert_eq!(repository.noted_since(Some(&rewritten), &tip).await.unwrap(), [patchset.clone()]);
+    assert_eq!(
+        repository.noted_since(Some(&rewritten), &tip).await.unwrap(),
+        std::slice::from_ref(&patchset)
+    );
     // An old commit that only the cache lacks is fetched.
     repository.append_note(&patchset, &json!({"vote": 2}), |_| false).await.unwrap();
     let new = world.remote_ref("refs/notes/menagerie").unwrap();
