@@ -57,7 +57,7 @@ async fn show(config: Config, access: Access, gate: &Gate, menagerie: &str) -> R
 
 async fn wait_for_pipeline(session: &Session, tenant: &Name, pipeline: &Name) -> Result<(), String> {
     let there = async {
-        while client::require_pipeline(&session, tenant, pipeline).await.is_err() {
+        while client::require_pipeline(session, tenant, pipeline).await.is_err() {
             tokio::time::sleep(LOOK_EVERY).await;
         }
     };
