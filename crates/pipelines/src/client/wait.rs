@@ -177,7 +177,8 @@ pub async fn wait_for_change(
         let is_quiet = !place.is_queued && pending(session, tenant, WATCHER_PATIENCE).await?.is_none();
         quiet_since = if is_quiet { quiet_since.or(Some(Instant::now())) } else { None };
         let is_settled = quiet_since.is_some_and(|since| since.elapsed() >= SETTLED_AFTER);
-        let is_closed = place.patchset.is_none() && !place.is_queued;
+        // A report that is still to be made may bring another result.
+        let is_closed = place.patchset.is_none() && is_quiet;
         if let Some(newest) = newest.filter(|newest| is_closed || is_settled || !old.contains(&newest.uuid)) {
             return Ok(newest.clone());
         }

@@ -124,6 +124,11 @@ impl Layout {
         })
     }
 
+    /// Whether a pipeline takes a project's changes: also if the project has no stanza, because a change may bring its first.
+    pub fn takes_changes(&self, project: &str, pipeline: &str) -> bool {
+        self.is_in_pipeline(project, pipeline) || self.stanzas_of(project).next().is_none()
+    }
+
     /// The queue that a project shares with others on this branch; `None`: it has one of its own. A queue of the
     /// stanza itself goes before one of its templates, and that before one of a pipeline's section.
     pub fn shared_queue(&self, project: &str, branch: &str) -> Option<SharedQueue> {

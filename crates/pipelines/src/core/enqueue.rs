@@ -177,7 +177,12 @@ impl Pass<'_, '_> {
         let Some(connection) = self.connection(&project).map(str::to_owned) else {
             return Err(Refusal::Refused(format!("the tenant has no project {project}")));
         };
-        if !self.facts.config.layout().is_in_pipeline(&project, &name) {
+        let layout = self.facts.config.layout();
+        let is_taken = match subject.change() {
+            Some(_) => layout.takes_changes(&project, &name),
+            None => layout.is_in_pipeline(&project, &name),
+        };
+        if !is_taken {
             return Err(Refusal::Ignored(format!("project {project} has no jobs in pipeline {name}")));
         }
         // Watchers may not have seen that we have merged it.

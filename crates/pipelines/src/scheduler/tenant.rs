@@ -123,7 +123,10 @@ fn trigger(
         comment: event.comment.as_deref(),
         by: &event.by,
     };
-    let is_in = config.layout().is_in_pipeline(&event.project, &pipeline.name);
+    let is_in = match &event.change {
+        Some(_) => config.layout().takes_changes(&event.project, &pipeline.name),
+        None => config.layout().is_in_pipeline(&event.project, &pipeline.name),
+    };
     let is_own = event.pipeline.as_deref() == Some(format!("{}/{}", at.tenant, at.pipeline).as_str());
     let enqueues = is_in && !is_own && pipeline.is_triggered_by(&event.connection, &facts);
     // Whatever has become of a change concerns the pipelines that test it: a vote may be withdrawn.

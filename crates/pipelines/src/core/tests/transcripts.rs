@@ -61,6 +61,7 @@ macro_rules! stories {
 stories!(
     clash_with_a_failing_item,
     config,
+    first_stanza,
     dependencies,
     executor_lost,
     head_fails_with_20_behind,
