@@ -83,6 +83,11 @@ impl Pattern {
         (self.anywhere.is_match(text) && !self.is_excluded(text)) != self.is_negated
     }
 
+    /// Whether it says what must not match: `^(?!X)...`.
+    pub fn excludes(&self) -> bool {
+        self.excluded.is_some()
+    }
+
     fn is_excluded(&self, text: &str) -> bool {
         self.excluded.as_ref().is_some_and(|excluded| excluded.is_match(text))
     }

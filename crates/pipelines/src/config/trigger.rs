@@ -113,10 +113,9 @@ impl Trigger {
             patterns.is_empty()
                 || text.is_some_and(|text| patterns.iter().any(|pattern| pattern.matches(text)))
         };
-        let names = [event.reference, event.reference.strip_prefix("refs/heads/").unwrap_or(event.reference)];
         any(&self.events, Some(name(event.kind)))
             && any(&self.branches, event.branch)
-            && (self.refs.is_empty() || self.refs.iter().any(|pattern| pattern.matches_any(&names)))
+            && (self.refs.is_empty() || self.refs.iter().any(|pattern| matches_ref(pattern, event.reference)))
             && !(self.ignores_deletes && event.is_delete)
             && self.matches_comment(event.comment)
             && any(&self.emails, Some(event.by))
@@ -131,6 +130,14 @@ impl Trigger {
         self.comments.is_empty()
             || comment.is_some_and(|text| self.comments.iter().any(|pattern| pattern.is_found_in(text)))
     }
+}
+
+/// Tries the full and the short name. What a leading `^(?!refs/)` excludes of a tag is its full name: Zuul's post pipelines mean
+/// branches by it.
+fn matches_ref(pattern: &Pattern, reference: &str) -> bool {
+    let branch = reference.strip_prefix("refs/heads/");
+    let tag = reference.strip_prefix("refs/tags/").filter(|_| !pattern.excludes());
+    pattern.matches_any(&[reference, branch.or(tag).unwrap_or(reference)])
 }
 
 fn read_events(fields: &mut Fields<'_>) -> Result<Vec<Pattern>, Fault> {

@@ -15,7 +15,8 @@ use menagerie_pipelines::merger::Merger;
 use menagerie_pipelines::scheduler::Scheduler;
 use menagerie_pipelines::{Connection, Folder, Settings};
 use menagerie_testkit::{LocalJournal, World, binary, eventually_async};
-use menagerie_znodes::pipelines::HistoryRecord;
+use menagerie_znodes::Name;
+use menagerie_znodes::pipelines::{HistoryRecord, PipelineZnodes};
 use serde_json::json;
 use tempfile::TempDir;
 
@@ -64,6 +65,10 @@ struct Site {
 
 impl Site {
     fn new(name: &str) -> Self {
+        Self::with_jobs(name, JOBS)
+    }
+
+    fn with_jobs(name: &str, jobs: &str) -> Self {
         let site = Self {
             folder: tempfile::tempdir().unwrap(),
             world: World::new(name),
@@ -71,7 +76,7 @@ impl Site {
         };
         site.make("config", &[("zuul.yaml", PIPELINES)]);
         let test = "#!/bin/sh\necho saw $ZUUL_COMMIT\ntest ! -e broken\n";
-        site.make("app", &[(".zuul.yaml", JOBS), ("test.sh", test)]);
+        site.make("app", &[(".zuul.yaml", jobs), ("test.sh", test)]);
         site
     }
 
@@ -228,6 +233,27 @@ async fn an_approved_proposal_is_tested_and_merged_as_it_was_tested() {
         let post = site.ended("post", 1).await;
         assert_eq!(post[0].refs[0].newrev.as_ref().unwrap().as_str(), main);
         assert_eq!(post[0].result, "SUCCESS");
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_pass_that_does_not_fit_into_one_transaction_is_made_in_several() {
+    // Jobs and parameters of three builds: together more than a transaction may be.
+    let text = "x".repeat(250_000);
+    let job = |name: &str| format!("- job: {{name: {name}, run: test.sh, vars: {{text: {text}}}}}\n");
+    let project = "- project: {gate: {jobs: [a, b, c]}}\n";
+    let site = Site::with_jobs("gate-long", &format!("{}{}{}{project}", job("a"), job("b"), job("c")));
+    site.propose("good", &[("greeting", "hello\n")]);
+    site.with_fleet(async {
+        let ended = site.ended("gate", 1).await;
+        assert_eq!((ended[0].result.as_str(), ended[0].builds.len()), ("SUCCESS", 3), "{ended:#?}");
+        assert_eq!(ended[0].refs[0].commit.as_ref().unwrap().as_str(), site.main());
+        let session = site.session().await;
+        let term = session.term();
+        let name = |text: &str| Name::new(text).unwrap();
+        let gate = PipelineZnodes { tenant: name("main"), pipeline: name("gate") };
+        assert!(term.stat(gate.dirty().path()).await.unwrap().is_none());
     })
     .await;
 }

@@ -83,6 +83,18 @@ fn with_trigger(trigger: &str) -> Layout {
 }
 
 #[test]
+fn a_tag_is_known_by_its_full_and_its_short_name() {
+    let tag = Event { branch: None, reference: "refs/tags/v1", ..event(EventKind::RefUpdated) };
+    for (reference, expected) in
+        [("^v1$", true), ("^refs/tags/v1$", true), ("^(?!refs/).*$", false), ("^v2$", false)]
+    {
+        let layout = with_trigger(&format!("event: ref-updated, ref: '{reference}'"));
+        let pipeline = layout.pipeline("x").unwrap();
+        assert_eq!(pipeline.is_triggered_by("gerrit", &tag), expected, "{reference}");
+    }
+}
+
+#[test]
 fn conditions_of_triggers_narrow_them() {
     let stood = [vote("Verified", 1, "zuul"), vote("Code-Review", 2, "ann")];
     let event = Event { votes: &stood, ..event(EventKind::RefUpdated) };
