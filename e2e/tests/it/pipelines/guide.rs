@@ -119,7 +119,7 @@ fn first_gate() {
     assert!(why.contains("FAILURE"), "{why}");
     let hint = why.split("menagerie pipeline logs ").nth(1).expect("it says where the log is");
     let log = newcomer.follow(&format!("menagerie pipeline logs {hint}"));
-    assert!(log.contains("FIXME"), "{log}");
+    assert!(log.contains("BROKEN"), "{log}");
     let mut up = newcomer.up.take().expect("the guide says so");
     up.signal(Signal::INT);
     assert_eq!(up.wait_for_end().status.code(), Some(0));

@@ -43,10 +43,7 @@ const APP_JOBS: &str = "
 fn printed(site: &Site, buildset: &Value) -> BTreeMap<String, String> {
     let build = buildset["builds"][0]["uuid"].as_str().expect("an id");
     let log = site.ok(&["pipeline", "logs", build]);
-    assert!(
-        log.contains("/work/src/localhost/org/app\nerror\nchecked_out="),
-        "both outputs, in order: {log}"
-    );
+    assert!(log.contains("work/src/localhost/org/app\nerror\nchecked_out="), "both outputs, in order: {log}");
     let pairs = log.lines().filter_map(|line| line.split_once('='));
     pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
 }

@@ -1,4 +1,6 @@
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use menagerie_testkit::eventually_async;
 
 use super::super::GitError;
 use super::super::lock::{FileLock, remove_if_stale};
@@ -10,12 +12,8 @@ fn slow(folder: &std::path::Path) -> Git {
     Git::new(Scope::Local, folder, "wait").args(["-c", script, "slow"])
 }
 
-async fn eventually(condition: impl Fn() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(20);
-    while !condition() {
-        assert!(Instant::now() < deadline, "it did not happen");
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+async fn appears(file: std::path::PathBuf) {
+    eventually_async("the program leaves a file", async || file.exists().then_some(())).await;
 }
 
 #[tokio::test]
@@ -23,7 +21,7 @@ async fn a_command_that_takes_too_long_is_ended_with_its_children() {
     let folder = tempfile::tempdir().unwrap();
     let error = slow(folder.path()).time_limit(Duration::from_millis(500)).succeed().await.unwrap_err();
     assert!(matches!(error, GitError::TimedOut { .. }), "{error:?}");
-    eventually(|| folder.path().join("ended").exists()).await;
+    appears(folder.path().join("ended")).await;
 }
 
 #[tokio::test]
@@ -31,9 +29,9 @@ async fn a_command_that_nobody_waits_for_is_ended() {
     let folder = tempfile::tempdir().unwrap();
     tokio::select! {
         _ = slow(folder.path()).succeed() => panic!("it should take long"),
-        () = eventually(|| folder.path().join("started").exists()) => {}
+        () = appears(folder.path().join("started")) => {}
     }
-    eventually(|| folder.path().join("ended").exists()).await;
+    appears(folder.path().join("ended")).await;
 }
 
 #[tokio::test]
