@@ -1,7 +1,8 @@
 //! A pass as one fenced transaction: events acknowledged, state changed, requests created.
 //!
-//! If it does not fit into one, `dirty` is created first. Requests come before the state that names them, and lists before what
-//! they name; so after a crash in the middle, the next pass finds requests and znodes that nobody refers to, and removes them.
+//! If it does not fit into one, `dirty` is created first. Requests come before the state that names them, and what a list
+//! names before the list; deletions come after both, and the pipeline itself last. So after a crash in the middle, the next pass finds
+//! requests and znodes that nobody refers to, and removes them; and perhaps queues that are named and gone, which it passes over.
 
 use menagerie_kernel::recipes::grant::Grant;
 use menagerie_kernel::recipes::sequence_queue::{EntryId, SequenceQueue};

@@ -62,8 +62,10 @@ pub fn load(cache: &TreeCache, at: &PipelineZnodes) -> Result<(State, Written), 
         written.remove(folder);
     }
     let mut state = State { record: required(cache, &at.root())?, ..State::default() };
-    for id in state.record.queues.clone() {
-        let queue = required(cache, &at.queue(&id))?;
+    for id in std::mem::take(&mut state.record.queues) {
+        // The pipeline is written last: a pass that was interrupted may have deleted an empty queue that it still names.
+        let Some(queue) = cache.read(&at.queue(&id))?.map(|found| found.value) else { continue };
+        state.record.queues.push(id.clone());
         for item in &queue.items {
             state.items.insert(item.clone(), load_item(cache, at, item)?);
         }

@@ -8,15 +8,15 @@ use std::time::Duration;
 
 use menagerie_journal::Journal;
 use menagerie_journal_directory::Journals;
-use menagerie_kernel::Session;
+use menagerie_kernel::{Session, retry};
 use menagerie_pipelines::executor::Executor;
 use menagerie_pipelines::history::{self, Filter};
 use menagerie_pipelines::merger::Merger;
 use menagerie_pipelines::scheduler::Scheduler;
 use menagerie_pipelines::{Connection, Folder, Settings};
 use menagerie_testkit::{LocalJournal, World, binary, eventually_async};
-use menagerie_znodes::Name;
-use menagerie_znodes::pipelines::{HistoryRecord, PipelineZnodes};
+use menagerie_znodes::pipelines::{HistoryRecord, PipelineRecord, PipelineZnodes};
+use menagerie_znodes::{Name, Payload as _};
 use serde_json::json;
 use tempfile::TempDir;
 
@@ -254,6 +254,24 @@ async fn a_pass_that_does_not_fit_into_one_transaction_is_made_in_several() {
         let name = |text: &str| Name::new(text).unwrap();
         let gate = PipelineZnodes { tenant: name("main"), pipeline: name("gate") };
         assert!(term.stat(gate.dirty().path()).await.unwrap().is_none());
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_pass_that_was_interrupted_after_it_deleted_a_queue_does_not_stop_the_pipeline() {
+    let site = Site::new("gate-interrupted");
+    let name = |text: &str| Name::new(text).unwrap();
+    let gate = PipelineZnodes { tenant: name("main"), pipeline: name("gate") };
+    let session = site.session().await;
+    let left = PipelineRecord { passes: 7, queues: vec![name("gone")], ..PipelineRecord::default() };
+    retry::ensure(&session.term(), gate.root().path(), &left.encode()).await.unwrap();
+    retry::ensure(&session.term(), gate.dirty().path(), b"").await.unwrap();
+    site.propose("good", &[("greeting", "hello\n")]);
+    site.with_fleet(async {
+        let ended = site.ended("gate", 1).await;
+        assert_eq!(ended[0].result, "SUCCESS", "{ended:#?}");
+        assert!(session.term().stat(gate.dirty().path()).await.unwrap().is_none());
     })
     .await;
 }
