@@ -36,7 +36,7 @@ impl Ours {
         }
         let (keeper, address) = keeper.zip(queue).context("it did not say where it is")?;
         let key = Command::new(menagerie)
-            .args(["queue", "key", "add", "bench", "--zookeeper", &keeper])
+            .args(["queue", "key", "add", "bench", "--admin", "--zookeeper", &keeper])
             .output()?;
         let key = String::from_utf8(key.stdout)?.trim().to_owned();
         Ok(Self { child, address, key })

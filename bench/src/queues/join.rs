@@ -9,11 +9,11 @@ use anyhow::{Result, ensure};
 use menagerie_journal::NewMessage;
 use menagerie_kernel::recipes::settle::Rule;
 use menagerie_kernel::{Config, Session};
-use menagerie_queues::Journals;
 use menagerie_queues::admin::{self, Destination, Putter, show};
 use menagerie_queues::metrics::Metrics;
 use menagerie_queues::task::{Outcome, Work};
 use menagerie_queues::worker::{self, Deps, Options, Order};
+use menagerie_queues::{Journals, Origin};
 use menagerie_znodes::Name;
 use menagerie_znodes::queues::{PartitionName, QueueName};
 use prometheus_client::registry::Registry;
@@ -82,7 +82,7 @@ async fn once(keeper: SocketAddr, journals: &Journals, queue: &QueueName) -> Res
         }
     };
     shares(5, WORKERS).await?;
-    let feed = tokio::spawn(feed(Putter::open(&session, journals, queue, 0).await?));
+    let feed = tokio::spawn(feed(Putter::open(&session, journals, queue, 0, Origin::library()).await?));
     tokio::time::sleep(Duration::from_secs(1)).await;
     let late = Session::connect(config()).await?;
     let began = Instant::now();

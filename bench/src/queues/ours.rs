@@ -9,6 +9,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use anyhow::{Context as _, Result, bail, ensure};
 use menagerie_journal::NewMessage;
 use menagerie_kernel::{Config, Session};
+use menagerie_queues::Origin;
 use menagerie_queues::admin::{self, Destination, Putter, Scope, show};
 use menagerie_queues::journals::{Access, Journals};
 use menagerie_znodes::queues::{Pause, QueueName};
@@ -148,7 +149,9 @@ impl<'a> Workers<'a> {
 
     fn put(&self, count: usize, rate: f64) -> Result<()> {
         self.desk.runtime.block_on(async {
-            let mut putter = Putter::open(&self.desk.session, &self.desk.journals, &self.queue, 0).await?;
+            let origin = Origin::library();
+            let mut putter =
+                Putter::open(&self.desk.session, &self.desk.journals, &self.queue, 0, origin).await?;
             let message = || (Destination::Any, NewMessage::new(now_ns().to_string()));
             if rate == 0.0 {
                 putter.put((0..count).map(|_| message()).collect()).await?;

@@ -40,6 +40,11 @@ pub struct ClientArgs {
 }
 
 impl ClientArgs {
+    /// As if these were on the command line.
+    pub fn new(zookeeper: Option<String>, namespace: Option<String>, config: Option<PathBuf>) -> Self {
+        Self { zookeeper, namespace, config }
+    }
+
     /// Resolves the settings from flags, environment and file.
     pub fn settings(self) -> Result<Settings, CliError> {
         let inputs = config::gather::gather(self.zookeeper, self.namespace, self.config)?;

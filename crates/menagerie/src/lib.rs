@@ -35,7 +35,7 @@ use std::process::ExitCode;
 use clap::Parser as _;
 use menagerie_kernel::guard;
 
-use crate::commands::check;
+use crate::commands::{check, completions};
 
 /// Runs the command line.
 pub fn main() -> ExitCode {
@@ -43,6 +43,9 @@ pub fn main() -> ExitCode {
     // part of the command line that users see.
     if env::args_os().nth(1).is_some_and(|word| word == guard::SUBCOMMAND) {
         return guard::run();
+    }
+    if completions::answer() {
+        return ExitCode::SUCCESS;
     }
     let arguments = check::arguments(env::args_os().collect());
     if check::is_meant(&arguments) {

@@ -4,13 +4,14 @@
 
 use std::os::fd::OwnedFd;
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use menagerie_kernel::guard::{GuardError, Guarded, Outcome as Ending, ReusableGuard, Stream};
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
 use rustix::io::{Errno, pwrite};
 
 use crate::lease::Lease;
-use crate::limits::{Interruption, end_program};
+use crate::limits::{Interruption, Limits, end_program};
 use crate::output::{OutputStream, forward};
 use crate::program::{Program, start_with_retries};
 use crate::{Failure, OnDelay};
@@ -24,6 +25,8 @@ pub struct Run<'a> {
     pub environment: &'a [(&'static str, String)],
     /// Until when it may run.
     pub lease: &'a Lease,
+    /// Its time limit, if not the program's.
+    pub time_limit: Option<Duration>,
     /// Called when it cannot be started and will be retried.
     pub on_delay: OnDelay<'a>,
 }
@@ -65,13 +68,14 @@ impl Exec {
         }
         let start = || self.start(&run);
         let too_late = |error: &GuardError| matches!(error, GuardError::TooLate { .. });
-        let Some(mut guarded) = start_with_retries(run.lease, run.on_delay, start, too_late).await else {
+        let Some(mut guarded) = start_with_retries(run.lease.stopped(), run.on_delay, start, too_late).await
+        else {
             return RunOutcome::Stopped;
         };
         self.program.limits.apply(guarded.command());
         let (stdout, stderr) = (guarded.stdout.take(), guarded.stderr.take());
         let (ended, printed, mut complained) = tokio::join!(
-            self.watch(run.lease, &mut guarded),
+            self.watch(&run, &mut guarded),
             forward(stdout, OutputStream::Stdout),
             forward(stderr, OutputStream::Stderr),
         );
@@ -121,13 +125,14 @@ impl Exec {
     }
 
     /// How it ended, and why we interrupted it, if we did.
-    async fn watch(&self, lease: &Lease, guarded: &mut Guarded) -> (Ending, Option<Interruption>) {
-        let control = guarded.control().clone();
+    async fn watch(&self, run: &Run<'_>, guarded: &mut Guarded) -> (Ending, Option<Interruption>) {
+        let (lease, control) = (run.lease, guarded.control().clone());
+        let limits = Limits { time: run.time_limit.or(self.program.limits.time), ..self.program.limits };
         let interruption = tokio::select! {
             // If we were frozen, the time limit may be over, too: prefer the answer.
             biased;
             ending = guarded.wait() => return (ending, None),
-            interruption = self.program.limits.wait_for_interruption(lease, lease.valid_until(), &control) => interruption,
+            interruption = limits.wait_for_interruption(lease, lease.valid_until(), &control) => interruption,
         };
         (end_program(guarded, lease, self.program.grace).await, Some(interruption))
     }

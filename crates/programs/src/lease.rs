@@ -55,6 +55,11 @@ impl Lease {
         }
     }
 
+    /// Whether the order to stop has come; see [`stopped`](Self::stopped).
+    pub fn is_stopped(&self) -> bool {
+        *self.stop.borrow() || self.stop.has_changed().is_err()
+    }
+
     /// Waits for the order to stop: the owner has lost the lease, or is stopping itself.
     pub async fn stopped(&self) {
         let mut stop = self.stop.clone();

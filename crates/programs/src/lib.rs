@@ -3,8 +3,8 @@
 //!
 //! # Layout
 //! - [`program`]: a [`Program`] and its [`Limits`]. [`lease`]: until when it may run.
-//! - [`exec`]: one process per job. [`serve`]: a long-running program that is fed lines. [`lines`]: what all such lines
-//!   have in common.
+//! - [`exec`]: one process per job. [`serve`]: a long-running program that is fed lines, one or ([`serve::multiplex`])
+//!   many at a time. [`lines`]: what all such lines have in common.
 //! - [`output`]: forwards output and keeps its end.
 //!
 //! # Invariant

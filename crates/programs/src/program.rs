@@ -3,6 +3,7 @@
 use std::error::Error;
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::pin::pin;
 use std::time::Duration;
 
 use menagerie_kernel::guard::{Command, Outcome, Stream, spawn};
@@ -50,12 +51,13 @@ pub struct User {
 /// too many open files, or a program that is being replaced. `None` if the order to stop comes first, or it is too
 /// late.
 pub(crate) async fn start_with_retries<T, E: Error, F: Future<Output = Result<T, E>>>(
-    lease: &Lease,
+    stopped: impl Future<Output = ()>,
     on_delay: OnDelay<'_>,
     start: impl Fn() -> F,
     too_late: impl Fn(&E) -> bool,
 ) -> Option<T> {
     let mut pause = START_PAUSE;
+    let mut stopped = pin!(stopped);
     loop {
         let error = match start().await {
             Ok(started) => return Some(started),
@@ -65,7 +67,7 @@ pub(crate) async fn start_with_retries<T, E: Error, F: Future<Output = Result<T,
         on_delay(&with_source(&error), pause);
         tokio::select! {
             () = tokio::time::sleep(pause) => pause = (pause * 2).min(START_PAUSE_MAX),
-            () = lease.stopped() => return None,
+            () = &mut stopped => return None,
         }
     }
 }

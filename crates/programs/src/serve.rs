@@ -1,33 +1,42 @@
 //! A long-running program that is fed JSON lines, so that what it has opened stays warm.
 //!
-//! It answers each line with a line. If it dies, is interrupted or prints anything else, it is ended, and started again
-//! for the next line. Standard error is its log. Only the caller knows what lines and answers mean.
+//! It answers each line with a line; other lines on standard output are logged and ignored. If it dies, is interrupted or
+//! gives an invalid answer, it is ended, and started again for the next line. Standard error is its log. Only the caller
+//! knows what lines and answers mean.
+//!
+//! - [`Serve`]: one program per concurrent question. [`multiplex`]: one program for all of them.
+//! - `running.rs`: a running program. `stdout.rs`: its lines. `log.rs`: its other output. `stray.rs`: lines that are no
+//!   answers. `unanswered.rs`: questions in flight.
 
 mod log;
+pub mod multiplex;
+mod running;
+mod stdout;
+mod stray;
+mod unanswered;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use futures_util::FutureExt as _;
-use menagerie_kernel::Moment;
-use menagerie_kernel::guard::{GuardError, Guarded, Outcome as Ending, Stream, spawn};
+use menagerie_kernel::guard::{GuardError, Outcome as Ending};
 use thiserror::Error;
-use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
-use tokio::net::unix::pipe;
+use tokio::io::AsyncWriteExt as _;
 use tracing::{debug, info};
 
 use crate::lease::Lease;
-use crate::limits::{Interruption, end_program};
-use crate::lines;
+use crate::limits::{Interruption, Limits, end_program};
 use crate::program::{Program, start_with_retries};
 use crate::{Failure, OnDelay};
-use log::Log;
+use running::{IDLE_AFTER, Running};
+use stray::Strays;
+use unanswered::{Registry, warn_of_silence};
 
-/// Longest greeting.
-const GREETING_BYTES_MAX: u64 = 1 << 20;
-/// A program idle for this long loses its deadline. Most are asked again earlier, which saves their guards two messages
-/// per line.
-const IDLE_AFTER: Duration = Duration::from_millis(20);
+pub use unanswered::{SILENT_AFTER, Unanswered};
+
+/// After this many lines that are no answers, let other futures of the same task run: a program that prints without end
+/// must not outrun its time limit.
+const STRAYS_PER_TURN: u32 = 64;
 
 /// Whether a program says when it is ready.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,21 +61,29 @@ pub enum ServeError {
 /// A question to a program.
 #[derive(Clone, Copy)]
 pub struct Ask<'a> {
+    /// Names the question in logs and in [`Serve::unanswered`].
+    pub id: &'a str,
     /// The line, with its newline.
     pub line: &'a [u8],
     /// Until when it may run.
     pub lease: &'a Lease,
+    /// Longest time until the answer; `None`: the program's [`Limits::time`].
+    pub time_limit: Option<Duration>,
     /// Called when a program cannot be started and will be retried.
     pub on_delay: OnDelay<'a>,
 }
 
-/// A valid answer.
+/// What the caller makes of a line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Judged<A> {
-    /// It reports success.
+    /// An answer that reports success.
     Good(A),
-    /// It reports a failure: attach the program's output.
+    /// An answer that reports a failure: attach the program's output.
     Bad(A),
+    /// An answer that makes no sense, for this reason: the question has failed.
+    Invalid(String),
+    /// No answer to this question: log it, and read on.
+    Stray,
 }
 
 /// The outcome of a question.
@@ -89,8 +106,10 @@ pub enum AskOutcome<A> {
 pub struct Serve {
     program: Program,
     greeting: Greeting,
-    answer_bytes_max: u64,
+    line_bytes_max: usize,
     idle: Arc<Mutex<Idle>>,
+    strays: Strays,
+    unanswered: Arc<Registry>,
 }
 
 /// Idle programs.
@@ -101,31 +120,24 @@ struct Idle {
     is_watched: bool,
 }
 
-/// A running program.
-struct Running {
-    guarded: Guarded,
-    /// Time between SIGTERM and SIGKILL when its lease ends. Fixed when the guard starts.
-    grace: Duration,
-    /// Its guard's deadline, as set for the last line; `None` if it has none.
-    until: Option<Moment>,
-    /// When it became idle.
-    since: Instant,
-    stdin: pipe::Sender,
-    stdout: BufReader<pipe::Receiver>,
-    log: Log,
-}
-
 /// Why there is no valid answer.
 enum NoAnswer {
     Interrupted(Interruption),
-    /// The answer is broken, for this reason.
+    /// The program is broken, for this reason.
     Broken(String),
 }
 
 impl Serve {
-    /// Feeds this program. Answers longer than `answer_bytes_max` are invalid.
-    pub fn new(program: Program, greeting: Greeting, answer_bytes_max: u64) -> Self {
-        Self { program, greeting, answer_bytes_max, idle: Arc::default() }
+    /// Feeds this program. A line longer than `line_bytes_max` makes its question fail.
+    pub fn new(program: Program, greeting: Greeting, line_bytes_max: usize) -> Self {
+        Self {
+            program,
+            greeting,
+            line_bytes_max,
+            idle: Arc::default(),
+            strays: Strays::default(),
+            unanswered: Arc::default(),
+        }
     }
 
     /// Starts a program before the first question, so that a broken one is noticed at once.
@@ -135,35 +147,42 @@ impl Serve {
         Ok(())
     }
 
-    /// Asks, and lets `judge` parse the answer. If `judge` fails, the program is ended.
-    pub async fn ask<A>(
-        &self,
-        ask: Ask<'_>,
-        judge: impl FnOnce(&[u8]) -> Result<Judged<A>, String>,
-    ) -> AskOutcome<A> {
+    /// Questions that programs have and have not answered, oldest first.
+    pub fn unanswered(&self) -> Vec<Unanswered> {
+        self.unanswered.list()
+    }
+
+    /// How many lines were no answers.
+    pub fn stray_lines(&self) -> u64 {
+        self.strays.count()
+    }
+
+    /// Asks, and lets `judge` parse the lines until one is the answer. If that is invalid, the program is ended.
+    pub async fn ask<A>(&self, ask: Ask<'_>, judge: impl FnMut(&[u8]) -> Judged<A>) -> AskOutcome<A> {
         let Some(mut running) = self.ready(&ask).await else { return AskOutcome::Stopped };
-        let control = running.guarded.control().clone();
+        let (control, pid) = (running.guarded.control().clone(), running.pid());
         let mut valid_until = ask.lease.valid_until();
         // The machine may have been suspended since the last check.
         if ask.lease.is_over() {
             self.park(running);
             return AskOutcome::Stopped;
         }
-        running.extend_deadline(*valid_until.borrow_and_update());
-        running.log.clear();
+        running.set_deadline(*valid_until.borrow_and_update());
+        let (log, mark) = (running.log.clone(), running.log.mark());
+        let time = ask.time_limit.or(self.program.limits.time);
+        let limits = Limits { time, ..self.program.limits };
+        let _asked = self.unanswered.register(ask.id);
         let mut is_written = false;
         let answered = tokio::select! {
             // If we were frozen, the time limit may be over, too: prefer the answer.
             biased;
-            line = running.ask(ask.line, self.answer_bytes_max, &mut is_written) => line.map_err(NoAnswer::Broken),
-            interruption = self.program.limits.wait_for_interruption(ask.lease, valid_until, &control) => Err(NoAnswer::Interrupted(interruption)),
+            answer = self.converse(&mut running, ask.line, judge, &mut is_written) => answer.map_err(NoAnswer::Broken),
+            interruption = limits.wait_for_interruption(ask.lease, valid_until, &control) => Err(NoAnswer::Interrupted(interruption)),
+            never = self.watch_silence(pid, ask.id) => match never {},
         };
-        match answered.and_then(|line| judge(&line).map_err(NoAnswer::Broken)) {
-            Ok(judged) => {
-                let (answer, output) = match judged {
-                    Judged::Good(answer) => (answer, Vec::new()),
-                    Judged::Bad(answer) => (answer, running.log.tail().await),
-                };
+        match answered {
+            Ok((answer, is_good)) => {
+                let output = if is_good { Vec::new() } else { log.since(mark).await };
                 // Otherwise half a line is in its pipe, and it would take the next question for the rest.
                 if is_written {
                     self.park(running);
@@ -178,14 +197,56 @@ impl Serve {
                     // Its lease ended, or was about to: not its fault.
                     _ if ended == Ending::Expired => return AskOutcome::Stopped,
                     NoAnswer::Interrupted(Interruption::Stopped) => return AskOutcome::Stopped,
-                    NoAnswer::Interrupted(Interruption::TimeLimit) => {
-                        "it took longer than its time limit".to_owned()
-                    }
+                    NoAnswer::Interrupted(Interruption::TimeLimit) => took_too_long(time, self.greeting),
                     NoAnswer::Broken(why) => why,
                 };
-                AskOutcome::Failed(Failure { error, output: running.log.tail().await })
+                AskOutcome::Failed(Failure { error, output: log.since(mark).await })
             }
         }
+    }
+
+    /// Writes the question, and reads lines until one is its answer; returns whether it is a good one. Sets `is_written`
+    /// if the whole question was written by then.
+    async fn converse<A>(
+        &self,
+        running: &mut Running,
+        question: &[u8],
+        mut judge: impl FnMut(&[u8]) -> Judged<A>,
+        is_written: &mut bool,
+    ) -> Result<(A, bool), String> {
+        let Running { stdin, stdout, log, .. } = running;
+        // A program may answer before it has read everything, so write and read concurrently.
+        let write = async {
+            // A dead program is noticed by the end of its output.
+            *is_written = stdin.write_all(question).await.is_ok();
+            std::future::pending::<()>().await
+        };
+        let read = async {
+            let mut strays = 0;
+            loop {
+                let line = stdout.line().await?;
+                match judge(&line) {
+                    Judged::Good(answer) => return Ok((answer, true)),
+                    Judged::Bad(answer) => return Ok((answer, false)),
+                    Judged::Invalid(why) => return Err(why),
+                    Judged::Stray => self.strays.note(&self.program.name(), log, &line),
+                }
+                strays += 1;
+                if strays % STRAYS_PER_TURN == 0 {
+                    tokio::task::yield_now().await;
+                }
+            }
+        };
+        tokio::select! {
+            answer = read => answer,
+            () = write => Err("it was told nothing".to_owned()),
+        }
+    }
+
+    async fn watch_silence(&self, pid: u32, id: &str) -> std::convert::Infallible {
+        tokio::time::sleep(SILENT_AFTER).await;
+        warn_of_silence(&self.program.name(), pid, id);
+        std::future::pending().await
     }
 
     /// Ends it, and returns how it ended.
@@ -204,16 +265,17 @@ impl Serve {
         let grace = lease.grace(self.program.lease_grace);
         loop {
             let waiting = lock(&self.idle).take(&self.program);
-            match waiting {
-                // Started under a longer session time-out, its guard would end it as soon as it got a deadline.
-                Some(mut running) if running.grace > grace => drop(self.end(&mut running, lease).await),
-                Some(running) => return Some(running),
-                None => break,
+            let Some(mut running) = waiting else { break };
+            // Started under a longer session time-out, its guard would end it as soon as it got a deadline.
+            if running.grace <= grace && self.skip_printed(&mut running).await {
+                return Some(running);
             }
+            self.end(&mut running, lease).await;
         }
         // It may take long until it is ready, and has no question yet, so it can be dropped.
+        let start = || self.start(grace);
         let running = tokio::select! {
-            running = start_with_retries(lease, on_delay, || self.start(grace), |_| false) => running?,
+            running = start_with_retries(lease.stopped(), on_delay, start, |_| false) => running?,
             () = lease.stopped() => return None,
         };
         if !self.program.wait_for_lease(lease).await {
@@ -221,6 +283,13 @@ impl Serve {
             return None;
         }
         Some(running)
+    }
+
+    /// Skips what an idle program has printed: it cannot be the answer to a question that it does not have, even if it
+    /// looks like one, as the second answer to an earlier attempt does. `false` if the program must be replaced.
+    async fn skip_printed(&self, running: &mut Running) -> bool {
+        let (name, log) = (self.program.name(), running.log.clone());
+        running.stdout.printed_lines(|line| self.strays.note(&name, &log, line)).await.is_ok()
     }
 
     /// Makes it wait for its next line, which may take longer than any lease.
@@ -234,32 +303,18 @@ impl Serve {
     }
 
     async fn start(&self, grace: Duration) -> Result<Running, ServeError> {
-        let program = self.program.name();
-        let command = self.program.command(grace);
-        let command = command.stdin(Stream::Piped).stdout(Stream::Piped).stderr(Stream::Piped);
-        let mut guarded = spawn(command, &self.program.guard).await?;
-        self.program.limits.apply(guarded.command());
-        info!(program, pid = guarded.command().pid, "program started");
-        let streams = (guarded.stdin.take(), guarded.stdout.take(), guarded.stderr.take());
-        let (Some(stdin), Some(stdout), Some(stderr)) = streams else {
-            return Err(GuardError::GuardDied { program }.into());
-        };
-        let mut running = Running {
-            guarded,
-            grace,
-            until: None,
-            since: Instant::now(),
-            stdin,
-            stdout: BufReader::new(stdout),
-            log: Log::follow(stderr),
-        };
-        if self.greeting == Greeting::Ready {
-            let greeting = read_line(&mut running.stdout, GREETING_BYTES_MAX).await;
-            let greeting = greeting.and_then(|line| lines::greeting(&String::from_utf8_lossy(&line)));
-            greeting.map_err(ServeError::NotReady)?;
-        }
-        Ok(running)
+        Running::start(&self.program, self.greeting, grace, self.line_bytes_max).await
     }
+}
+
+/// The error of a question whose time limit is over. A program that has greeted us knows how to flush its output.
+fn took_too_long(limit: Option<Duration>, greeting: Greeting) -> String {
+    let limit = limit.map(|limit| format!(" of {limit:?}")).unwrap_or_default();
+    let hint = match greeting {
+        Greeting::None => "; does it flush its output?",
+        Greeting::Ready => "",
+    };
+    format!("it took longer than its time limit{limit}{hint}")
 }
 
 fn lock(idle: &Mutex<Idle>) -> MutexGuard<'_, Idle> {
@@ -292,53 +347,10 @@ impl Idle {
     /// Lifts the deadlines of programs idle for long. Returns whether some still have one.
     fn lift_deadlines(&mut self) -> bool {
         for running in self.programs.iter_mut().filter(|running| running.since.elapsed() >= IDLE_AFTER) {
-            if running.until.take().is_some() {
-                running.guarded.control().set_deadline(Moment::NEVER);
-            }
+            running.lift_deadline();
         }
-        self.is_watched = self.programs.iter().any(|running| running.until.is_some());
+        self.is_watched = self.programs.iter().any(Running::has_deadline);
         self.is_watched
-    }
-}
-
-impl Running {
-    /// Sets its guard's deadline to the end of the lease, if it has changed.
-    fn extend_deadline(&mut self, until: Moment) {
-        if self.until.replace(until) != Some(until) {
-            self.guarded.control().set_deadline(until);
-        }
-    }
-
-    /// Asks, and waits for the answer. Sets `is_written` if the whole question was written by then.
-    async fn ask(
-        &mut self,
-        question: &[u8],
-        bytes_max: u64,
-        is_written: &mut bool,
-    ) -> Result<Vec<u8>, String> {
-        let Self { stdin, stdout, .. } = self;
-        // A program may answer before it has read everything, so write and read concurrently.
-        let write = async {
-            // A dead program is noticed by the end of its output.
-            *is_written = stdin.write_all(question).await.is_ok();
-            std::future::pending::<()>().await
-        };
-        tokio::select! {
-            line = read_line(stdout, bytes_max) => line,
-            () = write => Err("it was told nothing".to_owned()),
-        }
-    }
-}
-
-/// Reads a line, without its newline.
-async fn read_line(stdout: &mut BufReader<pipe::Receiver>, bytes_max: u64) -> Result<Vec<u8>, String> {
-    let mut line = Vec::new();
-    let read = stdout.take(bytes_max).read_until(b'\n', &mut line).await;
-    read.map_err(|error| format!("its answer cannot be read: {error}"))?;
-    match line.pop() {
-        Some(b'\n') => Ok(line),
-        None => Err("it ended without an answer".to_owned()),
-        Some(_) => Err("it ended, or said too much, in the middle of an answer".to_owned()),
     }
 }
 

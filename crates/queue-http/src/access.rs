@@ -1,5 +1,6 @@
 //! Who calls, and what they are allowed to do.
 
+use menagerie_queues::{Origin, Via};
 use menagerie_znodes::queues::{KeyId, Scope, Settings, Visibility};
 
 /// The holder of a valid key.
@@ -30,15 +31,18 @@ pub enum Action {
     View,
     /// Delete messages.
     Delete,
+    /// Receive messages and say what became of them.
+    Handle,
 }
 
 impl Action {
-    /// The scope a key needs for this.
-    fn scope(self) -> Scope {
+    /// The scopes a key needs for this. Whoever handles messages reads them, and takes them from everybody else.
+    fn scopes(self) -> &'static [Scope] {
         match self {
-            Self::Manage => Scope::Admin,
-            Self::List | Self::View => Scope::Read,
-            Self::Post | Self::Delete => Scope::Write,
+            Self::Manage => &[Scope::Admin],
+            Self::List | Self::View => &[Scope::Read],
+            Self::Post | Self::Delete => &[Scope::Write],
+            Self::Handle => &[Scope::Read, Scope::Write],
         }
     }
 }
@@ -49,10 +53,17 @@ impl Caller {
     pub fn can(&self, action: Action, application: &str, queue: Option<&Settings>) -> bool {
         let public = queue.is_some_and(|queue| queue.visibility == Visibility::Public);
         let allowed = |holder: &Holder| {
-            holder.scopes.contains(&action.scope())
+            action.scopes().iter().all(|scope| holder.scopes.contains(scope))
                 && is_entitled(&holder.application, action, application, queue)
         };
         (public && action == Action::View) || self.0.iter().any(allowed)
+    }
+
+    /// Who puts messages into queues of this application: the application and the public id of the key.
+    pub fn origin(&self, application: &str) -> Origin {
+        let own = self.0.iter().find(|holder| holder.application == application).or(self.0.first());
+        let by = own.map_or_else(String::new, |holder| format!("{}/{}", holder.application, holder.key));
+        Origin::new(&by, Via::Http)
     }
 
     /// Whether one of the keys belongs to this application.
@@ -67,21 +78,23 @@ fn is_entitled(holder: &str, action: Action, application: &str, queue: Option<&S
     let Some(queue) = queue else { return owns };
     match action {
         Action::Manage | Action::List | Action::Post => owns,
-        Action::View | Action::Delete if queue.principles.is_empty() => owns,
-        Action::View | Action::Delete => {
+        Action::View | Action::Delete | Action::Handle if queue.principles.is_empty() => owns,
+        Action::View | Action::Delete | Action::Handle => {
             queue.principles.iter().any(|one| one.strip_prefix("app:") == Some(holder))
         }
     }
 }
 
-/// The keys in `Authorization: Application <key>`. Several parts are separated by `;`; unknown schemes are ignored.
+/// The keys in `Authorization: Application <key>` or `Bearer <key>`. Several parts are separated by `;`; unknown schemes
+/// are ignored.
 pub fn keys(authorization: &str) -> Vec<&str> {
     authorization.split(';').filter_map(key).collect()
 }
 
 fn key(part: &str) -> Option<&str> {
     let (scheme, key) = part.trim().split_once(char::is_whitespace)?;
-    scheme.eq_ignore_ascii_case("application").then(|| key.trim()).filter(|key| !key.is_empty())
+    let is_known = ["application", "bearer"].iter().any(|known| scheme.eq_ignore_ascii_case(known));
+    is_known.then(|| key.trim()).filter(|key| !key.is_empty())
 }
 
 #[cfg(test)]
@@ -89,7 +102,8 @@ mod tests {
     use super::*;
     use menagerie_znodes::queues::Consistency;
 
-    const ALL: [Action; 5] = [Action::Manage, Action::List, Action::Post, Action::View, Action::Delete];
+    const ALL: [Action; 6] =
+        [Action::Manage, Action::List, Action::Post, Action::View, Action::Delete, Action::Handle];
 
     fn settings(visibility: Visibility, principles: &[&str]) -> Settings {
         Settings {
@@ -100,6 +114,7 @@ mod tests {
             consistency: Consistency::default(),
             principles: principles.iter().map(|&one| one.to_owned()).collect(),
             keep: menagerie_znodes::queues::Keep::default(),
+            handling: menagerie_znodes::queues::Handling::default(),
             created_ms: 0,
         }
     }
@@ -121,6 +136,7 @@ mod tests {
     fn schemes_match_in_any_case() {
         assert_eq!(keys("Application actionapp"), ["actionapp"]);
         assert_eq!(keys("BrowserID xyz; Application  k1 ;Application k2"), ["k1", "k2"]);
+        assert_eq!(keys("Bearer k1; bearer k2"), ["k1", "k2"]);
         assert!(keys("Basic abc").is_empty() && keys("").is_empty() && keys("Application ").is_empty());
     }
 
@@ -140,7 +156,7 @@ mod tests {
     fn principles_replace_the_application_for_reading_and_grant_no_more() {
         let queue = settings(Visibility::User, &["app:other", "bid:a@x.org"]);
         assert_eq!(granted(&app("notes"), &queue), [Action::Manage, Action::List, Action::Post]);
-        assert_eq!(granted(&app("other"), &queue), [Action::View, Action::Delete]);
+        assert_eq!(granted(&app("other"), &queue), [Action::View, Action::Delete, Action::Handle]);
     }
 
     #[test]
@@ -156,6 +172,8 @@ mod tests {
         assert_eq!(granted(&holder("notes", &[Scope::Read]), &queue), [Action::List, Action::View]);
         assert_eq!(granted(&holder("notes", &[Scope::Write]), &queue), [Action::Post, Action::Delete]);
         assert_eq!(granted(&holder("notes", &[Scope::Admin]), &queue), [Action::Manage]);
+        let both = holder("notes", &[Scope::Read, Scope::Write]);
+        assert_eq!(granted(&both, &queue), ALL[1..], "whoever reads and writes can handle messages");
         assert_eq!(granted(&holder("notes", &[]), &queue), []);
     }
 }

@@ -2,16 +2,18 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use menagerie_journal::{Commit, Edit, Edited, Message, NewMessage};
-use menagerie_queues::failed::Meta;
-use menagerie_znodes::queues::{QueueName, Settings};
+use menagerie_journal::{Commit, Edit, Edited, Message, MessageId, NewMessage};
+use menagerie_queues::admin::delayed::{DelayedMessage, DelayedMessages};
+use menagerie_queues::{MessageUuid, Meta, Origin};
+use menagerie_znodes::queues::{PartitionName, QueueName, Settings};
 
 use crate::access::{Action, Caller};
 use crate::bodies::{self, PostedMessage};
 use crate::ids::{self, MessageRef};
 use crate::messages::{QueueStore, REPLY_BYTES_MAX, reply_bytes};
-use crate::reply::{self, Reply};
-use crate::service::{Request, RequestMemory, Service, journal_refusal};
+use crate::reply::Reply;
+use crate::search::{Search, is_in_queue};
+use crate::service::{Request, RequestMemory, Service, journal_refusal, unavailable};
 
 /// A replace writes its body once per id; this limits the product.
 const REPLACED_BYTES_MAX: usize = 32 << 20;
@@ -26,22 +28,23 @@ impl Service {
         memory: &mut RequestMemory,
     ) -> Result<Reply, Reply> {
         let (queue, settings) = self.queue(caller, Action::View, path).await?;
-        let targets = ids::parse_list(ids).ok_or_else(|| bad_ids(ids))?;
+        let targets = ids::parse_list(ids, &queue, settings.partitions).ok_or_else(|| bad_ids(ids))?;
         let settings = self.settings_covering(&queue, settings, &targets).await?;
         let store = self.open_store(queue, &settings)?;
+        let mut search = Search::new(&store, &targets, &settings);
         let (mut messages, mut bytes_left) = (Vec::new(), REPLY_BYTES_MAX);
         for target in targets.iter().filter(|target| is_in_queue(target, &settings)) {
             if bytes_left == 0 {
-                return Ok(Reply::messages(&messages, true));
+                return Ok(Reply::messages(&store.queue, &messages, true));
             }
-            if let Some(message) = store.message_named(target).await? {
+            if let Some(message) = search.find(target).await? {
                 let bytes = reply_bytes(&message);
                 memory.grow(bytes).map_err(|_| Reply::busy())?;
                 bytes_left = bytes_left.saturating_sub(bytes);
                 messages.push((target.partition, message));
             }
         }
-        Ok(Reply::messages(&messages, false))
+        Ok(Reply::messages(&store.queue, &messages, false))
     }
 
     /// `PUT /v1/{application}/{queue}/{ids}`
@@ -53,7 +56,8 @@ impl Service {
         memory: &mut RequestMemory,
     ) -> Result<Reply, Reply> {
         let (queue, settings) = self.queue(caller, Action::Post, path).await?;
-        let targets = without_repeats(ids::parse_list(ids).ok_or_else(|| bad_ids(ids))?);
+        let targets = ids::parse_list(ids, &queue, settings.partitions).ok_or_else(|| bad_ids(ids))?;
+        let targets = without_repeats(targets);
         let settings = self.settings_covering(&queue, settings, &targets).await?;
         let message = bodies::parse_replacement(request.body.clone(), request.headers.ttl.as_deref())
             .map_err(|reasons| Reply::refused(400, &reasons))?;
@@ -63,9 +67,10 @@ impl Service {
             return Err(Reply::too_large(&why));
         }
         memory.grow(written).map_err(|_| Reply::busy())?;
+        let origin = caller.origin(queue.application());
         let store = self.open_store(queue, &settings)?;
         // Check all ids before writing any.
-        for commit in commits(&store, targets, &settings, &message).await? {
+        for commit in self.commits(&store, targets, &settings, (&message, &origin)).await? {
             let done = store.journal.commit(commit).await.map_err(journal_refusal)?;
             if done.edits.contains(&Edited::Missing) {
                 let why = "Messages of that time were dropped, and this one would be, too.";
@@ -83,14 +88,19 @@ impl Service {
         ids: &str,
     ) -> Result<Reply, Reply> {
         let (queue, settings) = self.queue(caller, Action::Delete, path).await?;
-        let targets = without_repeats(ids::parse_list(ids).ok_or_else(|| bad_ids(ids))?);
+        let targets = ids::parse_list(ids, &queue, settings.partitions).ok_or_else(|| bad_ids(ids))?;
+        let targets = without_repeats(targets);
         let settings = self.settings_covering(&queue, settings, &targets).await?;
         let store = self.open_store(queue, &settings)?;
         let mut commit = Commit::default();
+        let mut search = Search::new(&store, &targets, &settings);
         for target in targets.iter().filter(|target| is_in_queue(target, &settings)) {
-            if let Some(message) = store.message_named(target).await? {
+            if let Some(message) = search.find(target).await? {
                 let partition = store.partition(target.partition)?;
                 commit.edits.push(Edit::Remove { partition, id: message.id });
+            } else if let Some(delayed) = self.delayed(&store, target).await? {
+                let partition = store.partition(target.partition)?;
+                commit.edits.push(Edit::Cancel { partition, id: delayed.place });
             }
         }
         if !commit.is_empty() {
@@ -99,8 +109,71 @@ impl Service {
         Ok(Reply::done())
     }
 
+    /// Commits that store the message under each of these ids. A commit takes at most one new id per partition, so new
+    /// ids follow one another, oldest first. A client interrupted in between may safely repeat the whole request.
+    async fn commits(
+        &self,
+        store: &QueueStore,
+        mut targets: Vec<MessageRef>,
+        settings: &Settings,
+        content: (&PostedMessage, &Origin),
+    ) -> Result<Vec<Commit>, Reply> {
+        targets.sort_by_key(|target| (target.partition, target.id));
+        let mut commits = vec![Commit::default()];
+        let mut new: BTreeMap<u16, usize> = BTreeMap::new();
+        let mut search = Search::new(store, &targets, settings);
+        let mut before = None;
+        for target in &targets {
+            let Some(id) = target.id.filter(|_| is_in_queue(target, settings)) else {
+                return Err(Reply::bad_ids());
+            };
+            let existing = search.find(target).await?;
+            let position = existing.as_ref().map_or(MessageId(id.time()), |existing| existing.id);
+            let same_time =
+                before.replace((target.partition, position)) == Some((target.partition, position));
+            let is_taken =
+                existing.is_none() && store.message_at(target.partition, position).await?.is_some();
+            if same_time || is_taken {
+                let why = "Another message has the same time in this partition.";
+                return Err(Reply::error(409, "InvalidMessageID", why));
+            }
+            if existing.is_none() && self.delayed(store, target).await?.is_some() {
+                return Err(Reply::error(409, "InvalidMessageID", "This message is not due yet."));
+            }
+            let nth = match &existing {
+                Some(_) => 0,
+                None => {
+                    let count = new.entry(target.partition).or_default();
+                    *count += 1;
+                    *count - 1
+                }
+            };
+            if commits.len() <= nth {
+                commits.resize_with(nth + 1, Commit::default);
+            }
+            let partition = store.queue.partition(target.partition);
+            let message = new_message((&partition, id, position), existing.as_ref(), content);
+            let partition = store.partition(target.partition)?;
+            commits[nth].edits.push(Edit::Replace { partition, id: position, message });
+        }
+        Ok(commits)
+    }
+
+    /// The delayed message with this id.
+    pub(crate) async fn delayed(
+        &self,
+        store: &QueueStore,
+        target: &MessageRef,
+    ) -> Result<Option<DelayedMessage>, Reply> {
+        let partition = store.queue.partition(target.partition);
+        let Some(id) = target.id.filter(|id| id.may_be_chosen_for(&partition)) else { return Ok(None) };
+        let only = Some(target.partition);
+        let delayed = DelayedMessages::open(&self.session, &self.journals, &store.queue, only).await;
+        delayed.map_err(unavailable)?.find(id).await.map_err(unavailable)
+    }
+
     /// The queue's settings, read afresh if an id names a partition beyond those we know: ours may be stale.
-    async fn settings_covering(
+    pub(crate) async fn settings_covering(
         &self,
         queue: &QueueName,
         settings: Settings,
@@ -122,10 +195,6 @@ fn bad_ids(ids: &str) -> Reply {
     Reply::error(400, "InvalidMessageID", &why)
 }
 
-fn is_in_queue(target: &MessageRef, settings: &Settings) -> bool {
-    (1..=settings.partitions).contains(&target.partition)
-}
-
 /// An id given twice counts once.
 fn without_repeats(mut targets: Vec<MessageRef>) -> Vec<MessageRef> {
     let mut seen = HashSet::new();
@@ -133,57 +202,21 @@ fn without_repeats(mut targets: Vec<MessageRef>) -> Vec<MessageRef> {
     targets
 }
 
-/// Commits that store the message under each of these ids. A commit takes at most one new id per partition, so new ids
-/// follow one another, oldest first. A client interrupted in between may safely repeat the whole request.
-async fn commits(
-    store: &QueueStore,
-    mut targets: Vec<MessageRef>,
-    settings: &Settings,
-    message: &PostedMessage,
-) -> Result<Vec<Commit>, Reply> {
-    targets.sort_by_key(|target| (target.partition, target.id));
-    let mut commits = vec![Commit::default()];
-    let mut new: BTreeMap<u16, usize> = BTreeMap::new();
-    let mut before = None;
-    for target in targets {
-        let Some(id) = target.id.filter(|_| is_in_queue(&target, settings)) else {
-            return Err(Reply::bad_ids());
-        };
-        let existing = store.message_at(&target).await?;
-        let named = format!("{:032x}", target.uuid);
-        let same_time = before.replace((target.partition, id)) == Some((target.partition, id));
-        if same_time || existing.as_ref().is_some_and(|existing| reply::name(existing) != named) {
-            let why = "Another message has the same time in this partition.";
-            return Err(Reply::error(409, "InvalidMessageID", why));
-        }
-        let nth = match &existing {
-            Some(_) => 0,
-            None => {
-                let count = new.entry(target.partition).or_default();
-                *count += 1;
-                *count - 1
-            }
-        };
-        if commits.len() <= nth {
-            commits.resize_with(nth + 1, Commit::default);
-        }
-        let partition = store.partition(target.partition)?;
-        let message = new_message(&target, existing.as_ref(), message);
-        commits[nth].edits.push(Edit::Replace { partition, id, message });
-    }
-    Ok(commits)
-}
-
-/// The message to store under an id. Keeps the metadata of the message it replaces, and the UUID if a client chose it.
-fn new_message(target: &MessageRef, existing: Option<&Message>, posted: &PostedMessage) -> NewMessage {
-    let mut meta = existing.map(Meta::of).unwrap_or_default();
-    meta.id = target.foreign();
-    let meta = match meta == Meta::default() {
-        true => Vec::new(),
-        false => serde_json::to_vec(&meta).expect("texts and numbers can be written"),
+/// The message to store under an id. Keeps the metadata of the message it replaces, and the id if it does not follow
+/// from the position.
+fn new_message(
+    (partition, target, position): (&PartitionName, MessageUuid, MessageId),
+    existing: Option<&Message>,
+    (posted, origin): (&PostedMessage, &Origin),
+) -> NewMessage {
+    let mut meta = existing.map_or_else(|| origin.meta(), Meta::of);
+    let follows = match meta.via {
+        Some(_) => MessageUuid::derived(partition, position),
+        None => MessageUuid::old(position),
     };
+    meta.id = (follows != target).then_some(target);
     NewMessage {
-        meta: meta.into(),
+        meta: meta.encode(),
         body: posted.body.clone(),
         ttl: Some(posted.ttl),
         ..NewMessage::default()

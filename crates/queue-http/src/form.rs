@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use menagerie_journal::{MessageId, Order};
+use menagerie_queues::MessageUuid;
 use menagerie_znodes::queues::{Consistency, PARTITIONS_MAX, Visibility};
 use percent_encoding::percent_decode;
 
@@ -200,6 +201,8 @@ pub struct ReadForm {
     pub after: Option<MessageId>,
     /// Only messages from this one on, inclusive.
     pub since: Option<MessageId>,
+    /// The id that one of them names, unless it is a time.
+    pub marker: Option<MessageUuid>,
     /// Most messages per partition.
     pub limit: Option<u64>,
     /// Oldest or newest first.
@@ -215,9 +218,13 @@ impl ReadForm {
     pub fn parse(form: &Form) -> Result<Self, Reasons> {
         let mut problems = Problems::default();
         let id = |text: &str| text.parse::<MessageId>().map_err(|error| error.to_string());
+        let marker = |text: &str| Ok(text.parse::<MessageUuid>().ok());
+        let after = problems.optional(form, "after", marker).flatten();
+        let since = problems.optional(form, "since", marker).flatten();
         let parsed = Self {
             after: problems.optional(form, "after", id),
             since: problems.optional(form, "since", id),
+            marker: after.or(since),
             limit: problems.optional(form, "limit", |text| integer(text, 1, LIMIT_MAX)),
             order: problems.optional(form, "order", order).unwrap_or_default(),
             partitions: problems.optional(form, "partitions", partitions).unwrap_or_else(|| vec![1]),
@@ -259,7 +266,8 @@ fn partitions(text: &str) -> Result<Vec<u64>, String> {
     Ok(numbers)
 }
 
-fn wait(text: &str) -> Result<Duration, String> {
+/// Seconds of a long poll.
+pub(crate) fn wait(text: &str) -> Result<Duration, String> {
     let seconds: f64 = text.parse().map_err(|_| format!("\"{text}\" is not a number"))?;
     if seconds > WAIT_SECONDS_MAX {
         return Err(format!("{text} is greater than maximum value {WAIT_SECONDS_MAX}"));

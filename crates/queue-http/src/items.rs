@@ -45,10 +45,20 @@ pub struct Item {
     pub body: Field,
     /// `body_base64`
     pub body_base64: Field,
+    /// `key`
+    pub key: Field,
     /// `partition`
     pub partition: Field,
+    /// `delay`
+    pub delay: Field,
+    /// `at`
+    pub at: Field,
     /// `ttl`
     pub ttl: Field,
+    /// `dedup`
+    pub dedup: Field,
+    /// `priority`
+    pub priority: Field,
     /// First unknown field of the message.
     pub unknown: Option<String>,
 }
@@ -181,8 +191,13 @@ impl<'de> Visitor<'de> for FieldVisitor {
             let field = match key.as_str() {
                 "body" => &mut item.body,
                 "body_base64" => &mut item.body_base64,
+                "key" => &mut item.key,
                 "partition" => &mut item.partition,
+                "delay" => &mut item.delay,
+                "at" => &mut item.at,
                 "ttl" => &mut item.ttl,
+                "dedup" => &mut item.dedup,
+                "priority" => &mut item.priority,
                 other => {
                     keep_first(&mut item.unknown, other);
                     map.next_value::<IgnoredAny>()?;

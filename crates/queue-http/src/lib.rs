@@ -9,8 +9,9 @@
 //! - [`reply`]: replies, with exactly the JSON keys that clients know. `refusal`: error replies.
 //! - [`keys`]: hashed keys. [`keyring`]: all known keys. `settings_cache`: settings of all queues.
 //! - `newest_ids`: long polls.
-//! - [`service`]: admits and dispatches requests. `queues`, `messages` and `by_id` carry them out. [`server`]: sockets
-//!   and the access log. [`metrics`]: counters.
+//! - [`receive`]: receiving messages and saying what became of them.
+//! - [`service`]: admits and dispatches requests. `queues`, `post`, `messages`, `by_id` and `one` carry them out,
+//!   `search` finds messages by id. [`server`]: sockets and the access log. [`metrics`]: counters.
 
 pub mod access;
 pub mod bodies;
@@ -25,10 +26,14 @@ pub mod memory;
 mod messages;
 pub mod metrics;
 mod newest_ids;
+mod one;
+mod post;
 mod queues;
+pub mod receive;
 mod refusal;
 pub mod reply;
 pub mod route;
+mod search;
 pub mod server;
 pub mod service;
 mod settings_cache;

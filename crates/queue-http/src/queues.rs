@@ -156,7 +156,14 @@ impl Service {
         }
     }
 
+    /// Changes a queue, unless that would give it more partitions: then the messages of a key would be in two of them,
+    /// and handled side by side. Only an operator can tell whether that does harm.
     async fn try_change(&self, queue: &QueueName, change: &Change) -> Result<Changed, Reply> {
+        let found = self.settings.read_fresh(queue).await.map_err(|error| unavailable(error.into()))?;
+        let Some(settings) = found else { return Ok(Changed::Missing) };
+        if let Some(wanted) = change.partitions.filter(|wanted| *wanted > settings.partitions) {
+            return Err(Reply::more_partitions(queue, settings.partitions, wanted));
+        }
         admin::change(&self.session, &self.journals, queue, change).await.map_err(refusal)
     }
 
@@ -187,7 +194,7 @@ fn change_of(form: &QueueForm) -> Change {
         visibility: form.visibility,
         consistency: form.consistency,
         principles: form.principles.as_deref().and_then(|text| principles(text).ok()),
-        keep: None,
+        ..Change::default()
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use menagerie_znodes::queues::QueueName;
 use serde::Serialize;
 
 use crate::form::Reasons;
@@ -68,6 +69,15 @@ impl Reply {
     /// A queue cannot lose partitions.
     pub fn fewer_partitions(code: u16) -> Self {
         Self::error(code, "InvalidUpdate", "Partitions can only be increased.")
+    }
+
+    /// A queue does not get more partitions by the way.
+    pub fn more_partitions(queue: &QueueName, has: u16, wanted: u16) -> Self {
+        let why = format!(
+            "The queue has {has} partitions, not {wanted}; with more of them, keys go elsewhere. Leave partitions out, \
+             or have its operator add some: `menagerie queue alter {queue} --partitions {wanted}`."
+        );
+        Self::error(409, "InvalidUpdate", &why)
     }
 
     /// The body is too large.

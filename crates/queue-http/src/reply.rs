@@ -6,7 +6,10 @@ use menagerie_journal::{Message, MessageId};
 use menagerie_znodes::queues::{Consistency, QueueName, Settings, Visibility};
 use serde::{Serialize, Serializer};
 
-use menagerie_queues::failed::Meta;
+use menagerie_queues::MessageUuid;
+use menagerie_queues::admin::state::MessageState;
+
+use crate::receive::board::Delivery;
 
 /// A reply to a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -90,14 +93,47 @@ struct Messages<T> {
 }
 
 #[derive(Serialize)]
-struct Posted {
+struct PostedFields {
     key: String,
     timestamp: String,
     partition: u16,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    delayed: bool,
 }
 
 #[derive(Serialize)]
 struct Read<'a> {
+    message_id: String,
+    timestamp: String,
+    partition: u16,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    body: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "base64")]
+    body_base64: Option<&'a [u8]>,
+}
+
+#[derive(Serialize)]
+struct Received<'a> {
+    receipt: String,
+    attempt: u32,
+    message_id: String,
+    timestamp: String,
+    partition: u16,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    body: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "base64")]
+    body_base64: Option<&'a [u8]>,
+}
+
+#[derive(Serialize)]
+struct OneMessage<'a> {
+    message: Shown<'a>,
+}
+
+/// A message, and what has become of it.
+#[derive(Serialize)]
+struct Shown<'a> {
+    state: MessageState,
     message_id: String,
     timestamp: String,
     partition: u16,
@@ -165,27 +201,39 @@ impl Reply {
         Self::ok(200, Queues { queues })
     }
 
-    /// Partition and id of each message posted.
-    pub fn posted(messages: &[(u16, MessageId)]) -> Self {
-        let one = |(partition, id): &(u16, MessageId)| Posted {
-            key: hex(id.to_uuid()),
-            timestamp: id.seconds(),
-            partition: *partition,
-        };
-        let posted = messages.iter().map(one).collect();
+    /// Each message posted.
+    pub fn posted(messages: &[Posted]) -> Self {
+        let posted = messages.iter().map(posted).collect();
         let reply = Self::json(201, &Messages { status: "ok", messages: posted });
         Self { messages: messages.len(), ..reply }
     }
 
-    /// Messages that were read; `is_truncated` if more match than fit into one reply.
-    pub fn messages(messages: &[(u16, Message)], is_truncated: bool) -> Self {
-        let read = messages.iter().map(read).collect();
+    /// Messages of a queue that were read; `is_truncated` if more match than fit into one reply.
+    pub fn messages(queue: &QueueName, messages: &[(u16, Message)], is_truncated: bool) -> Self {
+        let read = messages.iter().map(|(number, message)| read(queue, *number, message)).collect();
         let mut reply = Self::json(200, &Messages { status: "ok", messages: read });
         reply.messages = messages.len();
         if is_truncated {
             reply.headers.push((TRUNCATED, "true".to_owned()));
         }
         reply
+    }
+}
+
+impl Reply {
+    /// Messages that a client has received.
+    pub(crate) fn received(queue: &QueueName, deliveries: &[Delivery]) -> Self {
+        let messages = deliveries.iter().map(|delivery| received(queue, delivery)).collect();
+        let reply = Self::json(200, &Messages { status: "ok", messages });
+        Self { messages: deliveries.len(), ..reply }
+    }
+
+    /// One message, under the id by which it was asked for.
+    pub(crate) fn message(partition: u16, message: &Message, id: MessageUuid, state: MessageState) -> Self {
+        let message_id = id.hex();
+        let ((body, body_base64), timestamp) = (body(message), message.id.seconds());
+        let shown = Shown { state, message_id, timestamp, partition, body, body_base64 };
+        Self { messages: 1, ..Self::ok(200, OneMessage { message: shown }) }
     }
 }
 
@@ -204,27 +252,47 @@ impl Listed {
     }
 }
 
-/// A body that is not UTF-8 goes into `body_base64` in place of `body`.
-fn read((partition, message): &(u16, Message)) -> Read<'_> {
+/// A message that was posted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Posted {
+    /// The partition it is in.
+    pub partition: u16,
+    /// Its id, for life.
+    pub id: MessageUuid,
+    /// Its position; when it is due while it is delayed.
+    pub time: MessageId,
+    /// It is not due yet.
+    pub is_delayed: bool,
+}
+
+fn posted(posted: &Posted) -> PostedFields {
+    let Posted { partition, id, time, is_delayed } = *posted;
+    PostedFields { key: id.hex(), timestamp: time.seconds(), partition, delayed: is_delayed }
+}
+
+fn received<'a>(queue: &QueueName, delivery: &'a Delivery) -> Received<'a> {
+    let (receipt, attempt) = (delivery.receipt.encode(), delivery.attempt);
+    let (partition, message) = (delivery.receipt.partition, &delivery.message);
+    let (message_id, timestamp) = (id(queue, partition, message), message.id.seconds());
+    let (body, body_base64) = body(message);
+    Received { receipt, attempt, message_id, timestamp, partition, body, body_base64 }
+}
+
+fn read<'a>(queue: &QueueName, partition: u16, message: &'a Message) -> Read<'a> {
+    let (body, body_base64) = body(message);
+    let (message_id, timestamp) = (id(queue, partition, message), message.id.seconds());
+    Read { message_id, timestamp, partition, body, body_base64 }
+}
+
+/// The id of a message of this partition.
+fn id(queue: &QueueName, partition: u16, message: &Message) -> String {
+    MessageUuid::of(&queue.partition(partition), message).hex()
+}
+
+/// `body` and `body_base64`: a body that is not UTF-8 goes into the latter.
+fn body(message: &Message) -> (Option<&str>, Option<&[u8]>) {
     let text = std::str::from_utf8(&message.body).ok();
-    Read {
-        message_id: name(message),
-        timestamp: message.id.seconds(),
-        partition: *partition,
-        body: text,
-        body_base64: text.is_none().then_some(&message.body),
-    }
-}
-
-/// The id of a message: the UUID a client chose for it, or else ours.
-pub fn name(message: &Message) -> String {
-    let foreign = (!message.meta.is_empty()).then(|| Meta::of(message).id).flatten();
-    foreign.unwrap_or_else(|| hex(message.id.to_uuid()))
-}
-
-/// An id as Queuey writes it: without dashes.
-fn hex(id: u128) -> String {
-    format!("{id:032x}")
+    (text, text.is_none().then_some(&message.body))
 }
 
 #[expect(clippy::cast_precision_loss, reason = "milliseconds since 1970 fit a double for 280,000 years")]
@@ -257,6 +325,7 @@ mod tests {
             consistency: Consistency::Strong,
             principles: Vec::new(),
             keep: menagerie_znodes::queues::Keep::default(),
+            handling: menagerie_znodes::queues::Handling::default(),
             created_ms: 1_500,
         }
     }
@@ -287,8 +356,10 @@ mod tests {
 
     #[test]
     fn a_message_is_named_message_id_when_read_and_key_when_posted() {
-        let id = MessageId(Ticks(0x1eb_1234_5678_9abc));
-        let posted = value(&Reply::posted(&[(1, id)]));
+        let (id, queue): (_, QueueName) =
+            (MessageId(Ticks(0x1eb_1234_5678_9abc)), "notes:mail".parse().unwrap());
+        let uuid = MessageUuid::derived(&queue.partition(1), id);
+        let posted = value(&Reply::posted(&[Posted { partition: 1, id: uuid, time: id, is_delayed: false }]));
         assert_eq!(keys(&posted["messages"][0]), ["key", "partition", "timestamp"]);
         let of = |body: &'static [u8], meta: &'static str| Message {
             id,
@@ -297,12 +368,17 @@ mod tests {
             expires: None,
         };
         let foreign = r#"{"id":"56789abc123411eb80b400c04fd430c8"}"#;
-        let read = Reply::messages(&[(1, of(b"hello", "")), (2, of(b"\xff", foreign))], false);
-        assert_eq!((read.messages, read.headers.len()), (2, 0));
+        let read = Reply::messages(
+            &queue,
+            &[(1, of(b"hello", r#"{"via":"http"}"#)), (2, of(b"\xff", foreign)), (3, of(b"old", ""))],
+            false,
+        );
+        assert_eq!((read.messages, read.headers.len()), (3, 0));
         let read = value(&read);
         assert_eq!(keys(&read["messages"][0]), ["body", "message_id", "partition", "timestamp"]);
         assert_eq!(read["messages"][1]["body_base64"], "/w==");
         assert_eq!(read["messages"][0]["message_id"], posted["messages"][0]["key"]);
         assert_eq!(read["messages"][1]["message_id"], "56789abc123411eb80b400c04fd430c8");
+        assert_eq!(read["messages"][2]["message_id"], id.to_string().replace('-', ""));
     }
 }

@@ -2,6 +2,8 @@
 
 use percent_encoding::percent_decode_str;
 
+use crate::receive::form::AnswerKind;
+
 /// What a request is about.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(missing_docs, reason = "application and queue are names in the path")]
@@ -26,6 +28,31 @@ pub enum Route {
         /// The list of ids, not parsed yet.
         ids: String,
     },
+    /// `/v1/{application}/{queue}/messages/{id}`: one message, and what has become of it.
+    Message { application: String, queue: String, id: String },
+    /// `/v1/{application}/{queue}/receive`, `…/ack`, `…/nack`, `…/extend`: handling messages.
+    Handling { application: String, queue: String, verb: Verb },
+}
+
+/// What a client that handles messages wants.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verb {
+    /// Messages.
+    Receive,
+    /// To say what became of them.
+    Answer(AnswerKind),
+}
+
+impl Verb {
+    fn parse(word: &str) -> Option<Self> {
+        match word {
+            "receive" => Some(Self::Receive),
+            "ack" => Some(Self::Answer(AnswerKind::Ack)),
+            "nack" => Some(Self::Answer(AnswerKind::Nack)),
+            "extend" => Some(Self::Answer(AnswerKind::Extend)),
+            _ => None,
+        }
+    }
 }
 
 impl Route {
@@ -35,7 +62,9 @@ impl Route {
             Self::Heartbeat | Self::OpenApi => None,
             Self::Application { application }
             | Self::Queue { application, .. }
-            | Self::Messages { application, .. } => Some(application),
+            | Self::Messages { application, .. }
+            | Self::Message { application, .. }
+            | Self::Handling { application, .. } => Some(application),
         }
     }
 }
@@ -63,8 +92,15 @@ fn below_version(parts: &[String], slash: bool) -> Option<Route> {
         [application, queue] => {
             Some(Route::Queue { application: application.clone(), queue: queue.clone(), slash })
         }
-        [application, queue, ids] => {
-            Some(Route::Messages { application: application.clone(), queue: queue.clone(), ids: ids.clone() })
+        [application, queue, word] => {
+            let (application, queue) = (application.clone(), queue.clone());
+            Some(match Verb::parse(word) {
+                Some(verb) => Route::Handling { application, queue, verb },
+                None => Route::Messages { application, queue, ids: word.clone() },
+            })
+        }
+        [application, queue, messages, id] if messages == "messages" => {
+            Some(Route::Message { application: application.clone(), queue: queue.clone(), id: id.clone() })
         }
         _ => None,
     }
@@ -82,6 +118,8 @@ mod tests {
     #[test]
     fn paths_map_to_routes() {
         let queue = |slash| Route::Queue { application: "app".into(), queue: "mail".into(), slash };
+        let messages =
+            |ids: &str| Route::Messages { application: "app".into(), queue: "mail".into(), ids: ids.into() };
         for (path, meaning) in [
             ("/__heartbeat__", Some(Route::Heartbeat)),
             ("/__heartbeat__/", Some(Route::Heartbeat)),
@@ -89,14 +127,26 @@ mod tests {
             ("/v1/app/mail", Some(queue(false))),
             ("/v1/app/mail/", Some(queue(true))),
             ("/v1/app/m%61il", Some(queue(false))),
-            (
-                "/v1/app/mail/2%3Aab",
-                Some(Route::Messages { application: "app".into(), queue: "mail".into(), ids: "2:ab".into() }),
-            ),
+            ("/v1/app/mail/2%3Aab", Some(messages("2:ab"))),
             (
                 "/v1/app/a%2Fb",
                 Some(Route::Queue { application: "app".into(), queue: "a/b".into(), slash: false }),
             ),
+            (
+                "/v1/app/mail/receive",
+                Some(Route::Handling {
+                    application: "app".into(),
+                    queue: "mail".into(),
+                    verb: Verb::Receive,
+                }),
+            ),
+            (
+                "/v1/app/mail/messages/2:ab",
+                Some(Route::Message { application: "app".into(), queue: "mail".into(), id: "2:ab".into() }),
+            ),
+            ("/v1/app/mail/messages", Some(messages("messages"))),
+            ("/v1/app/mail/Ack", Some(messages("Ack"))),
+            ("/v1/app/mail/news/ab", None),
             ("/v1/app/mail//", None),
             ("/v1//mail", None),
             ("/v1", None),

@@ -23,8 +23,9 @@ use crate::keyring::{Application, CachedKey, Keyring};
 use crate::keys::Hash;
 use crate::memory::{IN_FLIGHT_BYTES_MAX, MemoryBudget, Reservation};
 use crate::newest_ids::NewestIds;
+use crate::receive::workers::{ReceiveOptions, Receiving};
 use crate::reply::Reply;
-use crate::route::Route;
+use crate::route::{Route, Verb};
 use crate::settings_cache::SettingsCache;
 
 /// OpenAPI document of this server.
@@ -47,6 +48,8 @@ pub struct Options {
     pub rate_limit: Option<u32>,
     /// Memory for requests and replies in flight; [`IN_FLIGHT_BYTES_MAX`] if `None`.
     pub in_flight_bytes_max: Option<usize>,
+    /// How clients receive messages.
+    pub receive: ReceiveOptions,
 }
 
 /// A client, as rate limits and memory shares count it.
@@ -128,6 +131,7 @@ pub struct Service {
     pub(crate) journals: Journals,
     pub(crate) settings: SettingsCache,
     pub(crate) newest_ids: NewestIds,
+    pub(crate) receiving: Receiving,
     pub(crate) options: Options,
     keyring: Keyring,
     rates: Mutex<Buckets<Client>>,
@@ -146,9 +150,11 @@ impl Service {
     ) -> Result<Self, TreeCacheError> {
         let keyring = Keyring::follow(session, options.applications.clone()).await?;
         let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let receiving = Receiving::new(session, journals.clone(), options.receive.clone()).await?;
         Ok(Self {
             session: session.clone(),
             journals,
+            receiving,
             settings: SettingsCache::follow(session).await?,
             newest_ids: NewestIds::default(),
             memory: MemoryBudget::new(options.in_flight_bytes_max.unwrap_or(IN_FLIGHT_BYTES_MAX)),
@@ -158,6 +164,11 @@ impl Service {
             rates: Mutex::default(),
             next: AtomicU16::new(since.subsec_micros() as u16),
         })
+    }
+
+    /// What clients receive; stop it before the session ends.
+    pub fn receiving(&self) -> Receiving {
+        self.receiving.clone()
     }
 
     /// Identifies the caller and checks its rate; `Err` answers at once. Decides without the body, so that nobody
@@ -277,6 +288,15 @@ impl Service {
                     _ => Err(Reply::not_found()),
                 }
             }
+            (Some(Route::Message { application, queue, id }), "GET") => {
+                self.message(caller, (application, queue), id, memory).await
+            }
+            (Some(Route::Handling { application, queue, verb }), "POST") => match verb {
+                Verb::Receive => self.receive(request, caller, (application, queue), memory).await,
+                Verb::Answer(kind) => {
+                    self.answer_receipts(request, caller, (application, queue), *kind).await
+                }
+            },
             _ => Err(Reply::not_found()),
         }
     }

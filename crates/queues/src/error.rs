@@ -12,6 +12,8 @@ use menagerie_znodes::Name;
 use menagerie_znodes::queues::{PartitionName, QueueName};
 use thiserror::Error;
 
+use crate::schedule::ScheduleError;
+
 /// Why an operation on queues failed.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[expect(missing_docs, reason = "fields of errors name themselves")]
@@ -36,6 +38,11 @@ pub enum QueueError {
     /// An existing cursor lies in the future: workers would handle nothing before then.
     #[error("the cursor of {partition} is there already, and lies {} s in the future", ahead.as_secs())]
     Ahead { partition: PartitionName, ahead: Duration },
+    /// Messages were put under one order, and would be handled in another.
+    #[error(
+        "queue {queue} has messages that are not handled yet ({waiting}), and their order cannot change under them"
+    )]
+    Waiting { queue: QueueName, waiting: u64 },
     /// The name is reserved for the failed messages of another queue.
     #[error("{queue} cannot be the name of a queue: the messages of {} that failed are there", of(queue))]
     Reserved { queue: QueueName },
@@ -59,6 +66,12 @@ pub enum QueueError {
     /// Not a key.
     #[error("{0}")]
     Key(String),
+    /// A schedule is refused.
+    #[error(transparent)]
+    Schedule(#[from] ScheduleError),
+    /// A message's key is too long to be stored.
+    #[error("a message's key has at most {max} bytes, not {bytes}", max = crate::fields::PARTITION_KEY_BYTES_MAX)]
+    LongKey { bytes: usize },
     /// The journal refused.
     #[error("the journal did not do it")]
     Journal(#[from] JournalError),
@@ -94,13 +107,16 @@ impl QueueError {
             | Self::Exists { .. }
             | Self::Narrow { .. }
             | Self::Ahead { .. }
+            | Self::Waiting { .. }
             | Self::Reserved { .. }
             | Self::NoWorker { .. }
             | Self::NoPartition { .. }
             | Self::Partitions { .. }
             | Self::NoJournal { .. }
             | Self::Topic { .. }
-            | Self::Key(_) => Remedy::TellUser,
+            | Self::Key(_)
+            | Self::LongKey { .. }
+            | Self::Schedule(_) => Remedy::TellUser,
             Self::Journal(error) => error.remedy(),
             Self::Call(error) => error.remedy(),
             Self::Transaction(error) => match error {

@@ -30,6 +30,10 @@ impl Explain for QueueError {
              how far it was handled, in seconds since 1970",
             menagerie_znodes::queues::cursor(partition).path()
         ),
+        Self::Waiting { queue, .. } => format!(
+            "wait until workers have handled them (`menagerie queue show {queue}`), drop them with `menagerie queue purge {queue}`, \
+             or create another queue with this order"
+        ),
         Self::Reserved { .. } => "choose a name that does not end in .failed".to_owned(),
         Self::NoWorker { .. } => "`menagerie queue workers` shows those that there are".to_owned(),
         Self::NoPartition { .. } => "partitions count from 1".to_owned(),
@@ -38,6 +42,8 @@ impl Explain for QueueError {
         }
         Self::NoJournal { .. } => "see which journals run with `menagerie status`".to_owned(),
         Self::Key(_) => "`menagerie queue key list` shows them".to_owned(),
+        Self::Schedule(error) => error.help().into_owned(),
+        Self::LongKey { .. } => "give a shorter one: a hash of it orders messages just as well".to_owned(),
         Self::Topic { .. } => "choose a shorter name, of letters, digits, dots and dashes".to_owned(),
         Self::Journal(error) => match error {
             JournalError::Unreachable { .. } => {
@@ -63,12 +69,15 @@ impl Explain for QueueError {
             | Self::Partitions { .. }
             | Self::Reserved { .. }
             | Self::Topic { .. }
-            | Self::Key(_) => exit_code::USAGE,
+            | Self::Key(_)
+            | Self::LongKey { .. } => exit_code::USAGE,
             Self::Journal(error) => Explain::exit_code(error),
+            Self::Schedule(error) => error.exit_code(),
             Self::Call(error) => error.exit_code(),
             Self::Exists { .. }
             | Self::Narrow { .. }
             | Self::Ahead { .. }
+            | Self::Waiting { .. }
             | Self::NoJournal { .. }
             | Self::Transaction(_)
             | Self::Lock(_)

@@ -9,8 +9,11 @@
 //! - [`coordination`]: assignments, locks and cursors in ZooKeeper.
 //! - [`worker`]: the loop that takes partitions and handles their messages. [`task`]: what handles a message.
 //!   [`runner`]: programs as tasks. [`failed`]: messages that were given up.
+//! - [`message_uuid`]: a message's id, for life. [`meta`]: what is stored with a message beside its body.
+//!   [`fields`]: the fields of a message in JSON. [`moment`]: points in time.
 //! - [`journals`]: which journal stores a queue's messages.
 //! - [`metrics`]: a worker's metrics.
+//! - [`schedule`]: messages that are put periodically.
 //! - [`admin`]: creating queues, putting messages, and everything else operators do.
 
 pub mod admin;
@@ -19,11 +22,19 @@ pub mod core;
 pub mod error;
 mod explain;
 pub mod failed;
+pub mod fields;
 pub mod journals;
+pub mod message_uuid;
+pub mod meta;
 pub mod metrics;
+pub mod moment;
 pub mod runner;
+pub mod schedule;
+pub mod story;
 pub mod task;
 pub mod worker;
 
 pub use error::QueueError;
 pub use journals::Journals;
+pub use message_uuid::MessageUuid;
+pub use meta::{Meta, Origin, Via};

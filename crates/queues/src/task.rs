@@ -2,12 +2,14 @@
 
 use std::fmt;
 use std::pin::Pin;
+use std::time::Duration;
 
 use menagerie_journal::Message;
 use menagerie_kernel::Fence;
 use menagerie_znodes::queues::PartitionName;
 
 pub use menagerie_programs::Lease;
+pub use menagerie_programs::serve::{SILENT_AFTER, Unanswered};
 
 /// Messages to handle together: one, unless the worker works in batches.
 #[derive(Debug, Clone)]
@@ -16,10 +18,10 @@ pub struct Work {
     pub partition: PartitionName,
     /// Oldest first.
     pub messages: Vec<Message>,
-    /// Attempt of the first message, counted from 1; for the others see [`attempt_of`](Self::attempt_of).
-    pub attempt: u32,
-    /// How many messages, from the first on, may have run before.
-    pub repeats: usize,
+    /// Attempt of each message, counted from 1; see [`attempt_of`](Self::attempt_of).
+    pub attempts: Vec<u32>,
+    /// Longest run, if the worker's operator or the queue says; else the task's own default.
+    pub time_limit: Option<Duration>,
     /// Pass it to whatever the task changes, so that the far side can refuse a stale owner.
     pub fence: Fence,
     /// Until when the task may run.
@@ -29,11 +31,7 @@ pub struct Work {
 impl Work {
     /// Attempt of the message at this index: 2 or more if it may have run before.
     pub fn attempt_of(&self, index: usize) -> u32 {
-        match index {
-            0 => self.attempt,
-            index if index < self.repeats => 2,
-            _ => 1,
-        }
+        self.attempts.get(index).copied().unwrap_or(1)
     }
 }
 
@@ -95,6 +93,12 @@ pub trait Task: Send + Sync + 'static {
     /// earlier.
     fn ends_itself(&self) -> bool {
         false
+    }
+
+    /// Messages that a program has been given and has not answered, oldest first; for batches, the first of each. One
+    /// that has waited for [`SILENT_AFTER`] is worth showing: the program may not flush its output.
+    fn unanswered(&self) -> Vec<Unanswered> {
+        Vec::new()
     }
 }
 

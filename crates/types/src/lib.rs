@@ -2,11 +2,13 @@
 //! Not here: anything that does IO, reads a clock, or belongs to one crate; and this crate depends on none of ours.
 //!
 //! # Layout
+//! - [`duration`]: durations as people write them.
 //! - [`explain`]: errors that [`Explain`] themselves to the user of a command.
 //! - [`fence`]: a [`Fence`] rises with every new holder of something.
 //! - [`name`]: a [`Name`] that a user gave to something, validated once.
 //! - [`remedy`]: a [`Remedy`] says what a caller may do about an error.
 
+pub mod duration;
 pub mod explain;
 pub mod fence;
 pub mod name;

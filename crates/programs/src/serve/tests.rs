@@ -5,6 +5,8 @@ use std::path::Path;
 
 use tokio::sync::watch;
 
+use menagerie_kernel::Moment;
+
 use super::*;
 use crate::limits::Limits;
 
@@ -18,8 +20,9 @@ fn writes(folder: &Path) -> Program {
 
 /// Asks, and returns the answer.
 async fn ask(serve: &Serve, lease: Lease) -> AskOutcome<String> {
-    let ask = Ask { line: b"[1,2]\n", lease: &lease, on_delay: &|why, _| panic!("{why}") };
-    serve.ask(ask, |line| Ok(Judged::Good(String::from_utf8_lossy(line).into_owned()))).await
+    let on_delay = &|why: &str, _| panic!("{why}");
+    let ask = Ask { id: "1", line: b"[1,2]\n", lease: &lease, time_limit: None, on_delay };
+    serve.ask(ask, |line| Judged::Good(String::from_utf8_lossy(line).into_owned())).await
 }
 
 fn echoed() -> AskOutcome<String> {

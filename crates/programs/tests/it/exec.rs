@@ -10,7 +10,7 @@ async fn run(exec: &Exec, input: &str) -> RunOutcome {
     let (lease, _stop) = lease();
     let environment = [("MENAGERIE_FENCE", "1-7".to_owned())];
     let (input, environment) = (input.as_bytes(), &environment[..]);
-    exec.run(Run { input, environment, lease: &lease, on_delay: &no_delay }).await
+    exec.run(Run { input, environment, lease: &lease, time_limit: None, on_delay: &no_delay }).await
 }
 
 #[tokio::test]
@@ -41,7 +41,8 @@ async fn a_stopped_process_has_no_result() {
     let environment = [("BEGUN", begun.display().to_string())];
     let exec = Exec::new(script(r#"touch "$BEGUN"; sleep 1000"#));
     let (lease, stop) = lease();
-    let run = Run { input: b"", environment: &environment, lease: &lease, on_delay: &no_delay };
+    let run =
+        Run { input: b"", environment: &environment, lease: &lease, time_limit: None, on_delay: &no_delay };
     let stopping = async {
         eventually_async("it has begun", async || begun.exists().then_some(())).await;
         stop.send_replace(true);

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says where")]
 
 mod exec;
+mod multiplex;
 mod serve;
 
 use std::time::Duration;

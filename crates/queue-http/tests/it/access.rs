@@ -54,11 +54,14 @@ async fn several_schemes_in_any_case_are_understood() {
         format!("application   {KEY}  "),
         format!("BrowserID whatever; Application {KEY}"),
         format!("Application {OTHER_KEY}; Application {KEY}"),
+        format!("Bearer {KEY}"),
+        format!("bearer  {KEY}"),
     ] {
         assert_eq!(code(&site, Some(&authorization), "GET", QUEUE).await, 200, "{authorization}");
     }
     let one_wrong = format!("Application {KEY}; Application nobody-knows-this");
     assert_eq!(code(&site, Some(&one_wrong), "GET", QUEUE).await, 401);
+    assert_eq!(code(&site, Some("Bearer nobody-knows-this"), "GET", QUEUE).await, 401);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,6 +1,7 @@
 //! Hostile and broken clients.
 
 use menagerie_journal::NewMessage;
+use menagerie_queues::Origin;
 use menagerie_queues::admin::{Destination, Putter};
 use menagerie_queues::journals::JournalRef;
 use prometheus_client::encoding::text::encode;
@@ -174,7 +175,8 @@ async fn empty_messages_count_towards_the_limit_of_a_reply() {
     let site = Site::new(&world).await;
     site.queue("queue_name=mail").await;
     let queue = "notes:mail".parse().unwrap();
-    let mut putter = Putter::open(&site.session, &world.journals(), &queue, 0).await.unwrap();
+    let mut putter =
+        Putter::open(&site.session, &world.journals(), &queue, 0, Origin::library()).await.unwrap();
     for _ in 0..27 {
         putter.put(vec![(Destination::Partition(1), NewMessage::new("")); 5_000]).await.unwrap();
     }

@@ -3,10 +3,13 @@
 
 mod access;
 mod checklist;
+mod fields;
 mod hostile;
+mod ids;
 mod memory;
 mod messages;
 mod queues;
+mod receiving;
 mod side_by_side;
 mod site;
 mod smuggling;

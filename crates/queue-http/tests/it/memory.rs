@@ -5,13 +5,15 @@ use std::net::SocketAddr;
 use menagerie_queue_http::service::Options;
 use menagerie_testkit::eventually_async;
 use tokio::io::AsyncWriteExt as _;
-use tokio::net::TcpStream;
+use tokio::net::{TcpSocket, TcpStream};
 
 use crate::site::{KEY, OTHER_KEY, Site};
 use crate::world::World;
 
 const QUEUE: &str = "/v1/notes/mail";
 const ROOM: usize = 1 << 20;
+/// So little is buffered for a client that does not read.
+const RECEIVE_BUFFER: u32 = 64 << 10;
 
 /// Sends the first `bytes` of a body that never ends.
 async fn unfinished(address: SocketAddr, bytes: usize) -> TcpStream {
@@ -67,7 +69,10 @@ async fn replies_that_nobody_reads_count_and_the_only_request_is_never_refused()
     assert_eq!(site.own("GET", &format!("{QUEUE}?limit=1"), "").await.bodies()[0].len(), large.len());
     let ask = format!("GET {QUEUE} HTTP/1.1\r\nHost: queue\r\nAuthorization: Application {KEY}\r\n\r\n");
     let idle = eventually_async("an answer that nobody takes stands in the way", async || {
-        let mut idle = TcpStream::connect(site.address).await.unwrap();
+        // Kernels may let a receive buffer grow to 32 MiB: a size that was asked for stays.
+        let idle = TcpSocket::new_v4().unwrap();
+        idle.set_recv_buffer_size(RECEIVE_BUFFER).unwrap();
+        let mut idle = idle.connect(site.address).await.unwrap();
         idle.write_all(ask.as_bytes()).await.unwrap();
         let refused = site.own("GET", &format!("{QUEUE}?limit=1"), "").await;
         // Otherwise our request came first, and may have been in its way.

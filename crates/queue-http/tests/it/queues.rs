@@ -48,12 +48,21 @@ async fn queues_are_created_with_the_given_settings_and_defaults() {
         .own_with("POST", "/v1/notes", &[("Content-Type", "application/json")], br#"{"partitions": 9}"#)
         .await;
     assert_eq!((json.code, &json.json()["partitions"]), (201, &json!(1)));
-    // Creating an existing queue changes it; it never loses partitions.
-    let again = site.own("POST", "/v1/notes", "queue_name=mail&partitions=5").await;
+    // Creating an existing queue changes it, except for its partitions.
+    let again = site.own("POST", "/v1/notes", "queue_name=mail&partitions=3&consistency=strong").await;
     assert_eq!(
-        (again.code, &again.json()["partitions"], &again.json()["type"]),
-        (201, &json!(5), &json!("public"))
+        (again.code, &again.json()["consistency"], &again.json()["type"]),
+        (201, &json!("strong"), &json!("public"))
     );
+    let more = site.own("POST", "/v1/notes", "queue_name=mail&partitions=5&type=user").await;
+    assert_eq!(more.code, 409);
+    let why = more.reason("InvalidUpdate");
+    assert!(
+        why.contains("3 partitions, not 5") && why.contains("queue alter notes:mail --partitions 5"),
+        "{why}"
+    );
+    let again = site.own("POST", "/v1/notes", "queue_name=mail").await.json();
+    assert_eq!((&again["partitions"], &again["type"]), (&json!(3), &json!("public")), "nothing was changed");
     let fewer = site.own("POST", "/v1/notes", "queue_name=mail&partitions=2").await;
     assert_eq!(
         (fewer.code, fewer.reason("InvalidUpdate")),
@@ -119,19 +128,23 @@ async fn a_change_keeps_the_settings_it_does_not_name() {
     let world = World::new("http-change");
     let site = Site::new(&world).await;
     site.queue("queue_name=mail&partitions=2&type=public").await;
-    let changed = site.own("PUT", "/v1/notes/mail", "partitions=3").await;
+    let changed = site.own("PUT", "/v1/notes/mail", "partitions=2").await;
     assert_eq!(changed.code, 200);
     assert_eq!(changed.keys(), ["created", "partitions", "principles", "queue_name", "status", "type"]);
     let changed = changed.json();
     assert_eq!((&changed["type"], &changed["principles"]), (&json!("public"), &json!([])));
-    site.post("/v1/notes/mail", 3, "there is room").await;
+    // Queuey added partitions here. That moves keys, so it takes an operator.
+    let more = site.own("PUT", "/v1/notes/mail", "partitions=3&type=user").await;
+    assert_eq!(more.code, 409);
+    assert!(more.reason("InvalidUpdate").contains("queue alter notes:mail --partitions 3"));
     let fewer = site.own("PUT", "/v1/notes/mail", "partitions=1").await;
     assert_eq!(
         (fewer.code, fewer.reason("InvalidUpdate")),
         (400, "Partitions can only be increased.".into())
     );
     let changed = site.own("PUT", "/v1/notes/mail", "principles=app:notes").await.json();
-    assert_eq!((&changed["partitions"], &changed["principles"]), (&json!(3), &json!(["app:notes"])));
+    assert_eq!((&changed["partitions"], &changed["principles"]), (&json!(2), &json!(["app:notes"])));
+    assert_eq!(changed["type"], "public", "what was refused has changed nothing");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -7,6 +7,7 @@ use menagerie_kernel::Session;
 use menagerie_queue_http::keyring::Application;
 use menagerie_queue_http::keys::Hash;
 use menagerie_queue_http::metrics::Metrics;
+use menagerie_queue_http::receive::workers::ReceiveOptions;
 use menagerie_queue_http::server::{BODY_BYTES_MAX, Server};
 use menagerie_queue_http::service::{Options, Service};
 use menagerie_queues::Journals;
@@ -16,7 +17,7 @@ use serde_json::Value;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 
-use crate::world::{JOURNAL, World};
+use crate::world::{JOURNAL, QUICK, World};
 
 /// Keys of two applications.
 pub const KEY: &str = "actionable-key-of-notes-app";
@@ -86,7 +87,8 @@ impl Site {
             ("notes".to_owned(), application(KEY)),
             ("other".to_owned(), application(OTHER_KEY)),
         ]);
-        let options = Options { journal: Some(JOURNAL.to_owned()), applications, ..options };
+        let receive = ReceiveOptions { settle: QUICK, ..options.receive };
+        let options = Options { journal: Some(JOURNAL.to_owned()), applications, receive, ..options };
         let session = world.session().await;
         let service = Service::new(&session, journals, options).await.unwrap();
         let mut registry = Registry::default();

@@ -96,7 +96,7 @@ async fn contradictory_headers_are_refused() {
     // One wrong key among several is one too many, in one header or in two.
     let two = [("Authorization", own.as_str()), ("Authorization", "Application nobody-knows-this")];
     assert_eq!(site.ask("GET", QUEUE, &two, b"").await.code, 401);
-    for scheme in ["Applications", "Bearer", "Application:", "XApplication"] {
+    for scheme in ["Applications", "Bearers", "Bearer:", "Application:", "XApplication"] {
         let header = format!("{scheme} {KEY}");
         assert_eq!(site.ask("GET", QUEUE, &[("Authorization", &header)], b"").await.code, 403, "{scheme}");
     }

@@ -5,13 +5,14 @@ use std::time::Duration;
 
 use menagerie_journal::{Journal, Message, MessageId, Order, Read};
 use menagerie_kernel::Session;
-use menagerie_znodes::queues::{PartitionName, QueueName};
+use menagerie_znodes::queues::{PartitionName, QueueName, Settings};
 
 use super::{journal_of, readable_settings};
 use crate::coordination::claim::partition_id;
 use crate::coordination::cursor::CursorAt;
 use crate::error::QueueError;
 use crate::journals::Journals;
+use crate::message_uuid::MessageUuid;
 
 /// A message in a queue.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,10 +23,21 @@ pub struct QueuedMessage {
     pub message: Message,
 }
 
+/// How much the clocks of those who put messages may differ from the journal's: a message is searched from this long
+/// before the time that its id says.
+pub(super) const CLOCKS_DIFFER: Duration = Duration::from_secs(600);
+
+impl QueuedMessage {
+    /// Its id, for life.
+    pub fn id(&self) -> MessageUuid {
+        MessageUuid::of(&self.partition, &self.message)
+    }
+}
+
 /// Reads the messages of one queue.
 pub struct Browser {
     queue: QueueName,
-    partitions: u16,
+    pub(super) settings: Settings,
     pub(super) store: Arc<dyn Journal>,
 }
 
@@ -34,18 +46,25 @@ impl Browser {
     pub async fn open(session: &Session, journals: &Journals, queue: &QueueName) -> Result<Self, QueueError> {
         let settings = readable_settings(&session.term(), queue).await?;
         let store = journal_of(journals, queue, &settings)?;
-        Ok(Self { queue: queue.clone(), partitions: settings.partitions, store })
+        Ok(Self { queue: queue.clone(), settings, store })
+    }
+
+    /// The queue.
+    pub(super) fn queue(&self) -> &QueueName {
+        &self.queue
     }
 
     /// All partitions, or only this one.
     pub fn partitions(&self, only: Option<u16>) -> Result<Vec<PartitionName>, QueueError> {
         match only {
-            Some(number) if !(1..=self.partitions).contains(&number) => Err(QueueError::NoPartition {
-                partition: self.queue.partition(number),
-                partitions: self.partitions,
-            }),
+            Some(number) if !(1..=self.settings.partitions).contains(&number) => {
+                Err(QueueError::NoPartition {
+                    partition: self.queue.partition(number),
+                    partitions: self.settings.partitions,
+                })
+            }
             Some(number) => Ok(vec![self.queue.partition(number)]),
-            None => Ok((1..=self.partitions).map(|number| self.queue.partition(number)).collect()),
+            None => Ok((1..=self.settings.partitions).map(|number| self.queue.partition(number)).collect()),
         }
     }
 
@@ -83,13 +102,13 @@ impl Browser {
         Ok(all.split_off(all.len().saturating_sub(limit as usize)))
     }
 
-    /// Id of the newest message put to a partition, even if it is gone.
+    /// Position of the newest message put to a partition, even if it is gone.
     pub async fn last_id(&self, partition: &PartitionName) -> Result<MessageId, QueueError> {
         let read = Read::after(partition_id(partition)?, MessageId::ZERO).limit(1).descending();
         Ok(self.store.read(read).await?.last)
     }
 
-    /// Messages of a partition after this id; waits up to `wait` for the first.
+    /// Messages of a partition after this position; waits up to `wait` for the first.
     pub async fn read_after(
         &self,
         partition: &PartitionName,
@@ -101,17 +120,62 @@ impl Browser {
         self.read(partition, read).await
     }
 
-    /// The messages with this id. Ids are unique within a partition, and rarely collide across partitions.
-    pub async fn with_id(
+    /// The messages at this position: at most one in each partition.
+    pub async fn at(
         &self,
         partitions: &[PartitionName],
-        id: MessageId,
+        position: MessageId,
     ) -> Result<Vec<QueuedMessage>, QueueError> {
         let mut all = Vec::new();
         for partition in partitions {
-            all.extend(self.read(partition, Read::one(partition_id(partition)?, id)).await?);
+            all.extend(self.read(partition, Read::one(partition_id(partition)?, position)).await?);
         }
         Ok(all)
+    }
+
+    /// The messages with this id: as a rule one. Several old ones may share an id, and a client that chooses ids over
+    /// HTTP may choose one twice. Delayed messages are not among these ([`DelayedMessages`](super::delayed)).
+    pub async fn with_id(
+        &self,
+        partitions: &[PartitionName],
+        id: MessageUuid,
+    ) -> Result<Vec<QueuedMessage>, QueueError> {
+        let derived = partitions.iter().find(|partition| id.position_in(partition).is_some());
+        let chosen = partitions.iter().filter(|partition| id.may_be_chosen_for(partition)).cloned();
+        let chosen: Vec<_> = chosen.collect();
+        let partitions = match (derived, chosen.as_slice()) {
+            (Some(partition), _) => std::slice::from_ref(partition),
+            (None, []) => partitions,
+            (None, chosen) => chosen,
+        };
+        let mut found = self.at(partitions, MessageId(id.time())).await?;
+        found.retain(|found| found.id() == id);
+        if !found.is_empty() {
+            return Ok(found);
+        }
+        // It was delayed or retried, and stands somewhere behind the time of its put.
+        for partition in partitions {
+            found.extend(self.moved(partition, id).await?);
+        }
+        Ok(found)
+    }
+
+    /// The newest message of a partition that has this id stored with it.
+    async fn moved(
+        &self,
+        partition: &PartitionName,
+        id: MessageUuid,
+    ) -> Result<Option<QueuedMessage>, QueueError> {
+        let from = MessageId(id.time().minus(CLOCKS_DIFFER));
+        let mut read = Read::from(partition_id(partition)?, from).descending();
+        loop {
+            let batch = self.read(partition, read.clone()).await?;
+            let Some(end) = batch.last().map(|found| found.message.id) else { return Ok(None) };
+            if let Some(found) = batch.into_iter().find(|found| found.id() == id) {
+                return Ok(Some(found));
+            }
+            read.before = end;
+        }
     }
 
     /// Reads until `limit` is reached: the journal limits the bytes of each batch.

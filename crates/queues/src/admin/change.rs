@@ -5,9 +5,11 @@ use menagerie_znodes::Payload as _;
 use menagerie_znodes::queues::{self, Consistency, Keep, QueueName, Settings, Visibility};
 
 use super::create::{create_cursors, create_topic};
+use super::handling::{HandlingChange, unhandled_with};
 use super::journal_of;
 use crate::error::QueueError;
 use crate::journals::Journals;
+use crate::story;
 
 /// Settings to change; `None` keeps what is there.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -22,6 +24,8 @@ pub struct Change {
     pub principles: Option<Vec<String>>,
     /// Retention of handled messages; takes effect at once.
     pub keep: Option<Keep>,
+    /// How messages are handled; another order only while none wait.
+    pub handling: HandlingChange,
 }
 
 /// How often to retry when others change the queue at the same time.
@@ -45,6 +49,7 @@ impl Change {
         next.visibility = self.visibility.unwrap_or(next.visibility);
         next.consistency = self.consistency.unwrap_or(next.consistency);
         next.keep = self.keep.unwrap_or(next.keep);
+        next.handling = self.handling.apply(next.handling);
         if let Some(principles) = &self.principles {
             next.principles = principles.clone();
         }
@@ -70,9 +75,18 @@ pub async fn change(
         if next.partitions < settings.partitions {
             return Ok(Changed::Fewer(settings));
         }
+        if next.handling.order != settings.handling.order {
+            let unhandled = unhandled_with(session, journals, queue, &settings).await?;
+            if unhandled.waiting > 0 {
+                return Err(QueueError::Waiting { queue: queue.clone(), waiting: unhandled.waiting });
+            }
+        }
         if change.partitions.is_some() {
             let store = journal_of(journals, queue, &settings)?;
             create_topic(&*store, queue, next.partitions).await?;
+        }
+        if (next.keep, next.partitions) != (settings.keep, settings.partitions) {
+            story::prepare(&*journal_of(journals, queue, &settings)?, queue, &next).await?;
         }
         if next != settings {
             match retry::set(&term, znode.path(), &next.encode(), version).await {

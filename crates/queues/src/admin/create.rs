@@ -6,7 +6,7 @@ use menagerie_journal::{Created as TopicCreated, Journal, Ticks, TopicConfig};
 use menagerie_kernel::session::IfLate;
 use menagerie_kernel::{CallError, Session, Term, retry};
 use menagerie_znodes::queues::{
-    self, Consistency, Cursor, Keep, PARTITIONS_MAX, QueueName, Settings, Visibility,
+    self, Consistency, Cursor, Handling, Keep, PARTITIONS_MAX, QueueName, Settings, Visibility,
 };
 use menagerie_znodes::{Kind, Payload as _};
 
@@ -15,6 +15,7 @@ use crate::coordination::claim::topic;
 use crate::coordination::cursor::{CursorAt, ahead};
 use crate::error::QueueError;
 use crate::journals::Journals;
+use crate::story;
 
 /// Deduplication window of failed messages: longer than any outage in which a worker may append one without learning
 /// that it did.
@@ -51,6 +52,7 @@ pub fn default_settings(partitions: u16, journal: &str) -> Settings {
         consistency: Consistency::default(),
         principles: Vec::new(),
         keep: Keep::default(),
+        handling: Handling::default(),
         created_ms: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64),
     }
 }
@@ -88,6 +90,7 @@ pub async fn create_with(
         require_past(&term, &*store, queue, partitions).await?;
     }
     create_failed_topic(&*store, queue).await?;
+    story::prepare(&*store, queue, before.as_ref().unwrap_or(settings)).await?;
     // Under the same name another folder may appear one day, in which these ids and positions mean nothing.
     let settings = Settings { folder: Some(store.folder().await?.to_string()), ..settings.clone() };
     let created = write_settings(&term, queue, &settings).await?;

@@ -1,32 +1,84 @@
 //! Listing and cancelling delayed messages.
 
-use menagerie_journal::{Commit, DelayedId, Edit, Edited, Message, Read};
+use std::fmt;
+use std::str::FromStr;
+
+use menagerie_journal::{Commit, DelayedId, Edit, Edited, Journal, Message, Read, Ticks};
 use menagerie_kernel::Session;
 use menagerie_znodes::queues::{PartitionName, QueueName};
+use thiserror::Error;
 
 use super::browse::Browser;
 use crate::coordination::claim::partition_id;
 use crate::error::QueueError;
 use crate::journals::Journals;
+use crate::message_uuid::{MessageUuid, MessageUuidError};
+use crate::meta::Meta;
+use crate::meta::{Origin, Via};
+use crate::story::{self, Act, ActKind};
 
-/// Messages cancelled per commit.
+/// Messages per read, and cancelled per commit.
 const BATCH: u32 = 1000;
 
 /// A message that is not due yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DelayedMessage {
-    /// Its id until it is due.
-    pub id: DelayedId,
+    /// Where it stands among the delayed messages.
+    pub place: DelayedId,
     /// The partition it will appear in.
     pub partition: PartitionName,
     /// The message itself.
     pub message: Message,
 }
 
+/// A delayed message as people name it: by the id that it has for life; or, if an older version put it, by the one that
+/// it has until it is due.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DelayedName {
+    /// Its id, for life.
+    Id(MessageUuid),
+    /// Its id until it is due, a UUID of version 8.
+    Old(DelayedId),
+}
+
+/// The text names no delayed message.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("{0}; those put by an older version have one of version 8 while they are delayed")]
+pub struct DelayedNameError(#[from] MessageUuidError);
+
+impl FromStr for DelayedName {
+    type Err = DelayedNameError;
+
+    fn from_str(text: &str) -> Result<Self, DelayedNameError> {
+        match text.parse() {
+            Ok(old) => Ok(Self::Old(old)),
+            Err(_) => Ok(Self::Id(text.parse()?)),
+        }
+    }
+}
+
+impl fmt::Display for DelayedName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Id(id) => id.fmt(f),
+            Self::Old(id) => id.fmt(f),
+        }
+    }
+}
+
+impl DelayedMessage {
+    /// Its name.
+    pub fn name(&self) -> DelayedName {
+        Meta::of(&self.message).id.map_or(DelayedName::Old(self.place), DelayedName::Id)
+    }
+}
+
 /// The delayed messages of some partitions of a queue.
 pub struct DelayedMessages {
     browser: Browser,
     partitions: Vec<PartitionName>,
+    /// Who cancels them.
+    by: Option<String>,
 }
 
 impl DelayedMessages {
@@ -39,7 +91,13 @@ impl DelayedMessages {
     ) -> Result<Self, QueueError> {
         let browser = Browser::open(session, journals, queue).await?;
         let partitions = browser.partitions(only)?;
-        Ok(Self { browser, partitions })
+        Ok(Self { browser, partitions, by: None })
+    }
+
+    /// Says who cancels them, for their stories.
+    #[must_use]
+    pub fn acting_as(self, by: &str) -> Self {
+        Self { by: Origin::new(by, Via::Library).meta().by, ..self }
     }
 
     /// The messages due next.
@@ -51,22 +109,65 @@ impl DelayedMessages {
             while left > 0 {
                 let (found, _) = self.read(partition, after, left).await?;
                 let Some(last) = found.last() else { break };
-                after = last.id;
+                after = last.place;
                 left = left.saturating_sub(u32::try_from(found.len()).unwrap_or(u32::MAX));
                 all.extend(found);
             }
         }
-        all.sort_by_key(|delayed| delayed.id);
+        all.sort_by_key(|delayed| delayed.place);
         all.truncate(limit as usize);
         Ok(all)
     }
 
+    /// The one with this id.
+    pub async fn find(&self, id: MessageUuid) -> Result<Option<DelayedMessage>, QueueError> {
+        let mut likely: Vec<_> = self.partitions.iter().filter(|one| id.may_be_chosen_for(one)).collect();
+        if likely.is_empty() {
+            likely.extend(&self.partitions);
+        }
+        for partition in likely {
+            let found = find(&*self.browser.store, partition, |meta| meta.id == Some(id)).await?;
+            if found.is_some() {
+                return Ok(found);
+            }
+        }
+        Ok(None)
+    }
+
     /// Cancels one. `false` if there is no such delayed message: it may have become due and turned into an ordinary
     /// one.
-    pub async fn cancel(&self, id: DelayedId) -> Result<bool, QueueError> {
-        // The id does not name its partition, so try all of them.
-        let edits = self.partitions.iter().map(|partition| cancel(partition, id));
-        Ok(self.commit(edits.collect::<Result<_, _>>()?).await? > 0)
+    pub async fn cancel(&self, name: DelayedName) -> Result<bool, QueueError> {
+        match name {
+            // The id does not name its partition, so try all of them.
+            DelayedName::Old(id) => {
+                let edits: Result<_, _> = self.partitions.iter().map(|one| cancel(one, id)).collect();
+                Ok(self.commit(edits?).await?.contains(&Edited::Changed))
+            }
+            DelayedName::Id(id) => match self.find(id).await? {
+                Some(found) => Ok(self.cancel_these(&[&found]).await? > 0),
+                None => Ok(false),
+            },
+        }
+    }
+
+    /// Cancels these, as far as they are still there, and then notes that somebody did; returns how many.
+    async fn cancel_these(&self, these: &[&DelayedMessage]) -> Result<u64, QueueError> {
+        let edits: Result<_, _> = these.iter().map(|one| cancel(&one.partition, one.place)).collect();
+        let edited = self.commit(edits?).await?;
+        let cancelled = these.iter().zip(edited).filter(|(_, edited)| *edited == Edited::Changed);
+        let cancelled: Vec<_> = cancelled.map(|(one, _)| *one).collect();
+        let act = |one: &&DelayedMessage| {
+            let (meta, partition, by) = (Meta::of(&one.message), one.partition.clone(), self.by.clone());
+            let (act, position) = (ActKind::Cancelled, None);
+            // An older version gave it an id that it has only while it is delayed.
+            meta.id.map(|id| Act { id, partition, position, act, by, meta: Some(meta) })
+        };
+        let acts: Vec<Act> = cancelled.iter().filter_map(act).collect();
+        if !acts.is_empty() {
+            let (store, queue) = (&*self.browser.store, self.browser.queue());
+            story::act::commit(store, queue, &self.browser.settings, Commit::default(), acts).await?;
+        }
+        Ok(cancelled.len() as u64)
     }
 
     /// Cancels all messages delayed by now; `progress` gets the running total.
@@ -77,12 +178,11 @@ impl DelayedMessages {
             loop {
                 let (found, last) = self.read(partition, after, BATCH).await?;
                 let Some(end) = found.last() else { break };
-                after = end.id;
+                after = end.place;
                 // Leave alone what others put meanwhile, or this might never end.
                 let newest = *newest.get_or_insert(last);
-                let old = found.iter().filter(|delayed| delayed.id.put <= newest);
-                let edits = old.map(|delayed| cancel(partition, delayed.id));
-                cancelled += self.commit(edits.collect::<Result<_, _>>()?).await?;
+                let old: Vec<_> = found.iter().filter(|delayed| delayed.place.put <= newest).collect();
+                cancelled += self.cancel_these(&old).await?;
                 progress(cancelled);
             }
         }
@@ -95,21 +195,46 @@ impl DelayedMessages {
         partition: &PartitionName,
         after: DelayedId,
         limit: u32,
-    ) -> Result<(Vec<DelayedMessage>, menagerie_journal::Ticks), QueueError> {
-        let read = Read::delayed(partition_id(partition)?, after).limit(limit);
-        let batch = self.browser.store.read(read).await?;
-        let found = batch.delayed.into_iter().zip(batch.messages);
-        let found = found.map(|(id, message)| DelayedMessage { id, partition: partition.clone(), message });
-        Ok((found.collect(), batch.last.0))
+    ) -> Result<(Vec<DelayedMessage>, Ticks), QueueError> {
+        read(&*self.browser.store, partition, after, limit).await
     }
 
-    /// Commits these edits, and counts those that changed something.
-    async fn commit(&self, edits: Vec<Edit>) -> Result<u64, QueueError> {
-        let committed = self.browser.store.commit(Commit { edits, ..Commit::default() }).await?;
-        Ok(committed.edits.into_iter().filter(|edited| *edited == Edited::Changed).count() as u64)
+    /// Commits these edits, and says which of them changed something.
+    async fn commit(&self, edits: Vec<Edit>) -> Result<Vec<Edited>, QueueError> {
+        Ok(self.browser.store.commit(Commit { edits, ..Commit::default() }).await?.edits)
     }
 }
 
 fn cancel(partition: &PartitionName, id: DelayedId) -> Result<Edit, QueueError> {
     Ok(Edit::Cancel { partition: partition_id(partition)?, id })
+}
+
+/// Some delayed messages of a partition, the next due first, and when the newest of them all was put.
+pub(crate) async fn read(
+    store: &dyn Journal,
+    partition: &PartitionName,
+    after: DelayedId,
+    limit: u32,
+) -> Result<(Vec<DelayedMessage>, Ticks), QueueError> {
+    let batch = store.read(Read::delayed(partition_id(partition)?, after).limit(limit)).await?;
+    let found = batch.delayed.into_iter().zip(batch.messages);
+    let found = found.map(|(place, message)| DelayedMessage { place, partition: partition.clone(), message });
+    Ok((found.collect(), batch.last.0))
+}
+
+/// The first delayed message of a partition with such metadata.
+pub(super) async fn find(
+    store: &dyn Journal,
+    partition: &PartitionName,
+    is_it: impl Fn(&Meta) -> bool,
+) -> Result<Option<DelayedMessage>, QueueError> {
+    let mut after = DelayedId::ZERO;
+    loop {
+        let (batch, _) = read(store, partition, after, BATCH).await?;
+        let Some(last) = batch.last() else { return Ok(None) };
+        after = last.place;
+        if let Some(found) = batch.into_iter().find(|delayed| is_it(&Meta::of(&delayed.message))) {
+            return Ok(Some(found));
+        }
+    }
 }

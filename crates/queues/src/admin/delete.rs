@@ -8,6 +8,7 @@ use super::{journal_of, require_settings};
 use crate::coordination::claim::{partition_id, topic};
 use crate::error::QueueError;
 use crate::journals::Journals;
+use crate::story;
 
 /// Deletes a queue with all its messages, failed ones included. Its workers lose its partitions. Idempotent: the
 /// settings go last, so repeating it completes what a crash left half done.
@@ -21,6 +22,7 @@ pub async fn delete(session: &Session, journals: &Journals, queue: &QueueName) -
     if let Some(failed) = queue.failed() {
         store.delete_topic(&topic(&failed)?).await?;
     }
+    store.delete_topic(&story::topic(queue)?).await?;
     store.delete_topic(&topic(queue)?).await?;
     Ok(retry::delete(&term, queues::settings(queue).path()).await?)
 }
@@ -39,6 +41,8 @@ async fn remove_partitions(term: &Term, queue: &QueueName, partitions: u16) -> R
         let partition = queue.partition(number);
         // Without the cursor no worker can record; without the lock none can continue.
         retry::delete(term, queues::cursor(&partition).path()).await?;
+        // Left behind, it would say of a queue of the same name that its messages are done.
+        retry::delete(term, queues::gaps(&partition).path()).await?;
         remove_contenders(term, queues::lock(&partition).path()).await?;
     }
     retry::delete(term, queues::pause_of_queue(queue).path()).await

@@ -1,22 +1,28 @@
 //! What operators do with queues, and programs that put messages.
 //!
-//! - `create`, `change`, `delete`: queues. `purge`: dropping their messages. `keys`: access over HTTP. `put`: putting
-//!   messages. `browse`: looking at them. `pause`: pausing queues and workers. `show`: lag, owners and rates.
+//! - `create`, `change`, `delete`: queues. `handling`: how their messages are handled. `purge`: dropping their messages.
+//!   `keys`: access over HTTP. `put`: putting messages, `stamp` and `duplicates` for it. `browse`: looking at them.
+//!   `pause`: pausing queues and workers. `show`: lag, owners and rates.
 //!   `delayed`: listing and cancelling delayed messages. `failed`: listing and retrying messages that were given up.
-//!   `import`: qdo's cursors.
+//!   `import`: qdo's cursors. `schedule`: messages that are put periodically. `state`: what has become of a message.
 
 pub mod browse;
 mod change;
 mod create;
 pub mod delayed;
 mod delete;
+pub mod duplicates;
 pub mod failed;
+mod handling;
 pub mod import;
 pub mod keys;
 mod pause;
 mod purge;
 mod put;
+pub mod schedule;
 pub mod show;
+mod stamp;
+pub mod state;
 
 use std::sync::Arc;
 
@@ -30,9 +36,11 @@ use crate::journals::{self, Journals};
 pub use change::{Change, Changed, change};
 pub use create::{Created, create, create_with, default_settings};
 pub use delete::{abandon, delete, skip};
+pub use handling::{HandlingChange, OrDefault, Unhandled, unhandled};
 pub use pause::{Scope, pause, resume};
 pub use purge::{Purged, purge, purge_handled};
-pub use put::{Destination, Putter};
+pub use put::{Destination, Put, Putter, ToPut};
+pub use stamp::Stamped;
 
 pub(crate) use create::FAILED_DEDUP_WINDOW;
 

@@ -1,22 +1,24 @@
 //! Status of queues: are we behind, and do we need more workers?
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use futures_util::future::join_all;
-use menagerie_journal::{JournalError, MessageId, Read, Ticks};
+use menagerie_journal::{Journal, JournalError, MessageId, PartitionStats, Read, Ticks};
 use menagerie_kernel::{CallError, Session, Term};
 use menagerie_znodes::Name;
-use menagerie_znodes::queues::{self, Keep, PartitionName, Pause, QueueName, Worker};
+use menagerie_znodes::queues::{self, Handling, Keep, PartitionName, Pause, QueueName, Worker};
 use menagerie_znodes::quote::unquote;
 use serde::Serialize;
 
 use super::{journal_of, readable_settings};
 use crate::coordination::catalogue;
-use crate::coordination::claim::{lag, partition_id, topic};
+use crate::coordination::claim::{lag, last_activity, partition_id, topic};
 use crate::coordination::cursor::{CursorAt, ahead};
+use crate::core::activity::{Activity, Recent, RetryingMessage, RunningMessage};
 use crate::error::QueueError;
 use crate::journals::{JournalRef, Journals};
+use crate::message_uuid::MessageUuid;
 
 /// A registered worker.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -33,7 +35,7 @@ pub struct WorkerEntry {
 
 /// Status of one partition.
 #[expect(missing_docs, reason = "its partition names itself")]
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct PartitionView {
     pub partition: PartitionName,
     /// The worker that claims to own it.
@@ -52,11 +54,51 @@ pub struct PartitionView {
     pub oldest_ms: Option<u64>,
     /// Delayed messages not due yet.
     pub delayed: u64,
+    /// Messages that run, oldest first; not all if there are many.
+    pub running: Vec<RunningView>,
+    /// How many there are.
+    pub running_count: u64,
+    /// Messages that have failed and are tried again, the next one first; not all if there are many.
+    pub retrying: Vec<RetryingView>,
+    /// How many there are.
+    pub retrying_count: u64,
+    /// What came of attempts within the last minute, as its owner says; `None` without an owner.
+    pub recent: Option<Recent>,
+    /// Messages per second, as its owner says.
+    pub rate: Option<Rate>,
+}
+
+/// A message that runs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct RunningView {
+    /// Its id.
+    pub id: MessageUuid,
+    /// Which attempt.
+    pub attempt: u32,
+    /// For how long.
+    pub for_ms: u64,
+    /// Its program was given it 30 s ago or earlier, and has not answered.
+    pub silent: bool,
+}
+
+/// A message that has failed, and is tried again.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct RetryingView {
+    /// Its id.
+    pub id: MessageUuid,
+    /// The attempt that comes next.
+    pub attempt: u32,
+    /// Attempts in total.
+    pub attempts: u32,
+    /// When it comes.
+    pub in_ms: u64,
+    /// Why the last one failed.
+    pub error: String,
 }
 
 /// Status of a queue.
 #[expect(missing_docs, reason = "queue and partitions name themselves")]
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct QueueView {
     pub queue: QueueName,
     /// The journal that stores its messages.
@@ -64,10 +106,14 @@ pub struct QueueView {
     /// Retention of handled messages.
     #[serde(rename = "keep_ms")]
     pub keep: Keep,
+    /// In which order its messages are handled, and what happens after a failure.
+    pub handling: Handling,
     /// The pause, if it is paused.
     pub paused: Option<Pause>,
     /// Failed messages.
     pub failed: u64,
+    /// Workers that serve it.
+    pub workers: usize,
     pub partitions: Vec<PartitionView>,
     /// Partitions without a cursor, which nobody handles.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -97,38 +143,33 @@ impl QueueView {
         self.partitions.iter().map(|partition| partition.delayed).sum()
     }
 
+    /// Messages per second in all partitions; `None` if no owner says.
+    pub fn rate(&self) -> Option<Rate> {
+        let rates = self.partitions.iter().filter_map(|partition| partition.rate);
+        rates
+            .reduce(|a, b| Rate { put: a.put.zip(b.put).map(|(a, b)| a + b), handled: a.handled + b.handled })
+    }
+
     /// Messages stored, including handled ones.
     pub fn messages(&self) -> u64 {
         self.partitions.iter().map(|partition| partition.messages).sum()
     }
 }
 
-/// Messages per second between two snapshots.
+/// Messages per second, over the last minute at most.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Rate {
-    /// Messages put.
-    pub put: f64,
+    /// Messages put; `None` until its owner has looked twice, which takes ten seconds.
+    pub put: Option<f64>,
     /// Messages handled.
     pub handled: f64,
 }
 
 impl Rate {
-    /// The rate of a queue between two snapshots. Messages dropped meanwhile count as neither put nor handled.
-    pub fn between(before: &QueueView, after: &QueueView, time: Duration) -> Self {
-        Self::new((before.messages(), before.lag()), (after.messages(), after.lag()), time)
-    }
-
-    /// The rate of one partition.
-    pub fn of_partition(before: &PartitionView, after: &PartitionView, time: Duration) -> Self {
-        Self::new((before.messages, before.lag), (after.messages, after.lag), time)
-    }
-
-    /// From pairs of messages stored and messages waiting.
-    fn new(before: (u64, u64), after: (u64, u64), time: Duration) -> Self {
-        let seconds = time.as_secs_f64().max(0.001);
-        let put = after.0.saturating_sub(before.0);
-        let handled = (before.1 + put).saturating_sub(after.1);
-        Self { put: put as f64 / seconds, handled: handled as f64 / seconds }
+    fn of(activity: &Activity) -> Self {
+        let Recent { seconds, done, expired, .. } = activity.recent;
+        let handled = (done + expired) as f64 / seconds.max(1) as f64;
+        Self { put: activity.put_per_1000_s.map(|put| put as f64 / 1000.0), handled }
     }
 }
 
@@ -199,35 +240,18 @@ pub async fn show(
         .flat_map(|entry| entry.partitions.iter().map(move |partition| (partition, entry)))
         .collect();
     let stats = store.stats(&topic(queue)?).await?;
-    let (mut partitions, mut without_cursor) = (Vec::new(), Vec::new());
-    for number in 1..=settings.partitions {
+    let views = join_all((1..=settings.partitions).map(|number| {
         let partition = queue.partition(number);
         let stats = stats.iter().find(|stats| stats.partition == u32::from(number));
-        let position = match CursorAt::read(&term, &partition).await? {
-            Some(cursor) => cursor.position(),
-            None if queue.failures_of().is_some() => stats.map_or(MessageId::ZERO, |stats| stats.last),
-            None => {
-                without_cursor.push(partition);
-                continue;
-            }
-        };
-        let read = Read::after(partition_id(&partition)?, position).limit(1);
-        let oldest = store.read(read).await?.messages.pop();
-        let waited = oldest.as_ref().map(|oldest| Ticks::now().since(oldest.id.0));
-        let owner = owners.get(&partition);
-        partitions.push(PartitionView {
-            owner: owner.map(|entry| entry.worker.clone()),
-            owner_paused: owner.is_some_and(|entry| entry.paused),
-            cursor: position.seconds(),
-            ahead_ms: ahead(position, stats.map_or(MessageId::ZERO, |stats| stats.last), Ticks::now())
-                .map(ms),
-            messages: stats.map_or(0, |stats| stats.messages),
-            // The journal's lag may be a second old; whether anything waits is exact.
-            lag: if oldest.is_some() { stats.map_or(1, lag).max(1) } else { 0 },
-            oldest_ms: waited.map(ms),
-            delayed: stats.map_or(0, |stats| stats.delayed),
-            partition,
-        });
+        let owner = owners.get(&partition).copied();
+        partition_view(&term, &*store, partition, stats, owner)
+    }));
+    let (mut partitions, mut without_cursor) = (Vec::new(), Vec::new());
+    for view in views.await {
+        match view? {
+            Ok(view) => partitions.push(view),
+            Err(partition) => without_cursor.push(partition),
+        }
     }
     let failed = match queue.failed() {
         Some(failed) => store.stats(&topic(&failed)?).await.unwrap_or_default(),
@@ -237,11 +261,87 @@ pub async fn show(
         queue: queue.clone(),
         journal: settings.journal,
         keep: settings.keep,
+        handling: settings.handling,
         paused: paused(&term, queue).await?,
         failed: failed.iter().map(|stats| stats.messages).sum(),
+        workers: workers
+            .iter()
+            .filter(|entry| entry.serves.as_ref().is_some_and(|of| of.contains(queue)))
+            .count(),
         partitions,
         without_cursor,
     })
+}
+
+/// Status of one partition; its name if it has no cursor.
+async fn partition_view(
+    term: &Term,
+    store: &dyn Journal,
+    partition: PartitionName,
+    stats: Option<&PartitionStats>,
+    owner: Option<&WorkerEntry>,
+) -> Result<Result<PartitionView, PartitionName>, QueueError> {
+    let last = stats.map_or(MessageId::ZERO, |stats| stats.last);
+    let position = match CursorAt::read(term, &partition).await? {
+        Some(cursor) => cursor.position(),
+        None if partition.queue().failures_of().is_some() => last,
+        None => return Ok(Err(partition)),
+    };
+    let oldest = store.read(Read::after(partition_id(&partition)?, position).limit(1)).await?.messages.pop();
+    let waited = oldest.as_ref().map(|oldest| Ticks::now().since(oldest.id.0));
+    let activity = match owner {
+        Some(owner) => {
+            last_activity(store, &partition).await?.filter(|said| said.worker == owner.worker.as_str())
+        }
+        None => None,
+    };
+    let activity = activity.map(|activity| fresh(activity, now_ms()));
+    let now = now_ms();
+    let running = |of: &RunningMessage| RunningView {
+        id: of.id,
+        attempt: of.attempt,
+        for_ms: now.saturating_sub(of.since_ms),
+        silent: of.silent,
+    };
+    let retrying = |of: &RetryingMessage| RetryingView {
+        id: of.id,
+        attempt: of.attempt,
+        attempts: of.attempts,
+        in_ms: of.next_ms.saturating_sub(now),
+        error: of.error.clone(),
+    };
+    let said = activity.as_ref();
+    Ok(Ok(PartitionView {
+        owner: owner.map(|entry| entry.worker.clone()),
+        owner_paused: owner.is_some_and(|entry| entry.paused),
+        cursor: position.seconds(),
+        ahead_ms: ahead(position, last, Ticks::now()).map(ms),
+        messages: stats.map_or(0, |stats| stats.messages),
+        // The journal's lag may be a second old; whether anything waits is exact.
+        lag: if oldest.is_some() { stats.map_or(1, lag).max(1) } else { 0 },
+        oldest_ms: waited.map(ms),
+        delayed: stats.map_or(0, |stats| stats.delayed),
+        running: said.map_or(Vec::new(), |said| said.running.iter().map(running).collect()),
+        running_count: said.map_or(0, |said| said.running_count),
+        retrying: said.map_or(Vec::new(), |said| said.retrying.iter().map(retrying).collect()),
+        retrying_count: said.map_or(0, |said| said.retrying_count),
+        recent: said.map(|said| said.recent.clone()),
+        rate: said.map(Rate::of),
+        partition,
+    }))
+}
+
+/// An owner that has said nothing for a minute has done nothing in that time: it would have said so.
+fn fresh(activity: Activity, now_ms: u64) -> Activity {
+    match now_ms.saturating_sub(activity.at_ms) {
+        0..60_000 => activity,
+        _ => Activity { recent: Recent::default(), put_per_1000_s: None, ..activity },
+    }
+}
+
+fn now_ms() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    ms(since)
 }
 
 fn ms(time: Duration) -> u64 {

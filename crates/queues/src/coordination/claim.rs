@@ -12,25 +12,21 @@ use menagerie_kernel::recipes::grant::Grant;
 use menagerie_kernel::recipes::lock::{Lock, LockGuard};
 use menagerie_kernel::session::Change;
 use menagerie_kernel::{CallError, Session, retry, whole};
-use menagerie_znodes::Name;
 use menagerie_znodes::queues::{self, PartitionName, QueueName};
-use serde::{Deserialize, Serialize};
 use tracing::{debug, warn};
 
-use super::cursor::CursorAt;
-use crate::core::failure::Attempts;
+use super::cursor::{self, CursorAt};
+use super::state;
+use crate::core::activity::Activity;
+use crate::core::lane::{Handover, Holder, Lane, Ownership};
+use crate::core::options::Options;
+use crate::core::tally::Attempts;
 use crate::error::QueueError;
 use crate::journals::{self, JournalRef, Journals};
 use crate::metrics::Metrics;
 
 /// Consumer name of workers in the journal.
 const CONSUMER: &str = "workers";
-/// State key of the partition's [`Holder`]. A release removes it; an owner that finds it follows one that did not
-/// release.
-const HELD: &[u8] = b"held";
-/// State key of [`Attempts`].
-const ATTEMPTS: &[u8] = b"attempts";
-
 /// Back-off for a journal that is down, perhaps for an upgrade: owners wait for it.
 const JOURNAL_PAUSE: Duration = Duration::from_millis(100);
 const JOURNAL_PAUSE_MAX: Duration = Duration::from_secs(5);
@@ -55,29 +51,26 @@ pub(crate) fn lag(stats: &PartitionStats) -> u64 {
     ours.map_or(stats.messages, |consumer| consumer.lag)
 }
 
+/// What the owner of a partition was doing when it last said so.
+pub(crate) async fn last_activity(
+    journal: &dyn Journal,
+    partition: &PartitionName,
+) -> Result<Option<Activity>, QueueError> {
+    let consumer = Consumer::new(CONSUMER).expect("it is a name");
+    let found = journal.consumer(&partition_id(partition)?, &consumer).await?;
+    Ok(found.and_then(|found| state::activity(&found.state)))
+}
+
 /// A partition we own: we hold its lock, have read its cursor, and the journal knows our fence.
 pub struct Claimed {
-    /// Its name.
-    pub partition: PartitionName,
+    /// What that means to its worker.
+    pub ownership: Ownership,
     /// Its lock.
     pub held: LockGuard,
-    /// Position of the last message processed.
+    /// Its cursor.
     pub cursor: CursorAt,
     /// Its messages and our state in the journal.
     pub fenced: FencedJournal,
-    /// Attempts of the first message after the cursor.
-    pub attempts: Option<Attempts>,
-    /// The previous owner, if it did not release.
-    pub predecessor: Option<Holder>,
-}
-
-/// The owner of a partition, as the journal stores it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Holder {
-    /// The owner's fence.
-    pub fence: String,
-    /// How many messages after the cursor may have begun: by the owner, or by one before it that did not release.
-    pub window: u32,
 }
 
 /// The outcome of a claim.
@@ -88,17 +81,15 @@ pub enum Claim {
     Gone,
 }
 
-/// Claims a partition: waits for its lock and its journal, as long as that takes. Cancel safe. `window` is how many
-/// messages we may begin without a record.
+/// Claims a partition: waits for its lock and its journal, as long as that takes. Cancel safe.
 pub async fn claim(
     session: &Session,
     journals: &Journals,
-    worker: &Name,
     partition: &PartitionName,
-    window: u32,
+    options: &Options,
     metrics: &Metrics,
 ) -> Result<Claim, QueueError> {
-    let lock = Lock::new(session, queues::lock(partition)).identified_by(worker.as_str());
+    let lock = Lock::new(session, queues::lock(partition)).identified_by(options.name.as_str());
     let mut written = None;
     loop {
         let held = lock.acquire().await?;
@@ -106,7 +97,7 @@ pub async fn claim(
         tokio::select! {
             // We lost the lock: contend again.
             loss = lost => debug!(%partition, ?loss, "lost before it was opened"),
-            opened = open(held, journals, partition, window, metrics, &mut written) => match opened {
+            opened = open(held, journals, partition, options, metrics, &mut written) => match opened {
                 Err(error) if error.ends_term() => {}
                 // Somebody opened it with a newer fence, so we have lost the lock or soon will.
                 Err(error) if error.remedy() == menagerie_kernel::Remedy::Reacquire => {
@@ -129,7 +120,7 @@ async fn open(
     held: LockGuard,
     journals: &Journals,
     partition: &PartitionName,
-    window: u32,
+    options: &Options,
     metrics: &Metrics,
     written: &mut Option<OwnClaim>,
 ) -> Result<Claim, QueueError> {
@@ -139,10 +130,10 @@ async fn open(
         return Ok(Claim::Gone);
     };
     let queue = partition.queue();
-    let target = match term.read(&queues::settings(queue)).await? {
-        Some(settings) => journals::journal_ref(&settings.value),
-        None => JournalRef::named(""),
-    };
+    let settings = term.read(&queues::settings(queue)).await?.map(|settings| settings.value);
+    let target = settings.as_ref().map_or_else(|| JournalRef::named(""), journals::journal_ref);
+    let handling = settings.map(|settings| settings.handling).unwrap_or_default();
+    let beyond = cursor::beyond(&term, &cursor, Lane::has_gaps(&handling)).await?;
     let journal = journals
         .get(&target)
         .ok_or_else(|| QueueError::NoJournal { queue: queue.clone(), journal: target.journal.clone() })?;
@@ -159,25 +150,34 @@ async fn open(
     let opened =
         retry_journal(partition, || fenced.journal.open(&fenced.partition, &fenced.consumer, fence)).await?;
     fenced.known = opened.position;
-    let state = |key: &[u8]| opened.state.iter().find(|(found, _)| found == key).map(|(_, value)| value);
-    let attempts = state(ATTEMPTS).and_then(|value| serde_json::from_slice(value).ok());
-    let found = state(HELD).map(|holder| {
-        // If it cannot be read, assume an owner with our own window.
-        serde_json::from_slice(holder).unwrap_or(Holder { fence: String::new(), window })
+    let found = state::holder(&opened.state).map(|found| {
+        // If it cannot be read, assume an owner with our own options.
+        found.unwrap_or_else(|| Holder {
+            fence: String::new(),
+            ..Holder::new(fence, None, handling.order, options)
+        })
     });
     let predecessor = match written.take() {
         // It was our own earlier try, under which nothing has begun.
         Some(ours) if found.as_ref().is_some_and(|found| found.fence == ours.fence) => ours.predecessor,
         _ => found,
     };
-    let fence = fence.to_string();
-    *written = Some(OwnClaim { fence: fence.clone(), predecessor: predecessor.clone() });
-    // Our predecessor's messages stay suspect until they are done, even if we vanish before that.
-    let window = predecessor.as_ref().map_or(window, |before| before.window.max(window));
-    let holder = serde_json::to_vec(&Holder { fence, window }).expect("text and a number can be written");
-    retry_journal(partition, || fenced.write(HELD, Some(holder.clone()))).await?;
-    let partition = partition.clone();
-    Ok(Claim::Ours(Box::new(Claimed { partition, held, cursor, fenced, attempts, predecessor })))
+    *written = Some(OwnClaim { fence: fence.to_string(), predecessor: predecessor.clone() });
+    let holder = Holder::new(fence, predecessor.as_ref(), handling.order, options);
+    let write = Commit { states: vec![fenced.holder(Some(&holder))], ..Commit::default() };
+    retry_journal(partition, || fenced.commit(write.clone())).await?;
+    let ownership = Ownership {
+        partition: partition.clone(),
+        fence,
+        term: held.term().number(),
+        cursor: cursor.position(),
+        beyond,
+        attempts: state::attempts(&opened.state),
+        predecessor,
+        reported: opened.position,
+        handling,
+    };
+    Ok(Claim::Ours(Box::new(Claimed { ownership, held, cursor, fenced })))
 }
 
 /// Releases the lock of a partition that does not exist, and removes the directory that contending for it created,
@@ -244,11 +244,6 @@ pub struct FencedJournal {
 }
 
 impl FencedJournal {
-    async fn write(&self, key: &[u8], value: Option<Vec<u8>>) -> Result<(), JournalError> {
-        let commit = Commit { states: vec![self.state(key, value)], ..Commit::default() };
-        self.commit(commit).await
-    }
-
     /// Reads messages, timed.
     pub async fn read(&self, read: Read) -> Result<Batch, JournalError> {
         let began = Instant::now();
@@ -277,10 +272,19 @@ impl FencedJournal {
         }
     }
 
-    /// The state write for these attempts.
-    pub fn attempts(&self, attempts: &Attempts) -> StateWrite {
-        let value = serde_json::to_vec(attempts).expect("numbers can be written");
-        self.state(ATTEMPTS, Some(value))
+    /// The state write for these attempts of a message; `None` drops them.
+    pub fn attempts(&self, message: MessageId, attempts: Option<&Attempts>) -> StateWrite {
+        self.state(&state::key(message), attempts.map(state::encode))
+    }
+
+    /// The state write for what its owner is doing.
+    pub fn activity(&self, activity: &Activity) -> StateWrite {
+        self.state(state::NOW, Some(state::encode(activity)))
+    }
+
+    /// The state write for the partition's owner.
+    fn holder(&self, holder: Option<&Holder>) -> StateWrite {
+        self.state(state::HELD, holder.map(state::encode))
     }
 
     /// The move to this position. `None` if the journal knows a later one: somebody has set the cursor back since, and
@@ -297,32 +301,24 @@ impl FencedJournal {
     }
 
     /// Records the release in the journal, so that the next owner is no more careful than it must be.
-    async fn close(&self, position: MessageId, handover: Handover) -> Result<(), JournalError> {
-        let held = (!handover.suspect).then(|| self.state(HELD, None));
-        let states = held.into_iter().chain(handover.begun.map(|begun| self.attempts(&begun))).collect();
-        let moves = self.position(position).into_iter().collect();
+    async fn close(&self, handover: &Handover) -> Result<(), JournalError> {
+        let Handover { position, begun, begun_through, settled, suspect } = handover;
+        let mut states = vec![
+            self.holder(suspect.as_ref()),
+            self.state(state::NOW, None),
+            self.state(state::BEGUN, begun_through.as_ref().map(state::encode)),
+        ];
+        states.extend(settled.iter().map(|message| self.attempts(*message, None)));
+        states.extend(begun.iter().map(|(message, attempts)| self.attempts(*message, Some(attempts))));
+        let moves = self.position(*position).into_iter().collect();
         self.commit(Commit { states, moves, ..Commit::default() }).await
     }
 }
 
-/// What the next owner must know of a released partition.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Handover {
-    /// Set if more has begun than is recorded.
-    pub begun: Option<Attempts>,
-    /// An owner before us did not release, and not everything that it may have begun is done.
-    pub suspect: bool,
-}
-
-/// Releases a partition. Nothing may run any more, and everything done, through `position`, must be recorded.
-pub async fn release(
-    held: LockGuard,
-    fenced: &FencedJournal,
-    position: MessageId,
-    handover: Handover,
-) -> Result<(), QueueError> {
+/// Releases a partition. Nothing may run any more, and everything done must be recorded.
+pub async fn release(held: LockGuard, fenced: &FencedJournal, handover: Handover) -> Result<(), QueueError> {
     // Do not hold the lock for a journal that is down: the next owner is then careful without need, no worse.
-    if let Ok(Err(error)) = tokio::time::timeout(JOURNAL_PAUSE_MAX, fenced.close(position, handover)).await {
+    if let Ok(Err(error)) = tokio::time::timeout(JOURNAL_PAUSE_MAX, fenced.close(&handover)).await {
         debug!(partition = %fenced.partition, %error, "released without a note in the journal");
     }
     Ok(held.release().await?)

@@ -6,9 +6,10 @@ use futures_util::future::{join_all, try_join_all};
 use menagerie_journal::{MessageId, Ticks};
 use menagerie_kernel::recipes::grant::Grant;
 use menagerie_kernel::{CallError, Term, Transaction, TransactionError, Versioned, retry};
-use menagerie_znodes::MaybeDamaged;
-use menagerie_znodes::queues::{self, Cursor, PartitionName};
+use menagerie_znodes::queues::{self, Cursor, Gaps, PartitionName};
+use menagerie_znodes::{MaybeDamaged, Payload as _};
 
+use crate::core::lane::RecordPlan;
 use crate::core::ledger::Recorded;
 
 /// The cursor of a partition with its znode's version.
@@ -36,26 +37,55 @@ impl CursorAt {
     /// The cursor after a record of this position.
     #[must_use]
     pub fn moved(&self, position: MessageId) -> Self {
-        Self { version: self.version.wrapping_add(1), position, ..self.clone() }
+        match position > self.position {
+            true => Self { version: self.version.wrapping_add(1), position, ..self.clone() },
+            false => self.clone(),
+        }
     }
 }
 
-/// A move of a cursor by the partition's owner.
+/// What is done beyond a cursor: the last message that is, and the unfinished ones before it. If records will say so,
+/// creates the znode for that.
+pub async fn beyond(
+    term: &Term,
+    cursor: &CursorAt,
+    creates: bool,
+) -> Result<Option<(MessageId, Vec<MessageId>)>, CallError> {
+    let (dir, znode) = (queues::all_gaps(), queues::gaps(&cursor.partition));
+    if creates {
+        retry::ensure(term, dir.path(), b"").await?;
+        retry::ensure(term, znode.path(), &Gaps::default().encode()).await?;
+    }
+    // Even where the order allows no gaps: it may have allowed them before.
+    let gaps = term.read(&znode).await?.map(|found| found.value);
+    let gaps = gaps.filter(|gaps| cursor.position.0.0 == gaps.after);
+    Ok(gaps.map(|gaps| {
+        let open = gaps.open().map(|ticks| MessageId(Ticks(ticks))).collect();
+        (MessageId(Ticks(gaps.through)), open)
+    }))
+}
+
+/// A record by the partition's owner of what is done.
 #[derive(Debug, Clone)]
 pub struct Record {
     cursor: CursorAt,
     grant: Grant,
     position: MessageId,
+    gaps: Option<Gaps>,
 }
 
 impl Record {
-    /// A record of everything through `position`.
+    /// A record of everything through the plan's cursor, and of what is done beyond it.
     ///
     /// # Panics
-    /// If the cursor would not advance.
-    pub fn new(cursor: CursorAt, grant: Grant, position: MessageId) -> Self {
-        assert!(position > cursor.position, "a cursor never goes back");
-        Self { cursor, grant, position }
+    /// If the cursor would go back, or nothing would change.
+    pub fn new(cursor: CursorAt, grant: Grant, plan: &RecordPlan) -> Self {
+        assert!(plan.cursor >= cursor.position, "a cursor never goes back");
+        assert!(plan.cursor > cursor.position || plan.beyond.is_some(), "it records something");
+        let gaps = plan.beyond.as_ref();
+        let gaps =
+            gaps.map(|(through, open)| Gaps::new(plan.cursor.0.0, through.0.0, open.iter().map(|id| id.0.0)));
+        Self { cursor, grant, position: plan.cursor, gaps }
     }
 
     /// The new position.
@@ -74,17 +104,33 @@ impl Record {
         outcome_of(commit(std::slice::from_ref(self)).await)
     }
 
+    fn moves_cursor(&self) -> bool {
+        self.position > self.cursor.position
+    }
+
     fn transaction(&self) -> Transaction {
-        let cursor = queues::cursor(&self.cursor.partition);
-        self.grant.transaction().set(&cursor, &of_message(self.position), Some(self.cursor.version))
+        let (cursor, gaps) = (queues::cursor(&self.cursor.partition), queues::gaps(&self.cursor.partition));
+        let mut transaction = self.grant.transaction();
+        if self.moves_cursor() {
+            transaction = transaction.set(&cursor, &of_message(self.position), Some(self.cursor.version));
+        }
+        if let Some(value) = &self.gaps {
+            // Nobody but the holder of the ticket writes it, one record at a time.
+            transaction = transaction.set(&gaps, value, None);
+        }
+        transaction
     }
 
     /// Whether it is stored. A cursor that has moved on belongs to another owner, a missing one to nobody; neither
     /// casts doubt on the other records of the request.
     async fn is_stored(&self) -> Result<bool, CallError> {
-        let next = self.cursor.moved(self.position);
-        let stored = read_cursor(&self.grant.term().patient(), &self.cursor.partition).await?;
-        Ok(stored == Some((next.position, next.version)))
+        let (term, partition) = (self.grant.term().patient(), &self.cursor.partition);
+        if self.moves_cursor() {
+            let next = self.cursor.moved(self.position);
+            return Ok(read_cursor(&term, partition).await? == Some((next.position, next.version)));
+        }
+        let stored = term.read(&queues::gaps(partition).maybe_damaged()).await?;
+        Ok(stored.and_then(|found| found.value.sound()) == self.gaps)
     }
 
     async fn write_unless_stored(&self) -> Recorded {
@@ -99,9 +145,12 @@ impl Record {
 /// from its own version. If ZooKeeper refuses the request, writes each record by itself.
 pub async fn write_all(records: &[Record]) -> Vec<Recorded> {
     match commit(records).await {
-        Err(TransactionError::Lost { .. } | TransactionError::Part { .. }) if records.len() > 1 => {
-            join_all(records.iter().map(Record::write_unless_stored)).await
-        }
+        // Refused as a whole: together they may be more than a server takes.
+        Err(
+            TransactionError::Lost { .. }
+            | TransactionError::Part { .. }
+            | TransactionError::Call(CallError::Refused { .. }),
+        ) if records.len() > 1 => join_all(records.iter().map(Record::write_unless_stored)).await,
         outcome => vec![outcome_of(outcome); records.len()],
     }
 }

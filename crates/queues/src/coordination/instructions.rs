@@ -2,11 +2,15 @@
 
 use std::collections::BTreeSet;
 
+use menagerie_journal::{Topic, TopicConfig};
 use menagerie_kernel::recipes::tree_cache::{TreeCache, TreeCacheError};
 use menagerie_kernel::{CallError, Session};
 use menagerie_znodes::Name;
-use menagerie_znodes::queues::{self, Keep, PartitionName, QueueName};
+use menagerie_znodes::queues::{self, Keep, PartitionName, QueueName, Settings};
 use tokio::sync::watch;
+
+use crate::core::machine::Instructed;
+use crate::story;
 
 /// A worker's part of the assignment. May be slightly stale: the locks keep us safe.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -49,19 +53,29 @@ impl Instructions {
         Ok(Some(AssignedPartitions { epoch: assignment.epoch, partitions }))
     }
 
-    /// Whether this queue is paused.
-    pub fn is_queue_paused(&self, queue: &QueueName) -> bool {
-        self.pauses.contains(&queues::pause_of_queue(queue))
-    }
-
-    /// Whether this worker is paused.
-    pub fn is_worker_paused(&self) -> bool {
-        self.pauses.contains(&queues::pause_of_worker(&self.worker))
+    /// Pauses and settings that concern a worker of these queues.
+    pub fn instructed(&self, queues: &[QueueName]) -> Instructed {
+        let is_paused = |queue: &&QueueName| self.pauses.contains(&queues::pause_of_queue(queue));
+        let handling = |queue: &QueueName| Some((queue.clone(), self.settings(queue)?.handling));
+        Instructed {
+            is_paused: self.pauses.contains(&queues::pause_of_worker(&self.worker)),
+            paused_queues: queues.iter().filter(is_paused).cloned().collect(),
+            handling: queues.iter().filter_map(handling).collect(),
+        }
     }
 
     /// Retention of a queue's handled messages; `None` if its settings are missing or damaged.
     pub fn keep(&self, queue: &QueueName) -> Option<Keep> {
-        Some(self.settings.read(&queues::settings(queue)).ok()??.value.keep)
+        Some(self.settings(queue)?.keep)
+    }
+
+    /// How the topic of a queue's stories should be; `None` if there is no such queue.
+    pub(crate) fn story_config(&self, topic: &Topic) -> Option<TopicConfig> {
+        Some(story::config(&self.settings(&story::queue_of(topic)?)?))
+    }
+
+    fn settings(&self, queue: &QueueName) -> Option<Settings> {
+        Some(self.settings.read(&queues::settings(queue)).ok()??.value)
     }
 
     /// Counts changes of the assignment.
@@ -72,5 +86,10 @@ impl Instructions {
     /// Counts changes of pauses.
     pub fn pauses(&self) -> watch::Receiver<u64> {
         self.pauses.subscribe()
+    }
+
+    /// Counts changes of settings.
+    pub fn changes(&self) -> watch::Receiver<u64> {
+        self.settings.subscribe()
     }
 }

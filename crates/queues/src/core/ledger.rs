@@ -1,7 +1,8 @@
-//! What of a partition has begun, is done and is recorded; and when the next record is due.
+//! What of a partition is done and recorded, and when the next record is due.
 //!
-//! A record moves the cursor. At most one is in flight, and work continues meanwhile until the next one is due. So a
-//! crash repeats at most two records' worth of messages: two messages if each is recorded by itself.
+//! A record stores what is done: it moves the cursor, and names the messages that are unfinished before the last finished
+//! one. At most one is in flight, and work continues meanwhile until the next one is due. So a crash repeats at most two
+//! records' worth of messages: two messages if each is recorded by itself and handled one at a time.
 
 use std::num::NonZeroU32;
 use std::time::{Duration, Instant};
@@ -24,18 +25,20 @@ impl Commit {
     /// Each message by itself.
     pub const EACH: Self = Self::Count(NonZeroU32::MIN);
 
-    /// How many messages an owner may have begun without a record when it dies, with batches of `batch`. A record falls
-    /// due after at most all but one of its messages plus one more batch; one may be in flight, and another due.
-    pub fn window(self, ack: Ack, batch: usize) -> u32 {
+    /// How many messages an owner may have begun without a record when it dies, with up to `width` batches of `batch` at
+    /// a time. A record falls due after at most all but one of its messages plus one more batch in each place; one may be
+    /// in flight, and another due.
+    pub fn window(self, ack: Ack, width: usize, batch: usize) -> u32 {
         if ack == Ack::Before {
             return 0;
         }
-        let batch = u32::try_from(batch).unwrap_or(u32::MAX).max(1);
+        let number = |count: usize| u32::try_from(count).unwrap_or(u32::MAX).max(1);
+        let (width, batch) = (number(width), number(batch));
         let record = match self {
-            Self::Count(count) => (count.get() - 1).saturating_add(batch),
-            Self::Every(_) => batch.max(TIMED_RECORD_GUESS),
+            Self::Count(count) => count.get().saturating_mul(width) - 1,
+            Self::Every(_) => TIMED_RECORD_GUESS.saturating_sub(batch),
         };
-        record.saturating_mul(2)
+        record.saturating_add(batch.saturating_mul(width)).saturating_mul(2)
     }
 }
 
@@ -66,37 +69,32 @@ pub enum Recorded {
 pub struct Ledger {
     commit: Commit,
     ack: Ack,
-    /// Another worker owns the partition, or may.
-    is_lost: bool,
-    /// Last message recorded.
+    /// The cursor: everything up to it is recorded.
     confirmed: MessageId,
-    /// Last message done.
+    /// Last message done, whatever is unfinished before it.
     done: MessageId,
     /// Messages done that no record covers yet, and when the first of them was done.
     unrecorded: u32,
     since: Option<Instant>,
-    /// The record in flight.
+    /// The cursor of the record in flight.
     recording: Option<MessageId>,
-    /// Messages being handled, in order.
-    running: Vec<MessageId>,
     /// How many more messages to handle and record one by one: one of them may have killed the previous owner.
     careful: u32,
     is_closing: bool,
 }
 
 impl Ledger {
-    /// Progress as of the cursor.
-    pub fn new(position: MessageId, commit: Commit, ack: Ack) -> Self {
+    /// Progress as stored: the cursor, and the last message done, which is the same unless messages were handled side by
+    /// side.
+    pub fn new(cursor: MessageId, done: MessageId, commit: Commit, ack: Ack) -> Self {
         Self {
             commit,
             ack,
-            is_lost: false,
-            confirmed: position,
-            done: position,
+            confirmed: cursor,
+            done: done.max(cursor),
             unrecorded: 0,
             since: None,
             recording: None,
-            running: Vec::new(),
             careful: 0,
             is_closing: false,
         }
@@ -110,20 +108,12 @@ impl Ledger {
         Self { careful: window, ..self }
     }
 
-    /// For a partition that we lost and claimed again: as careful as before, plus the last message done, whose record
-    /// may be missing.
-    #[must_use]
-    pub fn as_careful_as(self, before: &Self) -> Self {
-        let careful = if before.careful > 0 { before.careful.saturating_add(1) } else { 0 };
-        Self { careful, ..self }
+    /// How many more messages to handle one by one.
+    pub fn careful(&self) -> u32 {
+        self.careful
     }
 
-    /// Whether the next message may have begun under an owner that did not release.
-    pub fn is_careful(&self) -> bool {
-        self.careful > 0
-    }
-
-    /// Last message recorded.
+    /// The cursor.
     pub fn confirmed(&self) -> MessageId {
         self.confirmed
     }
@@ -133,92 +123,51 @@ impl Ledger {
         self.done
     }
 
-    /// Messages being handled.
-    pub fn running(&self) -> &[MessageId] {
-        &self.running
-    }
-
-    /// How many of the waiting messages can begin now, at most `batch`; see also
-    /// [`must_record_first`](Self::must_record_first).
-    pub fn ready_count(&self, waiting: impl Iterator<Item = MessageId>, batch: usize, now: Instant) -> usize {
-        if self.is_lost || !self.running.is_empty() {
-            return 0;
-        }
-        match self.ack {
-            Ack::Before if self.recording.is_some() => 0,
-            // A recorded message must be handled, even while closing: nobody else would.
-            Ack::Before if self.confirmed > self.done => {
-                waiting.take(batch).take_while(|id| *id <= self.confirmed).count()
-            }
-            Ack::Before | Ack::After if self.is_closing => 0,
-            Ack::Before => waiting.take(batch).count(),
-            Ack::After if self.careful > 0 && self.done != self.confirmed => 0,
-            Ack::After if self.careful > 0 => waiting.take(batch.min(1)).count(),
-            // The record that is due comes first, and waits for one in flight.
-            Ack::After if self.is_record_due(now) => 0,
-            Ack::After => waiting.take(batch).count(),
-        }
-    }
-
-    /// Whether this message must be recorded before it begins. Not earlier: a message recorded ahead of its turn is
+    /// Whether a message is to be recorded right before it begins. Not earlier: a message recorded ahead of its turn is
     /// lost if we die, as the cursor does not go back.
-    pub fn must_record_first(&self, message: MessageId) -> bool {
-        self.ack == Ack::Before && message > self.confirmed
+    pub fn records_first(&self) -> bool {
+        self.ack == Ack::Before
+    }
+
+    /// Whether one more batch can begin while `running` others run, at most `width` of them.
+    pub fn can_begin(&self, running: usize, width: usize, now: Instant) -> bool {
+        let is_free = running < width && !self.is_closing;
+        match self.ack {
+            Ack::Before => is_free && running == 0 && self.recording.is_none(),
+            Ack::After if self.careful > 0 => is_free && running == 0 && self.is_recorded(),
+            // The record that is due comes first, and waits for one in flight.
+            Ack::After => is_free && !self.is_full(width, now),
+        }
     }
 
     /// Whether more messages can begin once a record is stored.
-    pub fn is_waiting_for_record(&self) -> bool {
-        let goes_on = !self.is_lost && !self.is_closing && self.running.is_empty();
-        goes_on && (self.recording.is_some() || self.unrecorded > 0)
+    pub fn is_waiting_for_record(&self, running: usize) -> bool {
+        !self.is_closing && running == 0 && (self.recording.is_some() || self.unrecorded > 0)
     }
 
-    /// Begins these messages.
-    ///
-    /// # Panics
-    /// If they are not the next ones: a message would be skipped.
-    pub fn begin(&mut self, messages: impl IntoIterator<Item = MessageId>) {
-        assert!(self.running.is_empty(), "one at a time");
-        self.running.extend(messages);
-        assert!(
-            self.running.first().is_some_and(|first| *first > self.done),
-            "what is done does not begin again"
-        );
-        assert!(self.running.is_sorted(), "in order");
-    }
-
-    /// Ends the running messages, of which the first `done` are done. Returns how many are finished; the others will
-    /// run again. With at-most-once delivery all are finished, however they ended.
-    pub fn finish(&mut self, done: usize, now: Instant) -> usize {
-        let running = std::mem::take(&mut self.running);
-        let behind = match self.ack {
-            Ack::After => done,
-            Ack::Before => running.len(),
-        };
-        let Some(last) = running[..behind].last() else { return 0 };
-        self.done = *last;
-        let count = u32::try_from(behind).unwrap_or(u32::MAX);
-        self.careful = self.careful.saturating_sub(count);
+    /// A message is done. At most once: it is recorded already.
+    pub fn finish(&mut self, message: MessageId, now: Instant) {
+        self.done = self.done.max(message);
+        self.careful = self.careful.saturating_sub(1);
         if self.ack == Ack::After {
-            self.unrecorded = self.unrecorded.saturating_add(count);
+            self.unrecorded = self.unrecorded.saturating_add(1);
             self.since = self.since.or(Some(now));
         }
-        behind
     }
 
-    /// The last message to record, if a record is due now. `is_awaited`: something waits for it.
-    pub fn record_due(
-        &self,
-        mut waiting: impl Iterator<Item = MessageId>,
-        is_awaited: bool,
-        now: Instant,
-    ) -> Option<MessageId> {
-        if self.is_lost || self.recording.is_some() {
-            return None;
+    /// How far the cursor can move: to the last message done, but not beyond the first unfinished one.
+    pub fn frontier(&self, unfinished: Option<MessageId>) -> MessageId {
+        let end = unfinished.map_or(self.done, |first| self.done.min(first.previous()));
+        end.max(self.confirmed)
+    }
+
+    /// Whether a record is due now. `is_idle`: nothing more will be done soon.
+    pub fn is_record_due(&self, is_idle: bool, now: Instant) -> bool {
+        if self.recording.is_some() || self.unrecorded == 0 {
+            return false;
         }
-        let idle = self.running.is_empty() && waiting.next().is_none();
-        let idle = idle && matches!(self.commit, Commit::Count(_));
-        let due = self.is_record_due(now) || idle || is_awaited || self.is_closing || self.careful > 0;
-        Some(self.done).filter(|_| self.unrecorded > 0 && due)
+        let is_idle = is_idle && matches!(self.commit, Commit::Count(_));
+        self.has_enough(now) || is_idle || self.is_closing || self.careful > 0
     }
 
     /// When a record falls due by itself.
@@ -229,9 +178,9 @@ impl Ledger {
         }
     }
 
-    /// Starts a record of everything through `position`.
-    pub fn start_record(&mut self, position: MessageId) {
-        self.recording = Some(position);
+    /// Starts a record that moves the cursor to this position.
+    pub fn start_record(&mut self, cursor: MessageId) {
+        self.recording = Some(cursor);
         self.unrecorded = 0;
         self.since = None;
     }
@@ -243,13 +192,7 @@ impl Ledger {
 
     /// Whether everything done is recorded.
     pub fn is_recorded(&self) -> bool {
-        self.done <= self.confirmed && self.recording.is_none()
-    }
-
-    /// Another worker owns the partition, or may.
-    pub fn lose(&mut self) {
-        self.is_lost = true;
-        self.recording = None;
+        self.unrecorded == 0 && self.recording.is_none()
     }
 
     /// Begins no more messages.
@@ -262,18 +205,22 @@ impl Ledger {
         self.is_closing = false;
     }
 
-    /// Whether the partition can be released: nothing runs, and everything done is recorded.
-    pub fn can_release(&self) -> bool {
-        // A message that is recorded and has not begun must be handled: nobody else would.
-        let recorded = self.is_recorded() && self.confirmed <= self.done;
-        self.running.is_empty() && (self.is_lost || recorded)
-    }
-
     /// Whether enough is done for a record.
-    fn is_record_due(&self, now: Instant) -> bool {
+    fn has_enough(&self, now: Instant) -> bool {
         match self.commit {
             Commit::Count(count) => self.unrecorded >= count.get(),
             Commit::Every(_) => self.record_at().is_some_and(|due| due <= now),
+        }
+    }
+
+    /// Whether so much is done without a record that nothing more may begin before one.
+    fn is_full(&self, width: usize, now: Instant) -> bool {
+        match self.commit {
+            Commit::Count(count) => {
+                let width = u32::try_from(width).unwrap_or(u32::MAX);
+                self.unrecorded >= count.get().saturating_mul(width)
+            }
+            Commit::Every(_) => self.has_enough(now),
         }
     }
 }

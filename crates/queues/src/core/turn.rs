@@ -5,7 +5,6 @@
 //! first.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Instant;
 
 use menagerie_journal::MessageId;
 use menagerie_znodes::queues::{PartitionName, QueueName};
@@ -20,23 +19,6 @@ pub enum Policy {
     Strict,
 }
 
-/// State of an owned partition.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct PartitionState {
-    /// Its oldest waiting message.
-    pub head: Option<MessageId>,
-    /// A message of it is being handled. One at a time keeps them in order.
-    pub is_running: bool,
-    /// Its ledger allows the next message to begin.
-    pub can_begin: bool,
-    /// Its ledger will, once a record is stored.
-    pub is_recording: bool,
-    /// The queue or the worker is paused.
-    pub is_paused: bool,
-    /// Back-off of its oldest message, which has failed.
-    pub not_before: Option<Instant>,
-}
-
 /// Whether a partition can begin a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ready {
@@ -46,18 +28,6 @@ pub enum Ready {
     Soon(MessageId),
     /// None can.
     No,
-}
-
-impl PartitionState {
-    /// Whether it can begin a message.
-    pub fn ready(&self, now: Instant) -> Ready {
-        let waits = self.not_before.is_some_and(|due| due > now);
-        match self.head.filter(|_| !self.is_running && !self.is_paused && !waits) {
-            Some(head) if self.can_begin => Ready::Now(head),
-            Some(head) if self.is_recording => Ready::Soon(head),
-            Some(_) | None => Ready::No,
-        }
-    }
 }
 
 /// A partition of a queue that has a message to begin; ordered by message, oldest first.
@@ -78,7 +48,8 @@ pub struct Turn {
     ranks: BTreeMap<QueueName, usize>,
     ready: BTreeMap<usize, BTreeSet<Candidate>>,
     heads: BTreeMap<PartitionName, Candidate>,
-    running: BTreeSet<PartitionName>,
+    /// Turns that have not ended.
+    running: usize,
     /// Partitions that have not been read yet, by the rank of their queue.
     unread: BTreeSet<(usize, PartitionName)>,
     /// Rank of the queue whose turn was last.
@@ -86,7 +57,7 @@ pub struct Turn {
 }
 
 impl Turn {
-    /// A scheduler with nothing ready. `concurrency`: messages handled at once, each from another partition.
+    /// A scheduler with nothing ready. `concurrency`: turns at a time.
     pub fn new(queues: &[QueueName], policy: Policy, concurrency: usize) -> Self {
         let mut ranks = BTreeMap::new();
         for queue in queues {
@@ -99,7 +70,7 @@ impl Turn {
             ranks,
             ready: BTreeMap::new(),
             heads: BTreeMap::new(),
-            running: BTreeSet::new(),
+            running: 0,
             unread: BTreeSet::new(),
             last: None,
         }
@@ -126,11 +97,9 @@ impl Turn {
             Ready::Soon(head) if self.policy == Policy::Strict => (head, false),
             Ready::Soon(_) | Ready::No => return,
         };
-        if !self.running.contains(partition) {
-            let candidate = Candidate { head, partition: partition.clone(), can_begin };
-            self.ready.entry(queue).or_default().insert(candidate.clone());
-            self.heads.insert(partition.clone(), candidate);
-        }
+        let candidate = Candidate { head, partition: partition.clone(), can_begin };
+        self.ready.entry(queue).or_default().insert(candidate.clone());
+        self.heads.insert(partition.clone(), candidate);
     }
 
     /// Makes the partition's queue and all later ones wait for its first read: its messages may come before theirs.
@@ -157,10 +126,10 @@ impl Turn {
         !self.unread.is_empty()
     }
 
-    /// Takes the next partition, if there is one and concurrency allows. It is not ready again until
-    /// [`finish`](Self::finish).
+    /// Takes the next partition, if there is one and concurrency allows. It is not ready again until it is updated, and
+    /// its turn lasts until [`finish`](Self::finish).
     pub fn take(&mut self) -> Option<PartitionName> {
-        if self.running.len() >= self.concurrency {
+        if self.running >= self.concurrency {
             return None;
         }
         let after = match (self.policy, self.last) {
@@ -173,18 +142,18 @@ impl Turn {
         let partition = candidates.iter().find(|candidate| candidate.can_begin)?.partition.clone();
         self.last = Some(*queue);
         self.update(&partition, Ready::No);
-        self.running.insert(partition.clone());
+        self.running += 1;
         Some(partition)
     }
 
     /// Ends the turn of a partition.
-    pub fn finish(&mut self, partition: &PartitionName) {
-        self.running.remove(partition);
+    pub fn finish(&mut self) {
+        self.running = self.running.saturating_sub(1);
     }
 
-    /// Number of partitions whose turn has not ended.
+    /// Number of turns that have not ended.
     pub fn running(&self) -> usize {
-        self.running.len()
+        self.running
     }
 
     fn rank(&mut self, queue: &QueueName) -> usize {

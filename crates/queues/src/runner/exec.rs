@@ -7,6 +7,7 @@ use menagerie_programs::exec::{Run, RunOutcome};
 use menagerie_programs::{Failure, Program};
 
 use super::on_delay;
+use crate::message_uuid::MessageUuid;
 use crate::task::{Failed, Outcome, Outcomes, Task, Work};
 
 /// Exit code of a program that will never be able to handle its message (`EX_DATAERR`).
@@ -26,13 +27,18 @@ impl Exec {
         let environment = [
             ("MENAGERIE_QUEUE", work.partition.queue().to_string()),
             ("MENAGERIE_PARTITION", work.partition.number().to_string()),
-            ("MENAGERIE_MESSAGE_ID", message.id.to_string()),
+            ("MENAGERIE_MESSAGE_ID", MessageUuid::of(&work.partition, message).to_string()),
             ("MENAGERIE_ATTEMPT", attempt.to_string()),
             ("MENAGERIE_FENCE", work.fence.to_string()),
         ];
         let on_delay = on_delay(&work.partition);
-        let run =
-            Run { input: &message.body, environment: &environment, lease: &work.lease, on_delay: &on_delay };
+        let run = Run {
+            input: &message.body,
+            environment: &environment,
+            lease: &work.lease,
+            time_limit: work.time_limit,
+            on_delay: &on_delay,
+        };
         let (error, output, retry) = match self.0.run(run).await {
             RunOutcome::Stopped => return Outcome::Stopped,
             RunOutcome::Exited { code: 0, .. } => return Outcome::Done,

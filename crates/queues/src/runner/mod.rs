@@ -1,10 +1,11 @@
 //! Programs as tasks. `menagerie-programs` runs them; this module knows the protocol for messages.
 //!
 //! - [`exec`]: one process per message. [`serve`]: a long-running program that is fed messages as JSON lines (`lines`).
-//!   [`python`]: a Python function, called by such a program.
+//!   [`multiplex`]: the same with many messages at a time. [`python`]: a Python function, called by such a program.
 
 pub mod exec;
 mod lines;
+pub mod multiplex;
 pub mod python;
 pub mod serve;
 

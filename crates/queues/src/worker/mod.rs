@@ -1,123 +1,41 @@
 //! The worker claims the partitions assigned to it and handles their messages.
 //!
-//! One loop owns all state. It waits for an event, applies it, and then advances every dirty partition as far as
-//! possible: record, read ahead, release. [`Turn`](crate::core::turn::Turn) decides which message comes next.
+//! [`Machine`](crate::core::machine::Machine) decides; this module does. One loop waits for something to happen, gathers it
+//! as a fact, steps the machine, and performs its effects, most of them in the background: each ends as another fact.
 //!
-//! - this file: options, orders and the life of a worker. `event_loop`: the loop. `events`: what it does on each event.
-//!   `advance`: advancing partitions. `lane`: one partition. `read_ahead`: how much of it to read. `effects`:
-//!   background work. `records`: records in flight. `report`: reports to journals. `trim`: dropping handled messages.
-//!   `view`: what a worker shows.
+//! - this file: orders and the life of a worker. `shell`: the loop. `perform`: its effects. `background`: the work behind
+//!   them. `holdings`: locks and journals of the partitions we own. `records`: records in flight. `report`: reports to
+//!   journals. `trim`: dropping handled messages. `happenings`: logs and metrics.
 
-mod advance;
-mod effects;
-mod event_loop;
-mod events;
-mod lane;
-mod read_ahead;
+mod background;
+mod happenings;
+mod holdings;
+mod perform;
 mod records;
 mod report;
+mod shell;
 mod trim;
-mod view;
 
-use std::num::NonZeroU32;
 use std::sync::Arc;
-use std::time::Duration;
 
 use menagerie_kernel::recipes::presence::Presence;
-use menagerie_kernel::recipes::settle::Rule;
 use menagerie_kernel::{Session, whole};
-use menagerie_znodes::Name;
 use menagerie_znodes::queues::{self, QueueName};
 use tokio::sync::{mpsc, oneshot};
 use tracing::{info, warn};
 
 use crate::coordination::assigner::Assigner;
 use crate::coordination::instructions::Instructions;
-use crate::core::failure;
-use crate::core::ledger::{Ack, Commit};
-use crate::core::turn;
 use crate::error::QueueError;
 use crate::journals::Journals;
 use crate::metrics::Metrics;
-use crate::task::{Failed, Task};
-use event_loop::EventLoop;
-use lane::AbortOnDrop;
+use crate::task::Task;
+use holdings::AbortOnDrop;
+use shell::Shell;
 
-pub use view::{LaneView, Stats, WorkerView};
-
-/// Options chosen by the operator.
-#[derive(Debug, Clone)]
-pub struct Options {
-    /// Name of the worker: host and process id, as a rule.
-    pub name: Name,
-    /// Queues it serves, in this order.
-    pub queues: Vec<QueueName>,
-    /// Which queue comes next.
-    pub policy: turn::Policy,
-    /// Messages handled concurrently, each from another partition.
-    pub concurrency: usize,
-    /// Most messages given to a task together.
-    pub batch: usize,
-    /// When to record; ignored with [`Ack::Before`], which records each message by itself.
-    pub commit: Commit,
-    /// Whether to record messages when they are done or before they begin.
-    pub ack: Ack,
-    /// Retries, and what happens to failed messages.
-    pub failure: failure::Policy,
-    /// When joining and leaving workers count as settled.
-    pub settle: Rule,
-    /// How long to wait at the start for a first read of every partition, so that the first queue comes first. After
-    /// that, do not wait for partitions that another worker still owns or whose journal is down.
-    pub first_read_wait: Duration,
-    /// Drop a task that has not stopped after this time; programs have their own grace.
-    pub stop_timeout: Duration,
-}
-
-impl Options {
-    /// Resolves contradictions. At-most-once delivery means one attempt, and one message at a time, recorded right
-    /// before it begins: of several recorded together, some would be lost if one fails or we stop.
-    fn consistent(mut self) -> Self {
-        if self.ack == Ack::Before {
-            self.failure.attempts = NonZeroU32::MIN;
-            self.batch = 1;
-            self.commit = Commit::EACH;
-        }
-        self
-    }
-
-    fn adjust(&mut self, adjustment: Adjustment) {
-        let Adjustment { policy, concurrency, failure } = adjustment;
-        *self = Self { policy, concurrency, failure, ..self.clone() }.consistent();
-    }
-
-    /// Defaults: one message at a time, each recorded by itself.
-    pub fn new(name: Name, queues: Vec<QueueName>) -> Self {
-        Self {
-            name,
-            queues,
-            policy: turn::Policy::default(),
-            concurrency: 1,
-            batch: 1,
-            commit: Commit::EACH,
-            ack: Ack::default(),
-            failure: failure::Policy::default(),
-            settle: Rule::default(),
-            first_read_wait: Duration::from_secs(1),
-            stop_timeout: Duration::from_secs(30),
-        }
-    }
-}
-
-/// Options that can change while a worker runs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Adjustment {
-    /// Which queue comes next.
-    pub policy: turn::Policy,
-    /// Messages handled concurrently, each from another partition.
-    pub concurrency: usize,
-    /// Retries, and what happens to failed messages.
-    pub failure: failure::Policy,
-}
+pub use crate::core::machine::Ended;
+pub use crate::core::options::{Adjustment, Options};
+pub use crate::core::view::{LaneView, RunningView, Stats, WorkerView};
 
 /// Orders to a running worker.
 #[derive(Debug)]
@@ -130,25 +48,6 @@ pub enum Order {
     Adjust(Adjustment),
     /// Send a snapshot.
     Show(oneshot::Sender<WorkerView>),
-}
-
-/// Why a worker has ended.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Ended {
-    /// By an order, or because nobody can send orders any more.
-    AskedToStop,
-    /// A message failed, and the policy is to stop then.
-    Failed(Failed),
-}
-
-impl Ended {
-    /// The reason as logs name it.
-    fn label(&self) -> &'static str {
-        match self {
-            Self::AskedToStop => "signal",
-            Self::Failed(_) => "failure",
-        }
-    }
 }
 
 /// What a worker depends on.
@@ -185,10 +84,10 @@ pub async fn run(
     };
     let mut assigner = Assigner::new(session, &options.name, options.settle, deps.metrics.clone());
     info!(worker = %options.name, queues = ?names(&options.queues), "worker listed");
-    let mut work = EventLoop::new(deps, options, followed, presence);
-    shown.into_iter().for_each(|asked| work.on_order(Order::Show(asked)));
+    let shell = Shell::new(deps, options, followed, presence);
+    shown.into_iter().for_each(|asked| shell.show(asked));
     // A tokio task of its own, so that partition events do not poll the assigner. Dropping our future aborts it.
-    let mut work = tokio::spawn(work.run(orders));
+    let mut work = tokio::spawn(shell.run(orders));
     let _ours = AbortOnDrop(work.abort_handle());
     let ended = tokio::select! {
         ended = &mut work => ended,

@@ -3,11 +3,9 @@
 
 use std::time::Instant;
 
-use menagerie_kernel::Fence;
-use menagerie_znodes::queues::PartitionName;
-
 use crate::coordination::cursor::{Record, write_all};
 use crate::core::ledger::Recorded;
+use crate::core::machine::Owned;
 use crate::metrics::Metrics;
 
 /// Most records per request, well within ZooKeeper's limit.
@@ -15,17 +13,10 @@ const BATCH_MAX: usize = 200;
 
 /// A record to be written.
 pub struct PendingRecord {
-    pub partition: PartitionName,
+    pub owned: Owned,
     pub record: Record,
     /// When it fell due.
     pub since: Instant,
-}
-
-impl PendingRecord {
-    /// The ownership it belongs to.
-    pub fn fence(&self) -> Fence {
-        self.record.grant().fence()
-    }
 }
 
 /// Records that are due, and whether a request is in flight.
@@ -40,13 +31,12 @@ impl Records {
         self.waiting.push(due);
     }
 
-    /// The next batch, all of one session; `None` while a request is in flight. Drops records that are no longer
-    /// `ours`.
-    pub fn take_batch(&mut self, ours: impl Fn(&PendingRecord) -> bool) -> Option<Vec<PendingRecord>> {
+    /// The next batch, all of one session; `None` while a request is in flight. Records of partitions that are lost by
+    /// now go along: their tickets refuse them, which tells the machine.
+    pub fn take_batch(&mut self) -> Option<Vec<PendingRecord>> {
         if self.is_in_flight {
             return None;
         }
-        self.waiting.retain(ours);
         let term = |due: &PendingRecord| due.record.grant().term().number();
         let first = term(self.waiting.first()?);
         let (mut go, mut stay): (Vec<PendingRecord>, Vec<PendingRecord>) =

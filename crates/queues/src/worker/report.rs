@@ -6,28 +6,24 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
-use menagerie_journal::{Commit, Fence, Journal, JournalError, MessageId, Move, Remedy, Ticks, Topic};
+use menagerie_journal::{Commit, Journal, JournalError, MessageId, Move, Remedy, StateWrite, Ticks, Topic};
 use menagerie_znodes::queues::{Keep, PartitionName, QueueName};
 use tokio::time::timeout;
 use tracing::debug;
 
 use super::trim::{Trim, trim};
 use crate::coordination::claim::{self, FencedJournal};
+use crate::core::machine::{Owned, Progress};
 use crate::core::retention::trim_through;
 use crate::metrics::Metrics;
 
 /// Skip a journal that takes longer, so that the others do not wait for it.
 const JOURNAL_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Position of a partition.
+/// Position of a partition, and where to report it.
 pub struct Position {
-    pub partition: PartitionName,
     pub fenced: FencedJournal,
-    pub position: MessageId,
-    /// Last message that is both recorded and done.
-    pub handled: MessageId,
-    /// The journal knows the position already.
-    pub is_reported: bool,
+    pub progress: Progress,
 }
 
 /// What the journals answered.
@@ -35,8 +31,8 @@ pub struct Position {
 pub struct Report {
     /// Positions that the journals know.
     pub known: Vec<(PartitionName, MessageId)>,
-    /// Partitions that another worker has opened since, with our fence.
-    pub lost: Vec<(PartitionName, Fence)>,
+    /// Partitions that another worker has opened since.
+    pub lost: Vec<Owned>,
     /// Messages waiting.
     pub lags: Vec<(PartitionName, u64)>,
 }
@@ -49,13 +45,19 @@ impl Report {
     }
 }
 
-/// Positions to report.
-type Moves = Vec<(PartitionName, Move)>;
+/// What is reported of a partition.
+#[derive(Clone)]
+struct Item {
+    owned: Owned,
+    position: MessageId,
+    moved: Option<Move>,
+    activity: Option<StateWrite>,
+}
 
 /// The report to one journal.
 struct JournalReport {
     journal: Arc<dyn Journal>,
-    moves: Moves,
+    items: Vec<Item>,
     queues: BTreeMap<QueueName, Topic>,
     /// Last handled message of each.
     partitions: BTreeMap<PartitionName, MessageId>,
@@ -69,7 +71,9 @@ pub async fn report(
 ) -> Report {
     let mut report = Report::default();
     let mut reports: Vec<JournalReport> = Vec::new();
-    for Position { partition, fenced, position, handled, is_reported } in positions {
+    for Position { fenced, progress } in positions {
+        let Progress { owned, position, handled, is_reported, activity } = progress;
+        let partition = owned.partition.clone();
         let found = reports.iter().position(|one| Arc::ptr_eq(&one.journal, &fenced.journal));
         let index = found.unwrap_or(reports.len());
         if found.is_none() {
@@ -78,9 +82,11 @@ pub async fn report(
         let one = &mut reports[index];
         one.queues.insert(partition.queue().clone(), fenced.partition.topic.clone());
         one.partitions.insert(partition.clone(), handled);
-        match fenced.position(position).filter(|_| !is_reported) {
-            Some(moved) => one.moves.push((partition, moved)),
-            None => report.known.push((partition, position)),
+        let moved = fenced.position(position).filter(|_| !is_reported);
+        let activity = activity.map(|activity| fenced.activity(&activity));
+        match moved.is_some() || activity.is_some() {
+            true => one.items.push(Item { owned, position, moved, activity }),
+            false => report.known.push((partition, position)),
         }
     }
     let exchanged = reports.into_iter().map(|one| timeout(JOURNAL_TIMEOUT, one.exchange(&keep, metrics)));
@@ -90,11 +96,11 @@ pub async fn report(
 
 impl JournalReport {
     fn of(journal: Arc<dyn Journal>) -> Self {
-        Self { journal, moves: Vec::new(), queues: BTreeMap::new(), partitions: BTreeMap::new() }
+        Self { journal, items: Vec::new(), queues: BTreeMap::new(), partitions: BTreeMap::new() }
     }
 
     async fn exchange(self, keep: impl Fn(&QueueName) -> Option<Keep>, metrics: &Metrics) -> Report {
-        let mut report = report_positions(&*self.journal, self.moves, metrics).await;
+        let mut report = report_items(&*self.journal, self.items, metrics).await;
         let mut trims = Vec::new();
         for (queue, topic) in self.queues {
             let (keep, now) = (keep(&queue), Ticks::now());
@@ -115,32 +121,33 @@ fn number(stats: &menagerie_journal::PartitionStats) -> u16 {
     u16::try_from(stats.partition).unwrap_or_default()
 }
 
-/// Reports positions: all in one commit, or each by itself if the journal refuses some of them.
-async fn report_positions(journal: &dyn Journal, moves: Moves, metrics: &Metrics) -> Report {
-    if moves.is_empty() {
+/// Reports positions and what is being done: all in one commit, or each by itself if the journal refuses some of them.
+async fn report_items(journal: &dyn Journal, items: Vec<Item>, metrics: &Metrics) -> Report {
+    if items.is_empty() {
         return Report::default();
     }
-    let commit = async |moves: &[(PartitionName, Move)]| {
+    let commit = async |items: &[Item]| {
         let began = Instant::now();
-        let moves = moves.iter().map(|(_, moved)| moved.clone()).collect();
-        let outcome = journal.commit(Commit { moves, ..Commit::default() }).await.map(drop);
+        let moves = items.iter().filter_map(|item| item.moved.clone()).collect();
+        let states = items.iter().filter_map(|item| item.activity.clone()).collect();
+        let outcome = journal.commit(Commit { moves, states, ..Commit::default() }).await.map(drop);
         metrics.commit(began.elapsed());
         outcome
     };
-    let outcome: Vec<Result<(), JournalError>> = match commit(&moves).await {
+    let outcome: Vec<Result<(), JournalError>> = match commit(&items).await {
         Err(error) if matches!(error.remedy(), Remedy::Reacquire | Remedy::Conflict) => {
-            join_all(moves.chunks(1).map(&commit)).await
+            join_all(items.chunks(1).map(&commit)).await
         }
-        outcome => vec![outcome; moves.len()],
+        outcome => vec![outcome; items.len()],
     };
     let mut report = Report::default();
-    for ((partition, moved), outcome) in moves.into_iter().zip(outcome) {
+    for (Item { owned, position, .. }, outcome) in items.into_iter().zip(outcome) {
         match outcome {
-            Ok(()) => report.known.push((partition, moved.position)),
+            Ok(()) => report.known.push((owned.partition, position)),
             Err(error) => {
-                debug!(%partition, %error, "position not reported to the journal");
+                debug!(partition = %owned.partition, %error, "position not reported to the journal");
                 if error.remedy() == Remedy::Reacquire {
-                    report.lost.push((partition, moved.fence));
+                    report.lost.push(owned);
                 }
             }
         }

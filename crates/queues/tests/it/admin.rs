@@ -4,17 +4,17 @@ use std::fs;
 use std::time::Duration;
 
 use menagerie_journal::{
-    Appended, Commit, DelayedId, Journal as _, JournalError, MessageId, NewMessage, PartitionId, Ticks, Topic,
+    Commit, Journal as _, JournalError, MessageId, NewMessage, PartitionId, Ticks, Topic,
 };
 use menagerie_kernel::recipes::settle::Rule;
 use menagerie_queues::QueueError;
-use menagerie_queues::admin::delayed::{DelayedMessage, DelayedMessages};
+use menagerie_queues::admin::delayed::{DelayedMessage, DelayedMessages, DelayedName};
 use menagerie_queues::admin::failed::FailedMessages;
 use menagerie_queues::admin::show::{list, show, workers};
-use menagerie_queues::admin::{self, Created, Destination, Scope};
+use menagerie_queues::admin::{self, Change, Created, Destination, HandlingChange, Scope, Unhandled};
 use menagerie_queues::task::Outcome;
 use menagerie_testkit::eventually_async;
-use menagerie_znodes::queues::{self, Pause, QueueName};
+use menagerie_znodes::queues::{self, Order, Pause, QueueName};
 
 use crate::world::{JOURNAL, Log, World, name, options};
 
@@ -37,7 +37,14 @@ async fn a_queue_is_created_once_and_a_different_one_of_that_name_is_refused() {
     let failed = admin::create(&session, &world.journals(), &queue("mail.failed"), 1, JOURNAL).await;
     assert_eq!(failed, Err(QueueError::Reserved { queue: queue("mail.failed") }));
     assert_eq!(list(&session).await.unwrap().into_iter().collect::<Vec<_>>(), [queue("mail")]);
-    let unknown = admin::Putter::open(&session, &world.journals(), &queue("unknown"), 0).await;
+    let unknown = admin::Putter::open(
+        &session,
+        &world.journals(),
+        &queue("unknown"),
+        0,
+        menagerie_queues::Origin::library(),
+    )
+    .await;
     assert_eq!(unknown.err(), Some(QueueError::NoQueue { queue: queue("unknown") }));
 }
 
@@ -63,6 +70,32 @@ async fn a_queue_is_not_created_with_fewer_partitions_than_its_journal_has() {
     assert_eq!(create(6).await.unwrap(), Created::Fresh, "more hide nothing");
     assert_eq!(create(6).await.unwrap(), Created::Existed);
     assert_eq!(show(&session, &world.journals(), &queue("mail")).await.unwrap().lag(), 4);
+}
+
+#[tokio::test]
+async fn the_order_of_a_queue_does_not_change_under_its_messages() {
+    let world = World::new("order");
+    let session = world.session().await;
+    world.create(&session, "mail", 2).await;
+    let change = async |order| {
+        let handling = HandlingChange { order: Some(order), ..HandlingChange::default() };
+        let change = Change { handling, ..Change::default() };
+        admin::change(&session, &world.journals(), &queue("mail"), &change).await
+    };
+    let order = async || admin::settings(&session, &queue("mail")).await.unwrap().handling.order;
+    change(Order::Key).await.unwrap();
+    assert_eq!(order().await, Order::Key);
+    world.put(&session, "mail", 0..3).await;
+    assert_eq!(change(Order::None).await, Err(QueueError::Waiting { queue: queue("mail"), waiting: 3 }));
+    change(Order::Key).await.expect("that is no change");
+    let log = Log::default();
+    let worker = world.start(&session, options("w1", &["mail"]), log.task("w1"));
+    world.drained(&session, "mail", 2).await;
+    worker.finish().await;
+    let left = admin::unhandled(&session, &world.journals(), &queue("mail")).await.unwrap();
+    assert_eq!(left, Unhandled::default());
+    change(Order::None).await.unwrap();
+    assert_eq!(order().await, Order::None);
 }
 
 #[tokio::test]
@@ -127,8 +160,10 @@ async fn failed_messages_come_back_once_and_may_fail_again() {
         assert_eq!((record.origin.to_string(), record.retries), ("mail-2".to_owned(), retries));
         assert_eq!(record.ttl, Some(hour), "it is to live as long as at first, each time");
         // A client's dedup id is never taken for that of the retried message.
-        let theirs =
-            NewMessage { dedup: Some(format!("retry/{}", all[0].id).into()), ..NewMessage::new("good") };
+        let theirs = NewMessage {
+            dedup: Some(format!("retry/{}", all[0].position).into()),
+            ..NewMessage::new("good")
+        };
         let mut putter = world.putter(&session, "mail").await;
         putter.put(vec![(admin::Destination::Partition(2), theirs)]).await.unwrap();
         assert!(failed.retry(&all[0]).await.unwrap());
@@ -141,8 +176,8 @@ async fn failed_messages_come_back_once_and_may_fail_again() {
     worker.finish().await;
     assert_eq!(log.bodies(), ["bad", "good", "good", "bad", "good", "bad"]);
     let last = failed.after(MessageId::ZERO, 10).await.unwrap().remove(0);
-    assert!(failed.forget(last.id).await.unwrap());
-    assert!(!failed.forget(last.id).await.unwrap());
+    assert!(failed.forget(&last).await.unwrap());
+    assert!(!failed.forget(&last).await.unwrap());
 }
 
 /// Two operators act on the same failed message.
@@ -160,13 +195,13 @@ async fn a_dropped_message_is_not_retried_and_a_retried_one_comes_back_once() {
         let before = world.messages("mail", 1).await.len();
         // In one group, as the first polls follow one another.
         let (first, second, forgotten) =
-            tokio::join!(failed.retry(&message), failed.retry(&message), failed.forget(id));
+            tokio::join!(failed.retry(&message), failed.retry(&message), failed.forget(&message));
         assert_eq!((first.unwrap(), second.unwrap(), forgotten.unwrap()), (true, false, false));
         assert_eq!(world.messages("mail", 1).await.len(), before + 1);
         let put = Commit::append(place.clone(), NewMessage::new("gone"));
         let id = world.store().commit(put).await.unwrap().appends[0].id().unwrap();
         let message = failed.after(MessageId(Ticks(id.0.0 - 1)), 1).await.unwrap().remove(0);
-        let (forgotten, back) = tokio::join!(failed.forget(id), failed.retry(&message));
+        let (forgotten, back) = tokio::join!(failed.forget(&message), failed.retry(&message));
         assert_eq!((forgotten.unwrap(), back.unwrap()), (true, false));
         assert_eq!(world.messages("mail", 1).await.len(), before + 1, "it was forgotten");
     }
@@ -285,16 +320,15 @@ async fn delayed_messages_are_listed_by_due_time_and_cancelled() {
     let mut delay = async |partition, minutes: u64, body: &'static str| {
         let due = Some(start.plus(Duration::from_secs(60 * minutes)));
         let message = NewMessage { due, ..NewMessage::new(body) };
-        match putter.put(vec![(Destination::Partition(partition), message)]).await.unwrap()[..] {
-            [Appended::Delayed(id)] => id,
-            ref other => panic!("it is delayed: {other:?}"),
-        }
+        let put = putter.put(vec![(Destination::Partition(partition), message)]).await.unwrap().remove(0);
+        assert_eq!((put.due, put.position), (due, None));
+        DelayedName::Id(put.id.unwrap())
     };
     let (third, first, second) = (delay(1, 3, "c").await, delay(2, 1, "a").await, delay(1, 2, "b").await);
     let open = async |only| DelayedMessages::open(&session, &world.journals(), &queue("mail"), only).await;
     let (all, one) = (open(None).await.unwrap(), open(Some(1)).await.unwrap());
     assert!(matches!(open(Some(4)).await, Err(QueueError::NoPartition { .. })));
-    let ids = |found: Vec<DelayedMessage>| found.iter().map(|delayed| delayed.id).collect::<Vec<DelayedId>>();
+    let ids = |found: Vec<DelayedMessage>| found.iter().map(DelayedMessage::name).collect::<Vec<_>>();
     let found = all.next(100).await.unwrap();
     assert_eq!(
         (&found[0].message.body[..], &found[0].partition),

@@ -4,8 +4,10 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use menagerie_journal::NewMessage;
+use menagerie_journal::{Commit as JournalCommit, Journal as _, MessageId, NewMessage, PartitionId, Topic};
+use menagerie_queues::MessageUuid;
 use menagerie_queues::admin::Destination;
+use menagerie_queues::admin::failed::FailedMessages;
 use menagerie_queues::core::failure::OnFailure;
 use menagerie_queues::core::ledger::{Ack, Commit};
 use menagerie_queues::failed::FailureRecord;
@@ -37,7 +39,7 @@ async fn a_failing_message_blocks_its_partition_until_it_is_given_up_and_stored(
     world.put_to(&session, "mail-1", &["good", "bad", "hopeless", "last"]).await;
     let log = Log::default();
     let mut options = options("w1", &["mail"]);
-    options.failure.attempts = NonZeroU32::new(3).unwrap();
+    options.failure.attempts = NonZeroU32::new(3);
     let task = log.task_with("w1", |body| match body {
         "bad" => Outcome::Failed(Failed {
             error: "it is bad".to_owned(),
@@ -82,8 +84,8 @@ async fn the_next_owner_continues_to_count_attempts() {
     world.put_to(&session, "mail-1", &["bad"]).await;
     let log = Log::default();
     let mut first = options("w1", &["mail"]);
-    first.failure.backoff = std::time::Duration::from_secs(600);
-    first.failure.backoff_max = std::time::Duration::from_secs(600);
+    first.failure.backoff = Some(std::time::Duration::from_secs(600));
+    first.failure.backoff_max = Some(std::time::Duration::from_secs(600));
     let worker = world.start(&session, first, log.task_with("w1", |_| Outcome::retry("no")));
     eventually_async("it has failed once", async || (worker.view().await.stats.retried == 1).then_some(()))
         .await;
@@ -105,7 +107,7 @@ async fn a_message_that_kills_its_workers_is_given_up_in_the_end() {
     for round in 1.. {
         let own = world.session().await;
         let mut options = options(&format!("w{round}"), &["mail"]);
-        options.failure.attempts = NonZeroU32::new(3).unwrap();
+        options.failure.attempts = NonZeroU32::new(3);
         let (noted, died) = (log.clone(), Arc::new(tokio::sync::Notify::new()));
         let dying = died.clone();
         let worker = world.start(&own, options, move |work: Work| {
@@ -196,7 +198,7 @@ async fn a_panicking_task_has_failed_and_the_worker_continues() {
         let entry = noted.begin("w1", &work);
         async move {
             let _entry = entry;
-            assert!(work.attempt > 1, "a bug in the task");
+            assert!(work.attempt_of(0) > 1, "a bug in the task");
             vec![Outcome::Done]
         }
     });
@@ -232,11 +234,18 @@ async fn a_message_that_leaves_no_room_for_its_failure_record_is_given_up_with_a
     let max = menagerie_journal::Config::new("".into()).message_bytes_max as usize;
     let task = |worker: &str| Log::default().task_with(worker, |_| Outcome::failed("no ".repeat(1 << 20)));
     for (queue, room, stored) in
-        [("long", 100 << 10, Some(4096)), ("short", 2000, Some(128)), ("none", 0, None)]
+        [("long", 100 << 10, Some(4096)), ("short", 2000, Some(128)), ("id", 80, None), ("none", 0, None)]
     {
         world.create(&session, queue, 1).await;
         let message = NewMessage::new(vec![b'x'; max - room]);
-        world.putter(&session, queue).await.put(vec![(Destination::Any, message)]).await.unwrap();
+        // Only what an older version put, without metadata, fills all the room.
+        let partition = PartitionId::new(Topic::new(queue).unwrap(), 1);
+        match room {
+            0 => drop(world.store().commit(JournalCommit::append(partition, message)).await.unwrap()),
+            _ => drop(
+                world.putter(&session, queue).await.put(vec![(Destination::Any, message)]).await.unwrap(),
+            ),
+        }
         let worker = world.start(&session, options(queue, &[queue]), task(queue));
         world.drained(&session, queue, 1).await;
         worker.finish().await;
@@ -244,6 +253,13 @@ async fn a_message_that_leaves_no_room_for_its_failure_record_is_given_up_with_a
         assert_eq!((failed.len(), failed[0].body.len()), (1, max - room), "{queue}");
         let record: Option<FailureRecord> = serde_json::from_slice(&failed[0].meta).ok();
         assert_eq!(record.map(|record| record.error.len()), stored, "{queue}");
+        let id = MessageUuid::of(&format!("{queue}-1").parse().unwrap(), &world.messages(queue, 1).await[0]);
+        let failures =
+            FailedMessages::open(&session, &world.journals(), &queue.parse().unwrap()).await.unwrap();
+        let found = failures.find(id).await.unwrap();
+        assert_eq!(found.is_some(), room > 0, "{queue} keeps its id if there is room for it");
+        let found = failures.after(MessageId::ZERO, 1).await.unwrap().remove(0);
+        assert!(failures.retry(&found).await.unwrap(), "{queue} can be retried");
     }
 }
 
@@ -256,7 +272,7 @@ async fn finished_messages_are_recorded_in_time_even_while_an_attempt_runs() {
     let mut options = options("w1", &["mail"]);
     options.commit = Commit::Every(std::time::Duration::from_secs(3));
     let worker = world.start(&session, options, |work: Work| async move {
-        match (&work.messages[0].body[..], work.attempt) {
+        match (&work.messages[0].body[..], work.attempt_of(0)) {
             (b"slow", 1) => vec![Outcome::retry("not yet")],
             (b"slow", _) => {
                 work.lease.stopped().await;

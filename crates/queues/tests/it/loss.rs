@@ -9,17 +9,18 @@ use menagerie_journal::{
     Commit, Consumer, Fence, Journal as _, JournalError, MessageId, PartitionId, PartitionStats, Ticks, Topic,
 };
 use menagerie_queues::admin::{self, Scope};
-use menagerie_queues::coordination::claim::{Claim, Claimed, Handover, claim};
+use menagerie_queues::coordination::claim::{Claim, Claimed, claim};
 use menagerie_queues::coordination::cursor::{Record, write_all};
-use menagerie_queues::core::failure::Attempts;
+use menagerie_queues::core::lane::{Handover, RecordPlan};
 use menagerie_queues::core::ledger::Recorded;
+use menagerie_queues::core::tally::Attempts;
 use menagerie_queues::metrics::Metrics;
 use menagerie_queues::task::{Outcome, Work};
 use menagerie_testkit::eventually_async;
 use menagerie_znodes::queues::Pause;
 use prometheus_client::registry::Registry;
 
-use crate::world::{LONG, Log, SHORT, World, cursor_of, name, options};
+use crate::world::{LONG, Log, SHORT, World, cursor_of, options};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_task_ends_before_another_worker_runs_its_message_and_nothing_is_recorded() {
@@ -68,9 +69,9 @@ async fn a_frozen_worker_begins_nothing_after_its_lease() {
     let (count, count_late) = (begun.clone(), late.clone());
     let mut options = options("w1", &["mail"]);
     options.concurrency = 16;
-    options.failure.backoff = Duration::from_secs(1);
-    options.failure.backoff_max = Duration::from_secs(1);
-    options.failure.attempts = NonZeroU32::MAX;
+    options.failure.backoff = Some(Duration::from_secs(1));
+    options.failure.backoff_max = Some(Duration::from_secs(1));
+    options.failure.attempts = Some(NonZeroU32::MAX);
     let worker = world.start(&frozen, options, move |work: Work| {
         let (count, count_late) = (count.clone(), count_late.clone());
         async move {
@@ -98,6 +99,11 @@ async fn a_frozen_worker_begins_nothing_after_its_lease() {
     worker.abort().await;
 }
 
+/// A record of everything through this message.
+fn through(cursor: MessageId) -> RecordPlan {
+    RecordPlan { cursor, beyond: None }
+}
+
 async fn ours(world: &World, session: &menagerie_kernel::Session, worker: &str) -> Box<Claimed> {
     ours_of(world, session, worker, "mail-1").await
 }
@@ -110,7 +116,8 @@ async fn ours_of(
 ) -> Box<Claimed> {
     let metrics = Metrics::new(&mut Registry::default());
     let partition = partition.parse().unwrap();
-    match claim(session, &world.journals(), &name(worker), &partition, 2, &metrics).await.unwrap() {
+    match claim(session, &world.journals(), &partition, &options(worker, &["mail"]), &metrics).await.unwrap()
+    {
         Claim::Ours(claimed) => claimed,
         Claim::Gone => panic!("it is there"),
     }
@@ -123,33 +130,38 @@ async fn an_owner_that_was_cut_off_changes_neither_cursor_nor_journal() {
     world.create(&session, "mail", 1).await;
     let (cut_off, proxy) = world.session_through_proxy(SHORT).await;
     let zombie = ours(&world, &cut_off, "w1").await;
-    assert_eq!(zombie.predecessor, None, "nobody was there before");
+    assert_eq!(zombie.ownership.predecessor, None, "nobody was there before");
     proxy.partition();
     let owner = ours(&world, &session, "w2").await;
-    assert_eq!(owner.predecessor.as_ref().map(|holder| holder.window), Some(2));
+    assert_eq!(owner.ownership.predecessor.as_ref().map(|holder| holder.window), Some(2));
     assert!(owner.held.fence() > zombie.held.fence());
     let position = MessageId(Ticks::now());
     assert_eq!(
-        Record::new(owner.cursor.clone(), owner.held.grant(), position).write().await,
+        Record::new(owner.cursor.clone(), owner.held.grant(), &through(position)).write().await,
         Recorded::Confirmed
     );
     proxy.heal();
     let later = MessageId(Ticks::now());
     assert_ne!(
-        Record::new(zombie.cursor.clone(), zombie.held.grant(), later).write().await,
+        Record::new(zombie.cursor.clone(), zombie.held.grant(), &through(later)).write().await,
         Recorded::Confirmed
     );
-    let attempts = Attempts { message: later, attempts: 7, given_up: false, begun: MessageId::ZERO };
-    let commit = Commit { states: vec![zombie.fenced.attempts(&attempts)], ..Commit::default() };
+    let attempts = Attempts { attempts: 7, given_up: false };
+    let states = vec![zombie.fenced.attempts(later, Some(&attempts))];
+    let commit = Commit { states, ..Commit::default() };
     let refused = world.store().commit(commit).await;
     assert!(matches!(refused, Err(JournalError::Fenced { .. })), "{refused:?}");
     let stored = cursor_of(&session, &"mail-1".parse().unwrap()).await;
     assert_eq!(stored.to_string(), position.seconds());
     // After a clean release nothing is suspect.
-    menagerie_queues::coordination::claim::release(owner.held, &owner.fenced, position, Handover::default())
-        .await
-        .unwrap();
-    assert_eq!(ours(&world, &session, "w3").await.predecessor, None);
+    menagerie_queues::coordination::claim::release(
+        owner.held,
+        &owner.fenced,
+        Handover { position, ..Handover::default() },
+    )
+    .await
+    .unwrap();
+    assert_eq!(ours(&world, &session, "w3").await.ownership.predecessor, None);
 }
 
 #[tokio::test]
@@ -160,14 +172,16 @@ async fn a_refused_record_does_not_block_the_others_of_its_request() {
     let (kept, lost) =
         (ours_of(&world, &session, "w1", "mail-1").await, ours_of(&world, &session, "w1", "mail-2").await);
     let first = MessageId(Ticks::now());
-    let record = |claimed: &Claimed| Record::new(claimed.cursor.clone(), claimed.held.grant(), first);
+    let record =
+        |claimed: &Claimed| Record::new(claimed.cursor.clone(), claimed.held.grant(), &through(first));
     let made = write_all(&[record(&lost), record(&kept)]).await;
     assert_eq!(made, [Recorded::Confirmed, Recorded::Confirmed]);
     // Somebody removes a ticket by hand.
     let grant = lost.held.grant();
     grant.term().delete(grant.ticket(), None).await.unwrap();
     let second = MessageId(Ticks::now());
-    let record = |claimed: &Claimed| Record::new(claimed.cursor.moved(first), claimed.held.grant(), second);
+    let record =
+        |claimed: &Claimed| Record::new(claimed.cursor.moved(first), claimed.held.grant(), &through(second));
     let made = write_all(&[record(&lost), record(&kept)]).await;
     assert_eq!(made, [Recorded::Refused, Recorded::Confirmed]);
     for (partition, position) in [("mail-1", second), ("mail-2", first)] {

@@ -4,9 +4,13 @@
 mod admin;
 mod churn;
 mod coordination;
+mod counted;
 mod failures;
 mod handling;
+mod ids;
 mod loss;
+mod multiplex;
+mod orders;
 mod outage;
 mod processes;
 #[cfg(feature = "python")]
@@ -15,4 +19,6 @@ mod repeats;
 mod retention;
 mod runners;
 mod scale;
+mod schedule;
+mod stories;
 mod world;

@@ -28,7 +28,10 @@ async fn workers_wait_for_a_journal_that_is_down() {
     let mail = "mail".parse().unwrap();
     admin::create(&session, &journals, &mail, 2, JOURNAL).await.unwrap();
     let put = async |from: u32| {
-        let mut putter = admin::Putter::open(&session, &journals, &mail, 0).await.unwrap();
+        let mut putter =
+            admin::Putter::open(&session, &journals, &mail, 0, menagerie_queues::Origin::library())
+                .await
+                .unwrap();
         let message = |number: u32| (admin::Destination::Any, NewMessage::new(number.to_string()));
         putter.put((from..from + 50).map(message).collect()).await.unwrap();
     };

@@ -134,7 +134,7 @@ async fn a_function_runs_in_a_fork_per_message_with_the_startup_context() {
     let task = task(folder.path(), "handle", "startup", None, Shape::One);
     task.warm_up().await.unwrap();
     let mut options = options("w1", &["mail"]);
-    options.failure.attempts = 1.try_into().unwrap();
+    options.failure.attempts = std::num::NonZeroU32::new(1);
     let worker = world.start(&session, options, task);
     world.drained(&session, "mail", 1).await;
     worker.finish().await;
@@ -166,7 +166,7 @@ async fn failures(name: &str, function: &str, bodies: &[&str]) -> Vec<FailureRec
     let folder = tempfile::tempdir().unwrap();
     let task = task(folder.path(), function, "startup", None, Shape::One);
     let mut options = options("w1", &["mail"]);
-    options.failure.attempts = 3.try_into().unwrap();
+    options.failure.attempts = std::num::NonZeroU32::new(3);
     let worker = world.start(&session, options, task);
     world.drained(&session, "mail", 1).await;
     worker.finish().await;

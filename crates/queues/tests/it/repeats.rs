@@ -74,14 +74,14 @@ async fn a_stall_costs_no_attempt_and_the_stopped_message_sees_that_it_runs_agai
     let (stalled, proxy) = world.session_through_proxy(Duration::from_secs(6)).await;
     let log = Log::default();
     let mut options = options("w1", &["mail"]);
-    options.failure.attempts = NonZeroU32::MIN;
+    options.failure.attempts = Some(NonZeroU32::MIN);
     let noted = log.clone();
     let worker = world.start(&stalled, options, move |work: Work| {
         let entry = noted.begin("w1", &work);
         async move {
             let _entry = entry;
             let done = async {
-                match work.attempt {
+                match work.attempt_of(0) {
                     1 => std::future::pending().await,
                     // A lease that is nearly over would stop the task.
                     _ => tokio::time::sleep(Duration::from_secs(3)).await,

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use menagerie_journal::{Journal as _, MessageId, NewMessage, Topic};
 use menagerie_kernel::Session;
+use menagerie_queues::MessageUuid;
 use menagerie_queues::admin::browse::Browser;
 use menagerie_queues::admin::failed::FailedMessages;
 use menagerie_queues::admin::show::show;
@@ -104,7 +105,7 @@ async fn waiting_and_failed_messages_stay_however_old() {
     };
     let mut patient = options("w1", &["mail"]);
     (patient.failure.backoff, patient.failure.backoff_max) =
-        (Duration::from_secs(600), Duration::from_secs(600));
+        (Some(Duration::from_secs(600)), Some(Duration::from_secs(600)));
     let worker = world.start(&session, patient, log.task_with("w1", task));
     has_left(&world, "mail", 2).await;
     let left = world.messages("mail", 1).await;
@@ -163,7 +164,7 @@ async fn retention_can_change_while_workers_run() {
     for name in ["mail", "news", "quick"] {
         world.put(&session, name, 0..10).await;
     }
-    let id = world.messages("mail", 1).await[0].id;
+    let id = MessageUuid::of(&queue("mail").partition(1), &world.messages("mail", 1).await[0]);
     let log = Log::default();
     let worker = world.start(&session, options("w1", &["mail", "news", "quick"]), log.task("w1"));
     eventually_async("all are handled", async || (log.handled().len() == 30).then_some(())).await;

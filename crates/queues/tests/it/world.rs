@@ -9,6 +9,7 @@ use menagerie_journal::{Message, MessageId, NewMessage, PartitionId, Read, Store
 use menagerie_kernel::Session;
 use menagerie_kernel::recipes::settle::Rule;
 use menagerie_queues::Journals;
+use menagerie_queues::Origin;
 use menagerie_queues::admin::{self, Destination, Putter};
 use menagerie_queues::task::{Outcome, Task, Work};
 use menagerie_queues::worker::{self, Deps, Ended, Options, Order, WorkerView};
@@ -59,7 +60,8 @@ impl World {
     }
 
     pub async fn putter(&self, session: &Session, queue: &str) -> Putter {
-        Putter::open(session, &self.journals(), &queue.parse().unwrap(), 0).await.unwrap()
+        let queue = queue.parse().unwrap();
+        Putter::open(session, &self.journals(), &queue, 0, Origin::library()).await.unwrap()
     }
 
     /// Puts numbered messages, round robin.
@@ -152,7 +154,7 @@ pub fn options(worker: &str, served: &[&str]) -> Options {
     let served = served.iter().map(|queue| queue.parse().unwrap()).collect();
     let mut options = Options::new(name(worker), served);
     options.settle = QUICK;
-    options.failure.backoff = Duration::from_millis(10);
+    options.failure.backoff = Some(Duration::from_millis(10));
     options
 }
 
@@ -251,7 +253,7 @@ impl Log {
             worker: worker.to_owned(),
             partition: partition.clone(),
             body: body.join(","),
-            attempt: work.attempt,
+            attempt: work.attempt_of(0),
             began: Instant::now(),
             ended: None,
         });

@@ -82,8 +82,11 @@ pub enum Scope {
 }
 
 impl Scope {
-    /// All of them: the default of a new key.
+    /// All of them.
     pub const ALL: [Self; 3] = [Self::Read, Self::Write, Self::Admin];
+
+    /// Those of a new key, unless more are asked for.
+    pub const DEFAULT: [Self; 2] = [Self::Read, Self::Write];
 
     /// Its stored form.
     pub fn word(self) -> &'static str {

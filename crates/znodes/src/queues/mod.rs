@@ -1,9 +1,12 @@
 //! Queues and their workers (seeds 000 and 001).
 
 mod cursor;
+mod gaps;
+mod handling;
 mod keep;
 mod keys;
 mod names;
+mod schedule;
 
 use std::collections::BTreeMap;
 
@@ -15,11 +18,14 @@ use crate::spec::{Kind, ZnodeSpec};
 use crate::znode::{Dir, Znode};
 
 pub use cursor::{Cursor, TICKS_PER_SECOND};
+pub use gaps::{Gaps, OPEN_MAX};
+pub use handling::{Handling, Order, Retry};
 pub use keep::Keep;
 pub use keys::{ApplicationKey, KEY_ID_CHARS, KeyId, KeyIdError, Scope};
 pub use names::{
     PARTITIONS_MAX, PartitionName, PartitionNameError, QUEUE_NAME_CHARS_MAX, QueueName, QueueNameError,
 };
+pub use schedule::{Body, Schedule, schedule, schedule_election, schedules};
 
 const WORKERS: ZnodeSpec = folder("/workers", "000: `/workers`");
 const WORKER: ZnodeSpec = ZnodeSpec {
@@ -45,6 +51,18 @@ const CURSOR: ZnodeSpec = ZnodeSpec {
     seed: "000: `/queues/<queue>-<partition>`",
 };
 
+const GAPS_DIR: ZnodeSpec = folder("/queue-gaps", "none: qdo handled a queue in order");
+const GAPS: ZnodeSpec = ZnodeSpec {
+    pattern: "/queue-gaps/<queue>-<partition>",
+    kind: Kind::Persistent,
+    payload: "JSON: the last message that is done, and the distances between the unfinished ones before it; void once the cursor has passed it",
+    check: check::<Gaps>,
+    written_by: "the worker that holds the partition's lock, in the transaction that records what is done; only where messages may pass others: with another order than by partition, or with retry later",
+    guarded_by: "the lock's contender, checked in the same transaction",
+    deleted_by: "`queue delete`",
+    seed: "none: qdo handled a queue in order",
+};
+
 const LOCKS: ZnodeSpec = folder("/queue-locks", "000: `/queue-locks`");
 const LOCK: ZnodeSpec = ZnodeSpec {
     pattern: "/queue-locks/<queue>-<partition>",
@@ -61,7 +79,7 @@ const SETTINGS_DIR: ZnodeSpec = folder("/queue-settings", "none: they were in Qu
 const SETTINGS: ZnodeSpec = ZnodeSpec {
     pattern: "/queue-settings/<queue>",
     kind: Kind::Persistent,
-    payload: "JSON: number of partitions, journal and its folder, how long handled messages stay, type, principles, when it was created",
+    payload: "JSON: number of partitions, journal and its folder, how long handled messages stay, how they are handled, type, principles, when it was created",
     check: check::<Settings>,
     written_by: "`queue create`, `queue alter`, the HTTP API",
     guarded_by: "its version",
@@ -134,6 +152,8 @@ pub const SPECS: &[ZnodeSpec] = &[
     WORKER,
     QUEUES,
     CURSOR,
+    GAPS_DIR,
+    GAPS,
     LOCKS,
     LOCK,
     SETTINGS_DIR,
@@ -144,6 +164,9 @@ pub const SPECS: &[ZnodeSpec] = &[
     PAUSE,
     KEYS,
     KEY,
+    schedule::SCHEDULES,
+    schedule::SCHEDULE,
+    schedule::SCHEDULE_ELECTION,
 ];
 
 /// What a worker publishes about itself.
@@ -186,6 +209,9 @@ pub struct Settings {
     /// How long handled messages are kept.
     #[serde(default, rename = "keep_ms")]
     pub keep: Keep,
+    /// In which order its messages are handled, and what happens after a failure.
+    #[serde(default)]
+    pub handling: Handling,
     /// When it was created, in ms since 1970.
     pub created_ms: u64,
 }
@@ -274,6 +300,16 @@ pub fn cursors() -> Znode<()> {
 /// The cursor of a partition.
 pub fn cursor(partition: &PartitionName) -> Znode<Cursor> {
     CURSOR.at(&[partition.queue(), &partition.number()])
+}
+
+/// What is done beyond the cursors.
+pub fn all_gaps() -> Znode<()> {
+    GAPS_DIR.at(&[])
+}
+
+/// What is done beyond the cursor of a partition.
+pub fn gaps(partition: &PartitionName) -> Znode<Gaps> {
+    GAPS.at(&[partition.queue(), &partition.number()])
 }
 
 /// All locks.

@@ -1,6 +1,7 @@
 //! Commands that talk to ZooKeeper, on the chosen ensemble: output and exit codes.
 
 mod check;
+mod completions;
 mod config;
 mod doctor;
 mod refusals;

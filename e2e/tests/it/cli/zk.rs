@@ -253,11 +253,3 @@ fn nobody_there_is_69_with_help() {
     }
     assert_eq!(fs::read_dir(user.folder()).unwrap().count(), 0, "nothing is left behind");
 }
-
-#[test]
-fn completions_are_there_for_every_shell() {
-    let user = User::nowhere();
-    for shell in ["bash", "zsh", "fish"] {
-        assert!(user.ok(&["completions", shell]).contains("doctor"), "{shell}");
-    }
-}

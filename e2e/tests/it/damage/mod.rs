@@ -242,6 +242,7 @@ fn explains(done: &Done, path: &str) -> bool {
         path,
         "there is no pool",
         "there is no queue",
+        "there is no schedule",
         "no slot of pool",
         "holds no slot",
         "partitions have none",

@@ -1,6 +1,7 @@
 //! Keys and parity: HTTP sees what the command line does, and the other way round.
 
 use menagerie_testkit::eventually;
+use serde_json::json;
 
 use super::Server;
 use crate::queues::Fleet;
@@ -12,8 +13,20 @@ fn keys_are_drawn_listed_and_revoked() {
     assert!(fleet.user.ok(&["queue", "key", "list"]).contains("no keys yet"));
     let key = fleet.user.ok(&["queue", "key", "add", "notes", "--note", "for the test"]);
     let key = key.trim();
-    assert_eq!(server.ask(key, "POST", "/v1/notes", "queue_name=mail").0, 201);
     let listed = fleet.user.json(&["queue", "key", "list"]);
+    assert_eq!(listed[0]["scopes"], json!(["read", "write"]), "more has to be asked for");
+    assert_eq!(server.ask(key, "POST", "/v1/notes", "queue_name=mail").0, 403);
+    let chief = fleet.user.ok(&["queue", "key", "add", "notes", "--admin"]);
+    assert_eq!(server.ask(chief.trim(), "POST", "/v1/notes", "queue_name=mail").0, 201);
+    assert_eq!(server.ask(key, "POST", "/v1/notes/mail", "x").0, 201);
+    let reader = fleet.user.ok(&["queue", "key", "add", "notes", "--read-only"]);
+    assert_eq!(server.ask(reader.trim(), "GET", "/v1/notes/mail", "").0, 200);
+    assert_eq!(server.ask(reader.trim(), "POST", "/v1/notes/mail", "x").0, 403);
+    fleet.user.fails(
+        &["queue", "key", "add", "notes", "--read-only", "--admin"],
+        2,
+        &["cannot be used with"],
+    );
     assert_eq!((&listed[0]["application"], &listed[0]["note"]), (&"notes".into(), &"for the test".into()));
     assert!(!listed.to_string().contains(key), "keys are known to their owners only");
     let id = listed[0]["id"].as_str().expect("it has a name").to_owned();

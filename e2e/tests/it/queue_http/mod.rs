@@ -3,6 +3,7 @@
 mod commands;
 mod draining;
 mod outage;
+mod receiving;
 #[cfg(feature = "python")]
 mod schema;
 mod storm;

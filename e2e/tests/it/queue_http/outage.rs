@@ -26,7 +26,7 @@ fn zookeeper_that_is_away_is_told_and_all_goes_on_when_it_is_back() {
     let user = User::at(servers.chroot("http-outage")).with("MENAGERIE_SESSION_TIMEOUT", "2s");
     let fleet = Fleet::of(user);
     fleet.user.write("menagerie.toml", CONFIG);
-    let stored = fleet.user.ok(&["queue", "key", "add", "notes"]).trim().to_owned();
+    let stored = fleet.user.ok(&["queue", "key", "add", "notes", "--admin"]).trim().to_owned();
     let server = Server::start(&fleet.user, &["--config", "menagerie.toml"]);
     assert_eq!(server.ask(KEY, "POST", "/v1/notes", "queue_name=mail").0, 201);
     assert_eq!(server.ask(&stored, "POST", "/v1/notes/mail", "before").0, 201);
@@ -103,7 +103,7 @@ fn a_server_whose_session_has_ended_begins_another_and_knows_what_has_happened()
     let user = User::new("queues-http-expired").with("MENAGERIE_SESSION_TIMEOUT", "2s");
     let fleet = Fleet::of(user);
     fleet.user.write("menagerie.toml", CONFIG);
-    let stored = fleet.user.ok(&["queue", "key", "add", "notes"]).trim().to_owned();
+    let stored = fleet.user.ok(&["queue", "key", "add", "notes", "--admin"]).trim().to_owned();
     let id = fleet.user.json(&["queue", "key", "list"])[0]["id"].as_str().expect("it has a name").to_owned();
     let server = Server::start(&fleet.user, &["--config", "menagerie.toml"]);
     assert_eq!(server.ask(&stored, "POST", "/v1/notes", "queue_name=mail").0, 201);
@@ -111,7 +111,7 @@ fn a_server_whose_session_has_ended_begins_another_and_knows_what_has_happened()
     server.process.pause();
     eventually("its session has ended", || listed(&fleet.user).filter(String::is_empty));
     fleet.user.ok(&["queue", "key", "revoke", &id]);
-    let other = fleet.user.ok(&["queue", "key", "add", "notes"]).trim().to_owned();
+    let other = fleet.user.ok(&["queue", "key", "add", "notes", "--admin"]).trim().to_owned();
     server.process.resume();
     eventually("the key is refused", || {
         let code = server.ask(&stored, "GET", "/v1/notes/mail", "").0;

@@ -21,7 +21,7 @@ type Answered = Vec<(String, u64, String)>;
 #[test]
 fn every_answered_post_is_there_once_and_in_order_although_a_server_is_killed() {
     let fleet = Fleet::new("http-storm");
-    let key = fleet.user.ok(&["queue", "key", "add", "notes"]).trim().to_owned();
+    let key = fleet.user.ok(&["queue", "key", "add", "notes", "--admin"]).trim().to_owned();
     let (mut doomed, survivor) = (Server::start(&fleet.user, &[]), Server::start(&fleet.user, &[]));
     let form = format!("queue_name=mail&partitions={PARTITIONS}");
     assert_eq!(doomed.ask(&key, "POST", "/v1/notes", &form).0, 201);

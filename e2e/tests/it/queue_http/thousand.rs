@@ -37,7 +37,7 @@ fn cpu_ticks(pid: u32) -> u64 {
 fn a_thousand_readers_cost_little_and_a_message_wakes_those_of_its_queue_only() {
     allow_files(3 * READERS as u64);
     let fleet = Fleet::new("http-thousand");
-    let key = fleet.user.ok(&["queue", "key", "add", "notes"]).trim().to_owned();
+    let key = fleet.user.ok(&["queue", "key", "add", "notes", "--admin"]).trim().to_owned();
     let metrics = SocketAddr::from(([127, 0, 0, 1], free_port()));
     let server = Server::start(&fleet.user, &["--metrics", &metrics.to_string()]);
     for queue in ["left", "right"] {

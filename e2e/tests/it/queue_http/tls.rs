@@ -26,7 +26,7 @@ fn open(
 #[test]
 fn queues_are_served_over_tls_and_not_beside_it() {
     let fleet = Fleet::new("http-over-tls");
-    let key = fleet.user.ok(&["queue", "key", "add", "notes"]).trim().to_owned();
+    let key = fleet.user.ok(&["queue", "key", "add", "notes", "--admin"]).trim().to_owned();
     let authority = Authority::new();
     let (cert, private) = (path(&authority, "cert.pem"), path(&authority, "key.pem"));
     let server = Server::start(&fleet.user, &["--tls-cert", &cert, "--tls-key", &private]);
@@ -66,7 +66,7 @@ fn queues_are_served_over_tls_and_not_beside_it() {
 #[test]
 fn where_certificates_are_wanted_a_key_alone_is_not_enough() {
     let fleet = Fleet::new("http-mutual-tls");
-    let key = fleet.user.ok(&["queue", "key", "add", "notes"]).trim().to_owned();
+    let key = fleet.user.ok(&["queue", "key", "add", "notes", "--admin"]).trim().to_owned();
     let authority = Authority::new();
     let [cert, private, ca] = ["cert.pem", "key.pem", "ca.pem"].map(|name| path(&authority, name));
     let server = Server::start(&fleet.user, &["--tls-cert", &cert, "--tls-key", &private, "--tls-ca", &ca]);

@@ -85,9 +85,14 @@ fn queue_is_made_once_and_deleted_only_on_purpose() {
     let first = peeked[0]["id"].as_str().unwrap();
     let skip = ["queue", "skip", "mail-out-2", "--through", first, "--partition"];
     user.fails(&[&skip[..], &["9"]].concat(), 2, &["partitions 1 to 3"]);
-    user.fails(&[&skip[..], &["1"]].concat(), 1, &["later than now"]);
+    user.fails(&[&skip[..], &["1"]].concat(), 1, &["there is no message", "mail-out-2-1"]);
+    let ahead = ["queue", "skip", "mail-out-2", "--through", "4102444800.0", "--partition", "2"];
+    user.fails(&ahead, 1, &["later than now"]);
     let skipped = user.json(&[&skip[..], &["2"]].concat());
-    assert_eq!(skipped, json!({"partition": "mail-out-2-2", "through": first}));
+    assert_eq!(
+        skipped,
+        json!({"partition": "mail-out-2-2", "through": first, "position": peeked[0]["position"]})
+    );
     let purged = user.json(&["queue", "purge", "mail-out-2"]);
     assert_eq!(purged, json!({"queue": "mail-out-2", "forgotten": 3}));
     assert_eq!(fleet.lag("mail-out-2"), 0);
@@ -148,7 +153,7 @@ fn lines_and_objects_are_put_as_they_say() {
     assert_eq!(first.matches(r#""body_base64":"/w==""#).count(), 1, "{first}");
     let view = fleet.show("mail");
     assert_eq!((&view["lag"], &view["delayed"]), (&3.into(), &1.into()));
-    assert!(user.ok(&["queue", "show", "mail", "--quick"]).contains(", 1 delayed"));
+    assert!(user.ok(&["queue", "show", "mail"]).contains(", 1 delayed"));
     let done =
         user.run_with(&["queue", "put", "mail", "--file", "-", "--jsonl"], b"{\"body\":1}\nnonsense\n");
     assert_eq!(done.code, Some(2));
@@ -168,15 +173,21 @@ fn lines_and_objects_are_put_as_they_say() {
         assert!(done.stderr.contains("2 messages put into queue mail before this"), "{}", done.stderr);
         assert_eq!(fleet.lag("mail"), before + 2);
     }
-    // Messages put at once share one id if they are in different partitions.
+    // Messages put at once may have the same position in different partitions, but not the same id.
     let both = b"{\"body\":\"one\",\"partition\":1}\n{\"body\":\"two\",\"partition\":2}\n";
     let done = user.run_with(&["queue", "put", "mail", "--file", "-", "--jsonl", "-o", "json"], both);
     let put: Vec<Value> = done.text().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    assert_eq!(put[0]["id"], put[1]["id"]);
-    let id = put[0]["id"].as_str().unwrap();
-    user.fails(&["queue", "get", "mail", id], 1, &["mail-1, mail-2", "--partition"]);
-    assert_eq!(user.ok(&["queue", "get", "mail", id, "-p", "2"]), "two");
-    assert_eq!(user.ok(&["queue", "get", "mail", id, "-o", "json"]).lines().count(), 2);
+    assert_ne!(put[0]["id"], put[1]["id"]);
+    assert_eq!(user.ok(&["queue", "get", "mail", put[1]["id"].as_str().unwrap()]), "two");
+    assert_eq!(put[0]["position"], put[1]["position"]);
+    let position = put[0]["position"].as_str().unwrap();
+    user.fails(&["queue", "get", "mail", position], 1, &["mail-1, mail-2", "--partition"]);
+    assert_eq!(user.ok(&["queue", "get", "mail", position, "-p", "2"]), "two");
+    assert_eq!(user.ok(&["queue", "get", "mail", position, "-o", "json"]).lines().count(), 2);
+    user.fails(&["queue", "get", "mail", "17"], 1, &["there is no message 17.0000000"]);
+    user.fails(&["queue", "get", "mail", "order-17"], 2, &["UUID of version 1", "seconds"]);
+    let long = "k".repeat(1025);
+    user.fails(&["queue", "put", "mail", "x", "--key", &long], 2, &["at most 1024 bytes"]);
 }
 
 #[test]
@@ -216,7 +227,7 @@ fn a_cursor_in_the_future_is_not_adopted_and_is_told_of() {
     let done = user.run(&["check", "lag", "mail"]);
     assert_eq!(done.code, Some(2), "{}", done.text());
     assert!(done.text().contains("the cursor of mail-2 is"), "{}", done.text());
-    assert!(user.ok(&["queue", "show", "mail", "--quick"]).contains("ahead of the clock"));
+    assert!(user.ok(&["queue", "show", "mail"]).contains("ahead of the clock"));
 }
 
 /// A line with a message that is too large for a journal.
@@ -250,18 +261,15 @@ fn pauses_hold_queues_and_workers_and_move_nothing() {
     });
     user.ok(&["queue", "pause", "mail", "--reason", "upgrade"]);
     fleet.put("mail", 0..4);
-    assert!(user.ok(&["queue", "show", "mail", "--quick"]).contains("upgrade"));
+    assert!(user.ok(&["queue", "show", "mail"]).contains("upgrade"));
     user.ok(&["queue", "pause", "mail"]);
-    assert!(
-        user.ok(&["queue", "show", "mail", "--quick"]).contains("upgrade"),
-        "there is nothing new to say"
-    );
+    assert!(user.ok(&["queue", "show", "mail"]).contains("upgrade"), "there is nothing new to say");
     user.ok(&["queue", "pause", "mail", "--reason", "rollback"]);
-    assert!(user.ok(&["queue", "show", "mail", "--quick"]).contains("rollback"));
+    assert!(user.ok(&["queue", "show", "mail"]).contains("rollback"));
     let resumed = user.json(&["queue", "resume", "mail"]);
     assert_eq!(resumed, json!({"queue": "mail", "resumed": true}));
     eventually("it has all partitions", || (fleet.show("mail")["state"] == "workers paused").then_some(()));
-    let shown = user.ok(&["queue", "show", "mail", "--quick"]);
+    let shown = user.ok(&["queue", "show", "mail"]);
     assert!(shown.contains("workers are paused") && shown.contains(&format!("{name} (paused)")), "{shown}");
     let checked = user.run(&["check", "workers", "mail"]);
     assert!(checked.code == Some(2) && checked.text().contains("1 paused"), "{}", checked.text());
@@ -296,7 +304,9 @@ fn failed_messages_are_shown_and_come_back() {
     assert_eq!((&shown["failed"], &shown["lag"]), (&2.into(), &0.into()));
     user.fails(&["queue", "put", "mail.failed", "x"], 2, &["`menagerie queue failed mail`"]);
     user.fails(&["queue", "retry", "mail"], 2, &["required"]);
-    user.fails(&["queue", "retry", "mail", "12345"], 1, &["there is no message"]);
+    user.fails(&["queue", "retry", "mail", "12345"], 2, &["UUID of version 1"]);
+    let unknown = "3f9c1b52-7a64-11f0-8d96-bb488460f550";
+    user.fails(&["queue", "retry", "mail", unknown], 1, &["there is no message", "queue failed mail"]);
     user.write("mended", "");
     let retried = user.json(&["queue", "retry", "mail", failed[1]["id"].as_str().unwrap()]);
     assert_eq!(retried, json!({"queue": "mail", "retried": 1}));

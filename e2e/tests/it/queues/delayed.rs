@@ -34,8 +34,12 @@ fn delayed_messages_are_listed_and_cancelled() {
     assert_eq!(list[2]["due"], "4102444800.0000000");
     assert_eq!(user.json(&["queue", "delayed", "mail", "-n", "1"]).as_array().unwrap().len(), 1);
     assert_eq!(user.json(&["queue", "delayed", "mail", "-p", "2"])[0]["body"], "soon");
-    // It is not a message yet.
-    user.fails(&["queue", "get", "mail", &put[0]], 2, &["not a message id"]);
+    let get = |more: &[&str]| user.ok(&[&["queue", "get", "mail", &put[0]], more].concat());
+    let shown: Value = serde_json::from_str(&get(&["-o", "json"])).unwrap();
+    assert_eq!(
+        (get(&[]), &shown["position"], &shown["id"]),
+        ("soon".to_owned(), &Value::Null, &put[0].as_str().into())
+    );
     let cancelled = user.json(&["queue", "cancel", "mail", &put[1]]);
     assert_eq!(cancelled, json!({"queue": "mail", "cancelled": 1}));
     user.fails(&["queue", "cancel", "mail", &put[1]], 1, &["there is no message", "queue delayed mail"]);

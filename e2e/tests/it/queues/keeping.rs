@@ -45,9 +45,13 @@ fn handled_messages_stay_as_long_as_is_said() {
     assert_eq!(handled.len(), 6);
     user.ok(&["queue", "get", "mail", &handled[0]]);
     let altered = user.json(&["queue", "alter", "mail", "--keep", "forever"]);
-    assert_eq!(altered, json!({"queue": "mail", "keep_ms": "forever"}));
+    let handling = json!({"order": "partition"});
+    assert_eq!(
+        altered,
+        json!({"queue": "mail", "partitions": 1, "keep_ms": "forever", "handling": handling})
+    );
     assert_eq!(fleet.show("mail")["keep_ms"], "forever");
-    assert!(user.ok(&["queue", "show", "mail", "--quick"]).contains("handled messages are kept forever"));
+    assert!(user.ok(&["queue", "show", "mail"]).contains("handled messages are kept forever"));
     let told = user.run(&["queue", "alter", "mail", "--keep", "0s"]).stderr;
     assert!(told.contains("keeps handled messages for 0s"), "{told}");
     eventually("they are gone", || (fleet.show("mail")["messages"] == 0).then_some(()));

@@ -1,5 +1,6 @@
 //! Queues, through the binary: what workers do, what happens when something dies, and what operators see.
 
+mod altering;
 mod bodies;
 mod churn;
 mod commands;
@@ -9,15 +10,18 @@ mod delayed;
 mod first;
 #[cfg(feature = "strace")]
 mod full;
+mod ids;
 mod import;
 mod keeping;
 #[cfg(feature = "strace")]
 mod name;
 mod rebalance;
 mod runners;
+mod schedules;
 mod serving;
 mod shorter;
 mod signals;
+mod stories;
 mod suspended;
 mod trust;
 mod unread;
@@ -117,7 +121,7 @@ impl Fleet {
     }
 
     pub fn show(&self, queue: &str) -> Value {
-        self.user.json(&["queue", "show", queue, "--quick"])
+        self.user.json(&["queue", "show", queue])
     }
 
     pub fn lag(&self, queue: &str) -> u64 {
@@ -128,7 +132,7 @@ impl Fleet {
     #[track_caller]
     pub fn wait_until_drained(&self, queue: &str) {
         let drained = || {
-            let done = self.user.run(&["queue", "show", queue, "--quick", "-o", "json"]);
+            let done = self.user.run(&["queue", "show", queue, "-o", "json"]);
             // ZooKeeper or the journal may be away just now.
             let view: Value = serde_json::from_str(&done.text()).ok()?;
             (view["lag"] == 0).then_some(())

@@ -16,19 +16,43 @@ fn one_failed(fleet: &Fleet) -> serde_json::Value {
 }
 
 #[test]
-fn runner_that_prints_garbage_fails_its_message_and_nothing_else() {
+fn runner_that_prints_what_is_no_reply_costs_nothing_but_one_that_never_replies_fails_its_message() {
     let fleet = Fleet::with_queue("garbage", "mail", 1);
     fleet.user.ok(&["queue", "put", "mail", "bad", "good"]);
     let program = r#"while read -r line; do
+  echo "a forgotten print"
   id=${line#*\"id\":\"}; id=${id%%\"*}
-  case "$line" in *bad*) echo "Traceback: this is no answer";; *) echo "{\"id\":\"$id\",\"ok\":true}";; esac
+  case "$line" in *bad*) echo "Traceback: this is no reply";; *) echo "{\"id\":\"$id\",\"ok\":true}";; esac
 done"#;
     fleet.user.write("fed.sh", program);
-    let _worker = fleet.starting("mail", &["--serve", "--attempts", "2"], &["sh", "fed.sh"]);
+    let limits = ["--serve", "--attempts", "2", "--time-limit", "2s"];
+    let _worker = fleet.starting("mail", &limits, &["sh", "fed.sh"]);
     fleet.wait_until_drained("mail");
     let failed = one_failed(&fleet);
     assert_eq!((&failed["body"], &failed["attempts"]), (&"bad".into(), &2.into()));
-    assert!(failed["error"].as_str().is_some_and(|error| error.contains("no answer")), "{failed}");
+    assert!(failed["error"].as_str().is_some_and(|error| error.contains("flush its output?")), "{failed}");
+    assert!(failed["output"].as_str().is_some_and(|output| output.contains("Traceback")), "{failed}");
+}
+
+#[test]
+fn one_program_gets_the_messages_of_all_partitions_at_a_time_with_async() {
+    let fleet = Fleet::with_queue("async", "mail", 4);
+    for partition in 1..=4 {
+        fleet.user.ok(&["queue", "put", "mail", "x", "--partition", &partition.to_string()]);
+    }
+    // It replies to nothing before it has all four, and to the last one first.
+    let program = r#"
+import json, sys
+have = [json.loads(sys.stdin.readline()) for _ in range(4)]
+for message in reversed(have):
+    print(json.dumps({"id": message["id"], "ok": True}), flush=True)
+sys.stdin.read()
+"#;
+    fleet.user.write("fed.py", program);
+    let limits = ["--serve", "--async", "--concurrency", "4"];
+    let _worker = fleet.starting("mail", &limits, &["python3", "fed.py"]);
+    fleet.wait_until_drained("mail");
+    fleet.user.fails(&["worker", "mail", "--async", "--", "true"], 2, &["--async", "--serve"]);
 }
 
 #[test]

@@ -46,7 +46,7 @@ fn sleeps(name: &str, task: &[&str]) {
     let _second = fleet.starting("mail", &[], &["sh", "-c", SLOW, "second"]);
     eventually("another has taken over", || fleet.file("runs").contains("second begins").then_some(()));
     suspended.resume();
-    eventually("it knows that its time is over", || first.stderr().contains("lease over").then_some(()));
+    eventually("it knows that its time is over", || first.stderr().contains("lease is over").then_some(()));
     fleet.user.write("go", "");
     fleet.wait_until_drained("mail");
     assert_eq!(fleet.file("runs"), "first begins\nsecond begins\nsecond ends\n", "{}", first.stderr());

@@ -160,6 +160,12 @@ mod tests {
             lag,
             oldest_ms,
             delayed: 0,
+            running: Vec::new(),
+            running_count: 0,
+            retrying: Vec::new(),
+            retrying_count: 0,
+            recent: None,
+            rate: None,
         }
     }
 
@@ -169,10 +175,12 @@ mod tests {
             queue,
             journal: "main".to_owned(),
             keep: menagerie_znodes::queues::Keep::default(),
+            handling: menagerie_znodes::queues::Handling::default(),
             paused: None,
             failed,
             partitions,
             without_cursor: Vec::new(),
+            workers: 0,
         }
     }
 

@@ -1,8 +1,7 @@
 //! `menagerie queue cancel NAME ID…|--all`
 
 use clap::Args;
-use menagerie_journal::DelayedId;
-use menagerie_queues::admin::delayed::DelayedMessages;
+use menagerie_queues::admin::delayed::{DelayedMessages, DelayedName};
 use menagerie_znodes::queues::QueueName;
 use serde_json::json;
 
@@ -32,7 +31,7 @@ pub struct Cancel {
 struct WhichArgs {
     /// Ids of the messages, as `queue put` and `queue delayed` show them.
     #[arg(value_name = "ID")]
-    ids: Vec<DelayedId>,
+    ids: Vec<DelayedName>,
     /// All delayed messages there are now.
     #[arg(long)]
     all: bool,

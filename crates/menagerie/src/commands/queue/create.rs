@@ -1,30 +1,33 @@
-//! `menagerie queue create NAME --partitions N [--keep TIME]`
+//! `menagerie queue create NAME --partitions N [--keep TIME] [--order …]`
 
 use clap::Args;
 use menagerie_queues::admin;
 use menagerie_types::exit_code;
-use menagerie_znodes::queues::{Keep, PARTITIONS_MAX, QueueName, Settings};
+use menagerie_znodes::queues::{Handling, Keep, PARTITIONS_MAX, QueueName, Settings};
 use serde_json::json;
 
+use super::handling::{HandlingArgs, sentence};
 use super::keep;
 use crate::exit::{CliError, cannot};
 use crate::output::{FormatArg, count};
 use crate::stores::{JOURNAL_PATIENCE, StoreArgs, Stores};
 
-/// Create a queue. Idempotent; a different number of partitions, or a different --keep, is a
-/// conflict.
+/// Create a queue. Idempotent; a different number of partitions, a different --keep or other options for handling are
+/// a conflict.
 #[derive(Debug, Args)]
 pub struct Create {
     /// Name of the queue; APP:NAME for an application other than `default`.
     #[arg(value_name = "NAME")]
     queue: QueueName,
-    /// Number of partitions: at most this many workers share the queue; one worker handles each partition, in order.
+    /// Number of partitions: at most this many workers share the queue; one worker at a time handles each partition.
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = partitions)]
     partitions: u16,
     /// How long to keep handled messages, counted from when they were put: a duration such as 7d, or `forever`.
     /// Unhandled messages are always kept [default: 7d].
     #[arg(long, value_name = "TIME", value_parser = keep::parse)]
     keep: Option<Keep>,
+    #[command(flatten)]
+    handling: HandlingArgs,
     #[command(flatten)]
     journal: JournalArg,
     #[command(flatten)]
@@ -39,7 +42,7 @@ pub struct JournalArg {
     journal: Option<String>,
 }
 
-fn partitions(text: &str) -> Result<u16, String> {
+pub fn partitions(text: &str) -> Result<u16, String> {
     let partitions = text.parse().ok().filter(|number| (1..=PARTITIONS_MAX).contains(number));
     partitions.ok_or_else(|| format!("write a whole number from 1 to {PARTITIONS_MAX}"))
 }
@@ -56,12 +59,14 @@ impl Create {
             let journal = self.journal.name(stores).await?;
             let doing = || cannot(format!("make queue {}", self.queue));
             let plain = admin::default_settings(self.partitions, &journal);
-            let settings = Settings { keep: self.keep.unwrap_or_default(), ..plain };
+            let handling = self.handling.change().apply(plain.handling);
+            let settings = Settings { keep: self.keep.unwrap_or_default(), handling, ..plain };
             let created = admin::create_with(&stores.session, &stores.journals, &self.queue, &settings).await;
             let created = created.map_err(doing())?;
             if created == admin::Created::Existed {
                 let there = admin::settings(&stores.session, &self.queue).await.map_err(doing())?;
                 self.require_same_keep(there.keep)?;
+                self.require_same_handling(&there.handling)?;
             }
             let was = match created {
                 admin::Created::Fresh => "has",
@@ -100,6 +105,20 @@ impl Create {
             }),
             Some(_) | None => Ok(()),
         }
+    }
+
+    /// The same for how it handles messages.
+    fn require_same_handling(&self, there: &Handling) -> Result<(), CliError> {
+        if self.handling.change().apply(*there) == *there {
+            return Ok(());
+        }
+        Err(CliError::Refused {
+            what: format!("queue {} exists already, and its {}", self.queue, sentence(there)),
+            help: format!(
+                "to change it: `menagerie queue alter {}` with the same options, while no message waits",
+                self.queue
+            ),
+        })
     }
 }
 

@@ -11,8 +11,9 @@ use serde::Serialize;
 use super::message::{Body, shorten};
 use crate::clock;
 use crate::exit::{CliError, cannot};
-use crate::output::{FormatArg, Row, Rows};
+use crate::output::{FormatArg, Row, Rows, Show};
 use crate::stores::{StoreArgs, Stores};
+use crate::who;
 
 /// Show delayed messages that are not due yet, earliest first.
 #[derive(Debug, Args)]
@@ -30,9 +31,11 @@ pub struct Delayed {
 }
 
 #[derive(Debug, Serialize)]
-struct DelayedMessageView {
+pub struct DelayedMessageView {
     id: String,
     partition: PartitionName,
+    /// It has none before it is due.
+    position: Option<String>,
     /// Due time and put time, in seconds.
     due: String,
     timestamp: String,
@@ -44,15 +47,16 @@ struct DelayedMessageView {
 }
 
 impl DelayedMessageView {
-    fn of(delayed: &DelayedMessage) -> Self {
+    pub fn of(delayed: &DelayedMessage) -> Self {
         Self {
-            id: delayed.id.to_string(),
+            id: delayed.name().to_string(),
             partition: delayed.partition.clone(),
-            due: MessageId(delayed.id.due).seconds(),
-            timestamp: MessageId(delayed.id.put).seconds(),
+            position: None,
+            due: MessageId(delayed.place.due).seconds(),
+            timestamp: MessageId(delayed.place.put).seconds(),
             bytes: delayed.message.body.len(),
             body: Body::of(&delayed.message),
-            due_at: delayed.id.due,
+            due_at: delayed.place.due,
         }
     }
 }
@@ -69,6 +73,12 @@ impl Row for DelayedMessageView {
             self.bytes.to_string(),
             shorten(&self.body.line()),
         ]
+    }
+}
+
+impl Show for DelayedMessageView {
+    fn show(&self) -> String {
+        format!("{}  {}  {}\n", self.id, self.partition, self.body.line())
     }
 }
 
@@ -95,7 +105,7 @@ pub async fn open(
     partition: Option<u16>,
 ) -> Result<DelayedMessages, CliError> {
     let opened = DelayedMessages::open(&stores.session, &stores.journals, queue, partition).await;
-    opened.map_err(doing(queue))
+    Ok(opened.map_err(doing(queue))?.acting_as(&who::operator()))
 }
 
 pub fn doing(queue: &QueueName) -> impl FnOnce(menagerie_queues::QueueError) -> CliError + use<> {

@@ -2,15 +2,17 @@
 
 use clap::Args;
 use menagerie_journal::MessageId;
+use menagerie_queues::MessageUuid;
 use menagerie_queues::admin::failed::{FailedMessage, FailedMessages};
 use menagerie_queues::failed::FailureRecord;
-use menagerie_znodes::queues::QueueName;
+use menagerie_znodes::queues::{PartitionName, QueueName};
 use serde::Serialize;
 
 use super::message::{BODY_CHARS_MAX, Body, shorten};
 use crate::exit::{CliError, cannot};
 use crate::output::{FormatArg, Row, Rows, escape_for_terminal};
 use crate::stores::{StoreArgs, Stores};
+use crate::who;
 
 /// Messages per request.
 pub const BATCH: u32 = 1000;
@@ -29,7 +31,11 @@ pub struct Failed {
 
 #[derive(Debug, Serialize)]
 struct FailedMessageView {
-    id: String,
+    id: MessageUuid,
+    /// Where it stands now, among the failed messages.
+    partition: PartitionName,
+    position: String,
+    /// When it failed, in seconds.
     timestamp: String,
     #[serde(flatten)]
     story: Option<FailureRecord>,
@@ -38,24 +44,29 @@ struct FailedMessageView {
 }
 
 impl FailedMessageView {
-    fn of(failed: &FailedMessage) -> Self {
+    fn of(failed: &FailedMessage, place: &PartitionName) -> Self {
+        // The id is a field of its own.
+        let story = failed.record.clone().map(|record| FailureRecord { id: None, ..record });
         Self {
-            id: failed.id.to_string(),
-            timestamp: failed.id.seconds(),
-            story: failed.record.clone(),
+            id: failed.id,
+            partition: place.clone(),
+            position: failed.position.seconds(),
+            timestamp: failed.position.seconds(),
+            story,
             body: Body::of(&failed.message),
         }
     }
 }
 
 impl Row for FailedMessageView {
-    const HEADS: &[&str] = &["ID", "FROM", "ATTEMPTS", "ERROR", "OUTPUT", "BODY"];
+    const HEADS: &[&str] = &["ID", "POSITION", "FROM", "ATTEMPTS", "ERROR", "OUTPUT", "BODY"];
     const NONE: Option<&str> = Some("no message was given up");
 
     fn cells(&self) -> Vec<String> {
         let story = self.story.as_ref();
         vec![
-            self.id.clone(),
+            self.id.to_string(),
+            self.position.clone(),
             story.map_or("-".to_owned(), |story| story.origin.to_string()),
             story.map_or("-".to_owned(), |story| story.attempts.to_string()),
             escape_for_terminal(story.map(|story| story.error.as_str())),
@@ -83,8 +94,8 @@ impl Failed {
                 let left = self.limit.saturating_sub(views.len() as u32);
                 let messages = failed.after(last, left).await.map_err(doing(&self.queue))?;
                 let Some(end) = messages.last() else { break };
-                last = end.id;
-                views.extend(messages.iter().map(FailedMessageView::of));
+                last = end.position;
+                views.extend(messages.iter().map(|one| FailedMessageView::of(one, failed.place())));
             }
             self.format.print(&Rows(views))
         })
@@ -93,7 +104,8 @@ impl Failed {
 
 /// The failed messages of a queue.
 pub async fn open(stores: &Stores, queue: &QueueName) -> Result<FailedMessages, CliError> {
-    FailedMessages::open(&stores.session, &stores.journals, queue).await.map_err(doing(queue))
+    let opened = FailedMessages::open(&stores.session, &stores.journals, queue).await;
+    Ok(opened.map_err(doing(queue))?.acting_as(&who::operator()))
 }
 
 pub fn doing(queue: &QueueName) -> impl FnOnce(menagerie_queues::QueueError) -> CliError + use<> {

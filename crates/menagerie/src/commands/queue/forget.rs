@@ -28,7 +28,7 @@ impl Forget {
             let forgotten = self
                 .which
                 .each(&self.queue, &messages, "forgotten", async |failed| {
-                    messages.forget(failed.id).await.map_err(doing(&self.queue))
+                    messages.forget(failed).await.map_err(doing(&self.queue))
                 })
                 .await?;
             let text = format!("{} forgotten", count(forgotten, "failed message"));

@@ -8,13 +8,12 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use menagerie_journal::Ticks;
-use menagerie_journal::commit::KEY_BYTES_MAX;
 use menagerie_queues::admin::Destination;
+use menagerie_queues::fields;
+use menagerie_znodes::queues::Order;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::time::moment;
-use crate::durations;
 use crate::exit::CliError;
 
 /// Format of an input file.
@@ -35,6 +34,7 @@ pub struct InputMessage {
     pub due: Option<Ticks>,
     pub ttl: Option<Duration>,
     pub dedup: Option<String>,
+    pub priority: Option<i8>,
     pub body: Vec<u8>,
 }
 
@@ -61,6 +61,7 @@ struct JsonLine {
     at: Option<Value>,
     ttl: Option<Value>,
     dedup: Option<String>,
+    priority: Option<Value>,
 }
 
 impl Input {
@@ -105,7 +106,8 @@ impl Input {
         }
     }
 
-    pub fn next(&mut self) -> Result<Option<InputMessage>, CliError> {
+    /// The next message, of a queue with this order.
+    pub fn next(&mut self, order: Order) -> Result<Option<InputMessage>, CliError> {
         match self {
             Self::Given(bodies, _) => {
                 Ok(bodies.next().map(|body| InputMessage { body, ..InputMessage::default() }))
@@ -134,11 +136,9 @@ impl Input {
                 if text.trim_ascii().is_empty() {
                     continue;
                 }
-                let item = object(&text).map_err(|why| CliError::Usage {
+                let item = object(&text, order).map_err(|why| CliError::Usage {
                     what: format!("line {line} of {name} is no message: {why}"),
-                    help:
-                        r#"write {"body": "…"} on each line; key, partition, delay, at, ttl and dedup if you like"#
-                            .to_owned(),
+                    help: format!(r#"write {{"body": "…"}} on each line; the fields are {}"#, fields::NAMES),
                 })?;
                 return Ok(Some(item));
             },
@@ -146,7 +146,7 @@ impl Input {
     }
 }
 
-fn object(text: &[u8]) -> Result<InputMessage, String> {
+fn object(text: &[u8], order: Order) -> Result<InputMessage, String> {
     // serde would accept a JSON array for a struct, too: insist on an object.
     let fields: Map<String, Value> = serde_json::from_slice(text).map_err(|error| error.to_string())?;
     let object: JsonLine = serde_json::from_value(fields.into()).map_err(|error| error.to_string())?;
@@ -158,42 +158,17 @@ fn object(text: &[u8]) -> Result<InputMessage, String> {
         (None, None) => return Err("it has no body".to_owned()),
         (Some(_), Some(_)) => return Err("it has both body and body_base64".to_owned()),
     };
-    let place = match (object.key, object.partition) {
-        (Some(_), Some(_)) => return Err("it has both key and partition".to_owned()),
-        (Some(key), None) => Some(Destination::Key(key.into_bytes())),
-        (None, Some(partition)) => Some(Destination::Partition(partition)),
-        (None, None) => None,
-    };
     let text = |value: Value| match value {
         Value::String(text) => text,
         other => other.to_string(),
     };
-    let due = match (object.delay, object.at) {
-        (Some(_), Some(_)) => return Err("it has both delay and at".to_owned()),
-        (Some(delay), None) => Some(Ticks::now().plus(durations::parse_fine(&text(delay))?)),
-        (None, Some(at)) => Some(moment(&text(at))?),
-        (None, None) => None,
-    };
-    let ttl = object.ttl.map(|ttl| lifetime(&text(ttl))).transpose()?;
-    let dedup = object.dedup.as_deref().map(dedup_id).transpose()?;
-    Ok(InputMessage { place, due, ttl, dedup, body })
-}
-
-/// Parses a message's time to live.
-pub fn lifetime(text: &str) -> Result<Duration, String> {
-    match durations::parse(text)? {
-        Duration::ZERO => Err("a message that lives for no time is never handled".to_owned()),
-        lifetime => Ok(lifetime),
-    }
-}
-
-/// Parses a deduplication id. The prefix keeps it apart from the ids of HTTP clients and of retries.
-pub fn dedup_id(text: &str) -> Result<String, String> {
-    let id = format!("put/{text}");
-    match text.is_empty() || id.len() > KEY_BYTES_MAX {
-        true => Err(format!("a dedup id has 1 to {} bytes", KEY_BYTES_MAX - (id.len() - text.len()))),
-        false => Ok(id),
-    }
+    let place = fields::destination(object.key.as_deref(), object.partition)?;
+    let (delay, at) = (object.delay.map(text), object.at.map(text));
+    let due = fields::due(delay.as_deref(), at.as_deref())?;
+    let ttl = object.ttl.map(|ttl| fields::lifetime(&text(ttl))).transpose()?;
+    let dedup = object.dedup.as_deref().map(fields::dedup_id).transpose()?;
+    let priority = object.priority.map(|priority| fields::priority(&text(priority), order)).transpose()?;
+    Ok(InputMessage { place, due, ttl, dedup, priority, body })
 }
 
 #[cfg(test)]
@@ -202,6 +177,7 @@ mod tests {
 
     #[test]
     fn objects_say_where_and_when() {
+        let object = |text: &[u8]| super::object(text, Order::Partition);
         let item = object(br#"{"body":"hi","key":"a"}"#).unwrap();
         assert_eq!((item.body.as_slice(), item.place), (&b"hi"[..], Some(Destination::Key(b"a".to_vec()))));
         let item = object(br#"{"body":{"to":[1,2]},"partition":3,"delay":60}"#).unwrap();
@@ -215,6 +191,7 @@ mod tests {
 
     #[test]
     fn what_is_no_message_is_told_why() {
+        let object = |text: &[u8]| super::object(text, Order::Partition);
         for (text, why) in [
             ("{}", "no body"),
             ("[]", "invalid type"),
@@ -225,6 +202,7 @@ mod tests {
             (r#"{"body":"a","delay":"soon"}"#, "not a duration"),
             (r#"{"body":"a","ttl":0}"#, "no time"),
             (r#"{"body":"a","dedup":""}"#, "1 to 251 bytes"),
+            (r#"{"body":"a","priority":1}"#, "--order none"),
         ] {
             let error = object(text.as_bytes()).unwrap_err();
             assert!(error.contains(why), "{text}: {error}");

@@ -43,8 +43,14 @@ struct Add {
     /// Application that the key is for.
     #[arg(value_name = "APPLICATION", value_parser = application)]
     application: String,
-    /// Scopes of the key: read, write, admin [default: all of them].
-    #[arg(long, value_name = "SCOPE", value_delimiter = ',')]
+    /// Also allow to create, change and delete queues.
+    #[arg(long)]
+    admin: bool,
+    /// Allow to list queues and read messages only.
+    #[arg(long, conflicts_with_all = ["admin", "scopes"])]
+    read_only: bool,
+    /// Scopes of the key: read, write, admin [default: read and write].
+    #[arg(long, value_name = "SCOPE", value_delimiter = ',', conflicts_with = "admin")]
     scopes: Vec<Scope>,
     /// Note about the key: who has it, and what for.
     #[arg(long, value_name = "TEXT")]
@@ -77,10 +83,20 @@ impl Show for Added {
 }
 
 impl Add {
+    /// Most keys are for programs, which have no business with the queues themselves.
+    fn scopes(&self) -> Vec<Scope> {
+        match (self.admin, self.read_only, self.scopes.as_slice()) {
+            (true, _, _) => Scope::ALL.to_vec(),
+            (false, true, _) => vec![Scope::Read],
+            (false, false, []) => Scope::DEFAULT.to_vec(),
+            (false, false, scopes) => scopes.to_vec(),
+        }
+    }
+
     fn run(self, stores: StoreArgs) -> Result<(), CliError> {
         let key = if self.stdin { read_key()? } else { draw_key()? };
         let hash = Hash::of(&key);
-        let scopes = if self.scopes.is_empty() { Scope::ALL.to_vec() } else { self.scopes };
+        let scopes = self.scopes();
         let now = u64::try_from(clock::now_ms()).unwrap_or(0);
         let kept = keys::stored(&self.application, &hash, scopes, now, self.note);
         stores.change(async |stores| {

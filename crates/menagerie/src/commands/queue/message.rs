@@ -2,8 +2,9 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use menagerie_journal::Message;
+use menagerie_journal::{Message, MessageId};
 use menagerie_queues::admin::browse::QueuedMessage;
+use menagerie_queues::{MessageUuid, Meta};
 use menagerie_znodes::queues::PartitionName;
 use serde::Serialize;
 
@@ -13,8 +14,10 @@ use crate::output::{FormatArg, Show};
 /// A message; a body that is not text is shown as base64.
 #[derive(Debug, Serialize)]
 pub struct MessageView {
-    pub id: String,
+    pub id: MessageUuid,
+    /// Where it stands now: the partition, and the position there in seconds.
     pub partition: PartitionName,
+    pub position: String,
     /// When it was put, in seconds.
     pub timestamp: String,
     #[serde(flatten)]
@@ -31,8 +34,12 @@ pub struct Body {
 
 impl Body {
     pub fn of(message: &Message) -> Self {
-        let body = String::from_utf8(message.body.to_vec()).ok();
-        Self { body_base64: body.is_none().then(|| STANDARD.encode(&message.body)), body }
+        Self::of_bytes(&message.body)
+    }
+
+    pub fn of_bytes(bytes: &[u8]) -> Self {
+        let body = String::from_utf8(bytes.to_vec()).ok();
+        Self { body_base64: body.is_none().then(|| STANDARD.encode(bytes)), body }
     }
 
     /// The body on one line, escaped for terminals.
@@ -48,9 +55,10 @@ impl Body {
 impl MessageView {
     pub fn of(found: &QueuedMessage) -> Self {
         Self {
-            id: found.message.id.to_string(),
+            id: found.id(),
             partition: found.partition.clone(),
-            timestamp: found.message.id.seconds(),
+            position: found.message.id.seconds(),
+            timestamp: MessageId(Meta::of(&found.message).put_time(&found.message)).seconds(),
             body: Body::of(&found.message),
         }
     }
@@ -58,7 +66,7 @@ impl MessageView {
 
 impl Show for MessageView {
     fn show(&self) -> String {
-        format!("{}  {}  {}\n", self.id, self.partition, self.body.line())
+        format!("{}  {}  {}  {}\n", self.id, self.partition, self.position, self.body.line())
     }
 }
 

@@ -1,7 +1,7 @@
 //! `menagerie queue`: messages, and how queues are doing.
 //!
 //! One file per verb. `stores.rs`: a session and the journals, for all of them; `message.rs`: how messages are shown;
-//! `keep.rs`: retention.
+//! `keep.rs`: retention; `handling.rs`: order and defaults; `periodic.rs`: what puts scheduled messages.
 
 mod alter;
 mod cancel;
@@ -9,26 +9,32 @@ mod create;
 mod delayed;
 mod delete;
 mod failed;
+mod find;
 mod forget;
 mod get;
+mod handling;
 mod import_qdo;
 mod input;
 mod keep;
 mod key;
 mod list;
 mod message;
+mod message_name;
 mod pause;
 mod peek;
+pub mod periodic;
 mod purge;
 mod put;
 mod resume;
 mod retry;
+mod schedule;
 mod scope;
 pub mod serve;
 mod show;
 mod skip;
 mod tail;
-mod time;
+mod trace;
+mod verdict;
 mod workers;
 
 use clap::{Args, Subcommand};
@@ -53,6 +59,8 @@ enum Verb {
     Peek(peek::Peek),
     Get(get::Get),
     Tail(tail::Tail),
+    Trace(trace::Trace),
+    Find(find::Find),
     List(list::List),
     Show(show::Show),
     Workers(workers::Workers),
@@ -69,6 +77,7 @@ enum Verb {
     ImportQdo(import_qdo::ImportQdo),
     Serve(serve::Serve),
     Key(key::Key),
+    Schedule(schedule::Schedule),
 }
 
 impl Queue {
@@ -81,6 +90,8 @@ impl Queue {
             Verb::Peek(verb) => verb.run(stores),
             Verb::Get(verb) => verb.run(stores),
             Verb::Tail(verb) => verb.run(stores),
+            Verb::Trace(verb) => verb.run(stores),
+            Verb::Find(verb) => verb.run(stores),
             Verb::List(verb) => verb.run(stores),
             Verb::Show(verb) => verb.run(stores),
             Verb::Workers(verb) => verb.run(stores),
@@ -97,6 +108,7 @@ impl Queue {
             Verb::ImportQdo(verb) => verb.run(stores),
             Verb::Serve(verb) => verb.run(stores),
             Verb::Key(verb) => verb.run(stores),
+            Verb::Schedule(verb) => verb.run(stores),
         }
     }
 }

@@ -6,19 +6,20 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use clap::Args;
-use menagerie_journal::{Appended, JournalError, NewMessage, Ticks};
-use menagerie_queues::QueueError;
-use menagerie_queues::admin::{Destination, Putter};
+use menagerie_journal::{JournalError, MessageId, NewMessage, Ticks};
+use menagerie_queues::admin::{self, Destination, Putter, ToPut};
+use menagerie_queues::moment::moment;
+use menagerie_queues::{MessageUuid, Origin, QueueError, Via, fields};
 use menagerie_znodes::queues::{PartitionName, QueueName};
 use serde::Serialize;
 
-use super::input::{self, Input, InputFormat, InputMessage};
-use super::time::moment;
+use super::input::{Input, InputFormat, InputMessage};
 use crate::durations;
 use crate::exit::{CliError, cannot};
 use crate::output::{Format, FormatArg, Show, count};
 use crate::progress::Meter;
 use crate::stores::StoreArgs;
+use crate::who;
 
 /// One batch: large enough to share the journal's syncs, small enough to hold in memory.
 const BATCH_MESSAGES: usize = 1000;
@@ -33,7 +34,7 @@ pub struct Put {
     #[arg(value_name = "BODY", conflicts_with = "file")]
     bodies: Vec<OsString>,
     /// Key that chooses the partition: messages with the same key are handled in order.
-    #[arg(long, value_name = "KEY", conflicts_with = "partition")]
+    #[arg(long, value_name = "KEY", value_parser = partition_key, conflicts_with = "partition")]
     key: Option<String>,
     /// Put into this partition [default: by key, else round robin].
     #[arg(short, long, value_name = "P")]
@@ -45,16 +46,19 @@ pub struct Put {
     #[arg(long, value_name = "TIME", value_parser = moment)]
     at: Option<Ticks>,
     /// Drop a message that is still unhandled this long after it is due.
-    #[arg(long, value_name = "DURATION", value_parser = input::lifetime)]
+    #[arg(long, value_name = "DURATION", value_parser = fields::lifetime)]
     ttl: Option<Duration>,
     /// Deduplication id: within two minutes, only the first message with this id counts. For a single message only.
-    #[arg(long, value_name = "ID", value_parser = input::dedup_id, conflicts_with = "file")]
+    #[arg(long, value_name = "ID", value_parser = fields::dedup_id, conflicts_with = "file")]
     dedup: Option<String>,
+    /// Priority, from -100 to 100: higher ones are handled first. Only in queues of `--order none`.
+    #[arg(long, value_name = "N", value_parser = fields::parse_priority, allow_hyphen_values = true)]
+    priority: Option<i8>,
     /// Put each line of this file as one message, verbatim; `-` reads standard input.
     #[arg(long, value_name = "FILE")]
     file: Option<OsString>,
-    /// Read each line as a JSON object: body (or body_base64); optionally key, partition, delay, at, ttl, dedup.
-    #[arg(long, requires = "file", conflicts_with_all = ["bodies", "key", "partition", "delay", "at", "whole"])]
+    /// Read each line as a JSON object: body (or body_base64); optionally key, partition, delay, at, ttl, dedup, priority.
+    #[arg(long, requires = "file", conflicts_with_all = ["bodies", "key", "partition", "delay", "at", "priority", "whole"])]
     jsonl: bool,
     /// Put the whole file as one message, line breaks included.
     #[arg(long, requires = "file", conflicts_with = "bodies")]
@@ -63,29 +67,20 @@ pub struct Put {
     format: FormatArg,
 }
 
+fn partition_key(text: &str) -> Result<String, String> {
+    fields::key(text).map(str::to_owned)
+}
+
 struct PendingPut {
     /// For error messages.
     number: u64,
-    partition: PartitionName,
-    message: NewMessage,
-}
-
-struct FinishedPut {
-    partition: PartitionName,
-    appended: Appended,
-    body: Bytes,
+    /// To a partition in place of any, so that a second attempt goes to the same one.
+    content: ToPut,
 }
 
 /// Puts all of the batch or nothing.
-async fn put_all(putter: &mut Putter, batch: &[PendingPut]) -> Result<Vec<FinishedPut>, QueueError> {
-    let message = |next: &PendingPut| (Destination::Partition(next.partition.number()), next.message.clone());
-    let put = putter.put(batch.iter().map(message).collect()).await?;
-    let done = |(next, appended): (&PendingPut, _)| FinishedPut {
-        partition: next.partition.clone(),
-        appended,
-        body: next.message.body.clone(),
-    };
-    Ok(batch.iter().zip(put).map(done).collect())
+async fn put_all(putter: &mut Putter, batch: &[PendingPut]) -> Result<Vec<admin::Put>, QueueError> {
+    putter.put(batch.iter().map(|next| next.content.clone()).collect()).await
 }
 
 #[derive(Debug, Default)]
@@ -95,9 +90,9 @@ struct Tally {
 }
 
 impl Tally {
-    fn count(&mut self, put: &Appended) {
+    fn count(&mut self, put: &admin::Put) {
         self.all += 1;
-        self.duplicates += u64::from(matches!(put, Appended::Duplicate(_)));
+        self.duplicates += u64::from(put.duplicate);
     }
 
     fn text(&self) -> String {
@@ -112,21 +107,24 @@ impl Tally {
 #[derive(Debug, Serialize)]
 struct PutView {
     partition: PartitionName,
-    id: Option<String>,
+    id: Option<MessageUuid>,
+    /// In seconds; none while it is delayed.
+    position: Option<String>,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     delayed: bool,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     duplicate: bool,
 }
 
-impl PutView {
-    fn of((partition, appended): (PartitionName, Appended)) -> Self {
-        let (id, delayed, duplicate) = match appended {
-            Appended::At(id) => (Some(id.to_string()), false, false),
-            Appended::Delayed(id) => (Some(id.to_string()), true, false),
-            Appended::Duplicate(id) => (id.map(|id| id.to_string()), id.is_none(), true),
-        };
-        Self { partition, id, delayed, duplicate }
+impl From<admin::Put> for PutView {
+    fn from(put: admin::Put) -> Self {
+        Self {
+            partition: put.partition,
+            id: put.id,
+            position: put.position.map(MessageId::seconds),
+            delayed: put.position.is_none(),
+            duplicate: put.duplicate,
+        }
     }
 }
 
@@ -137,7 +135,8 @@ impl Show for PutView {
             (false, true) => "  (delayed)",
             (false, false) => "",
         };
-        format!("{}{note}\n", self.id.as_deref().unwrap_or("delayed"))
+        let id = self.id.map_or_else(|| "delayed".to_owned(), |id| id.to_string());
+        format!("{id}{note}\n")
     }
 }
 
@@ -148,14 +147,24 @@ impl Put {
             let doing = cannot(format!("put messages into queue {}", self.queue));
             // Start at a partition that varies with time, so that callers that put one message each spread over all.
             let start = (Ticks::now().0 / 10) as u16;
-            let putter = Putter::open(&stores.session, &stores.journals, &self.queue, start).await;
+            let origin = Origin::new(&who::operator(), Via::Cli);
+            let putter = Putter::open(&stores.session, &stores.journals, &self.queue, start, origin).await;
             let putter = putter.map_err(doing)?;
-            let put = self.put(putter).await?;
+            self.check_priority(&putter)?;
+            let put = match self.prints() {
+                true => self.put(putter).await?,
+                false => self.put(putter.ignore_duplicates()).await?,
+            };
             if self.file.is_some() {
                 eprintln!("{} put into queue {}", put.text(), self.queue);
             }
             Ok(())
         })
+    }
+
+    /// Whether each message is printed.
+    fn prints(&self) -> bool {
+        self.file.is_none() || self.format.output == Format::Json
     }
 
     fn check(&self) -> Result<(), CliError> {
@@ -175,6 +184,15 @@ impl Put {
         Ok(())
     }
 
+    fn check_priority(&self, putter: &Putter) -> Result<(), CliError> {
+        let Some(priority) = self.priority else { return Ok(()) };
+        let refused = |why| CliError::Usage {
+            what: format!("messages of queue {} have no priority: {why}", self.queue),
+            help: "leave --priority out, or put them into a queue without order".to_owned(),
+        };
+        fields::check_priority(priority, putter.order()).map(drop).map_err(refused)
+    }
+
     /// Puts in batches, each atomic. Everything before a message that cannot be put is put, as if the input ended
     /// there.
     async fn put(&self, mut putter: Putter) -> Result<Tally, CliError> {
@@ -184,7 +202,7 @@ impl Put {
         loop {
             let next = self.next(&mut input, &mut putter).map(|next| {
                 next.map(|next| {
-                    bytes += next.message.body.len();
+                    bytes += next.content.message.body.len();
                     batch.push(next);
                 })
             });
@@ -193,9 +211,9 @@ impl Put {
                 bytes = 0;
                 let put;
                 (put, refused) = self.commit(&mut putter, std::mem::take(&mut batch), &input).await;
-                put.iter().for_each(|put| done.count(&put.appended));
-                if self.file.is_none() || self.format.output == Format::Json {
-                    self.print(&putter, put).await?;
+                put.iter().for_each(|put| done.count(put));
+                if self.prints() {
+                    put.into_iter().try_for_each(|put| self.format.print_line(&PutView::from(put)))?;
                 }
                 meter.show("put", done.all, input.total());
             }
@@ -214,12 +232,15 @@ impl Put {
 
     /// Reads the next message and chooses its partition.
     fn next(&self, input: &mut Input, putter: &mut Putter) -> Result<Option<PendingPut>, CliError> {
-        let Some(message) = input.next()? else { return Ok(None) };
-        let (place, message) = self.message(message);
+        let Some(message) = input.next(putter.order())? else { return Ok(None) };
+        let mut content = self.content(message);
         let number = input.number();
-        let partition = putter.choose_partition(&place);
+        let partition = putter.choose_partition(&content.destination);
         let partition = partition.map_err(cannot(self.doing(&input.name(number))))?;
-        Ok(Some(PendingPut { number, partition, message }))
+        if content.destination == Destination::Any {
+            content.destination = Destination::Partition(partition.number());
+        }
+        Ok(Some(PendingPut { number, content }))
     }
 
     fn doing(&self, which: &str) -> String {
@@ -232,7 +253,7 @@ impl Put {
         putter: &mut Putter,
         batch: Vec<PendingPut>,
         input: &Input,
-    ) -> (Vec<FinishedPut>, Result<(), CliError>) {
+    ) -> (Vec<admin::Put>, Result<(), CliError>) {
         let Some(first) = batch.first().map(|next| next.number) else { return (Vec::new(), Ok(())) };
         let alone = batch.len() == 1;
         let error = match put_all(putter, &batch).await {
@@ -259,17 +280,6 @@ impl Put {
         (Vec::new(), Err(cannot(self.doing(&which))(error)))
     }
 
-    async fn print(&self, putter: &Putter, put: Vec<FinishedPut>) -> Result<(), CliError> {
-        for FinishedPut { mut partition, appended, body } in put {
-            if let Appended::Duplicate(Some(id)) = appended {
-                let found = putter.find_duplicate(&partition, id, &body).await;
-                partition = found.map_err(cannot(format!("find message {id}")))?;
-            }
-            self.format.print_line(&PutView::of((partition, appended)))?;
-        }
-        Ok(())
-    }
-
     fn input(&self) -> Result<Input, CliError> {
         let Some(file) = &self.file else {
             let bodies: Vec<Vec<u8>> = self.bodies.iter().cloned().map(OsStringExt::into_vec).collect();
@@ -284,9 +294,9 @@ impl Put {
     }
 
     /// Fills in from the command line what the message leaves open.
-    fn message(&self, message: InputMessage) -> (Destination, NewMessage) {
+    fn content(&self, message: InputMessage) -> ToPut {
         let due = self.at.or_else(|| self.delay.map(|delay| Ticks::now().plus(delay)));
-        let InputMessage { place, due: own, ttl, dedup, body } = message;
+        let InputMessage { place, due: own, ttl, dedup, priority, body } = message;
         let place = place.unwrap_or_else(|| match (&self.key, self.partition) {
             (Some(key), _) => Destination::Key(key.clone().into_bytes()),
             (None, Some(partition)) => Destination::Partition(partition),
@@ -294,7 +304,8 @@ impl Put {
         });
         let dedup = dedup.or_else(|| self.dedup.clone()).map(Bytes::from);
         let (ttl, due) = (ttl.or(self.ttl), own.or(due));
+        let priority = priority.or(self.priority).unwrap_or_default();
         let message = NewMessage { body: body.into(), ttl, due, dedup, ..NewMessage::default() };
-        (place, message)
+        ToPut { destination: place, priority, message }
     }
 }

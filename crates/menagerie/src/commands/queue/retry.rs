@@ -2,6 +2,7 @@
 
 use clap::Args;
 use menagerie_journal::MessageId;
+use menagerie_queues::MessageUuid;
 use menagerie_queues::admin::failed::{FailedMessage, FailedMessages};
 use menagerie_znodes::queues::QueueName;
 use serde_json::json;
@@ -12,7 +13,7 @@ use crate::output::{FormatArg, count};
 use crate::progress::Meter;
 use crate::stores::StoreArgs;
 
-/// Put failed messages back into their partitions, at the end, each with a new id and its attempts reset.
+/// Put failed messages back into their partitions, at the end, each under the id it has and with its attempts reset.
 #[derive(Debug, Args)]
 pub struct Retry {
     /// Name of the queue.
@@ -27,9 +28,9 @@ pub struct Retry {
 #[derive(Debug, Args)]
 #[group(required = true, multiple = false)]
 pub struct WhichArgs {
-    /// Ids of the messages, as `queue failed` shows them.
+    /// Ids of the messages, as `queue put` and `queue failed` show them.
     #[arg(value_name = "ID")]
-    ids: Vec<MessageId>,
+    ids: Vec<MessageUuid>,
     /// All failed messages there are now.
     #[arg(long)]
     all: bool,
@@ -47,8 +48,7 @@ impl WhichArgs {
         let mut meter = Meter::new();
         let mut done = 0;
         for id in &self.ids {
-            let found = messages.after(id.previous(), 1).await.map_err(doing(queue))?;
-            let found = found.into_iter().find(|failed| failed.id == *id);
+            let found = messages.find(*id).await.map_err(doing(queue))?;
             let worked = match &found {
                 Some(found) => work(found).await?,
                 None => false,
@@ -70,8 +70,8 @@ impl WhichArgs {
         while after < newest {
             let batch = messages.after(after, BATCH).await.map_err(doing(queue))?;
             let Some(last) = batch.last() else { break };
-            after = last.id;
-            for failed in batch.iter().filter(|failed| failed.id <= newest) {
+            after = last.position;
+            for failed in batch.iter().filter(|failed| failed.position <= newest) {
                 done += u64::from(work(failed).await?);
                 meter.show(step, done, None);
             }

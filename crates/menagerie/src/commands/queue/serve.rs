@@ -9,26 +9,34 @@ use std::time::Duration;
 
 use clap::Args;
 use menagerie_kernel::Session;
+use menagerie_kernel::recipes::settle::Rule;
 use menagerie_kernel::session::Rights::Owner;
 use menagerie_queue_http::keyring::Application;
 use menagerie_queue_http::memory::IN_FLIGHT_BYTES_MAX;
 use menagerie_queue_http::metrics::Metrics;
+use menagerie_queue_http::receive::workers::ReceiveOptions;
 use menagerie_queue_http::server::{AccessLog, BODY_BYTES_MAX, Line, Server};
 use menagerie_queue_http::service::{Options, Service};
 use menagerie_queues::QueueError;
 use menagerie_queues::journals::Journals;
+use menagerie_queues::metrics::Metrics as WorkerMetrics;
+use prometheus_client::registry::Registry;
 use serde_json::Map;
 
+use super::periodic::put_periodic;
 use crate::allow::everybody;
 use crate::client::Connection;
+use crate::commands::worker::SETTLE_CAP;
 use crate::config::Settings;
 use crate::exit::{CliError, cannot};
 use crate::files::{Port, Shares};
+use crate::host::full_name;
 use crate::listener::{Endpoint, Limits, TlsArgs};
 use crate::ports;
 use crate::role::host::Signals;
 use crate::role::{Host, Ready, Role};
 use crate::stores::StoreArgs;
+use crate::who;
 
 /// Long polls hold a connection for up to a minute.
 pub const LIMITS: Limits = Limits { connections: 16_384, exchange: Duration::from_secs(90) };
@@ -99,6 +107,7 @@ impl Serve {
                 applications: applications(&settings),
                 rate_limit: self.rate_limit,
                 in_flight_bytes_max: usize::try_from(self.in_flight_bytes_max).ok(),
+                receive: receive_options(&settings, &mut host.registry),
             },
         };
         let access = stores.access.access(&settings);
@@ -129,20 +138,43 @@ pub fn role(
     Role::with_session(KIND, connection, Map::new(), async move |session, life| {
         let Parts { endpoint, metrics, access_log, body_bytes_max, options } = parts;
         let follow = async {
-            let service = Service::new(session, journals(session).await?, options).await;
-            service.map_err(|error| cannot("follow queues and keys")(QueueError::from(error)))
+            let journals = journals(session).await?;
+            let service = Service::new(session, journals.clone(), options).await;
+            let service =
+                service.map_err(|error| cannot("follow queues and keys")(QueueError::from(error)))?;
+            Ok::<_, CliError>((service, journals))
         };
         // ZooKeeper may be silent for long.
-        let service = tokio::select! {
-            service = follow => service?,
+        let (service, journals) = tokio::select! {
+            followed = follow => followed?,
             () = life.stopping() => return Ok(()),
         };
+        let receiving = service.receiving();
         let server = Server { service, metrics, access_log, body_bytes_max };
         let (listener, address) = endpoint.open()?;
         life.ready(Ready::on(address)).await;
-        let served = life.drain(DRAIN_MAX, server.serve(listener, life.stop_signal())).await;
+        let serve = life.drain(DRAIN_MAX, server.serve(listener, life.stop_signal()));
+        let name = who::this_process();
+        let served = tokio::select! {
+            served = serve => served,
+            never = put_periodic(session, &journals, &name, life) => match never {},
+        };
+        // Before the session ends: so other workers know at once that nothing has killed this one.
+        receiving.stop().await;
         served.unwrap_or(Ok(())).map_err(CliError::io("serve queues"))
     })
+}
+
+/// How clients receive messages: as workers do, under a name of this process.
+pub fn receive_options(settings: &Settings, registry: &mut Registry) -> ReceiveOptions {
+    let usual = ReceiveOptions::default();
+    let quiet = settings.worker.settle.as_ref().map_or(usual.settle.quiet, |settle| settle.value);
+    ReceiveOptions {
+        name: format!("{}-{}", full_name(), std::process::id()),
+        settle: Rule { quiet, cap: quiet.saturating_mul(SETTLE_CAP) },
+        metrics: WorkerMetrics::new(registry),
+        ..usual
+    }
 }
 
 /// The applications in the configuration.

@@ -1,29 +1,30 @@
 //! `menagerie queue show NAME`: are we behind, and do we need more workers?
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use clap::Args;
 use menagerie_queues::admin::show::{self, PartitionView, QueueView, Rate};
-use menagerie_znodes::queues::{self, Keep, Pause, QueueName};
+use menagerie_znodes::queues::{Handling, Keep, Pause, QueueName};
 use serde::Serialize;
 
+use super::handling::sentence;
 use super::keep::kept;
+use super::verdict::verdict;
 use crate::durations;
 use crate::exit::{CliError, cannot};
-use crate::output::{self, OutputArgs, Table, count, escape_for_terminal};
+use crate::output::{self, OutputArgs, Table, escape_for_terminal};
 use crate::stores::{StoreArgs, Stores};
 
-/// Time between the two samples of a rate. Workers publish their progress once a second.
-const SAMPLE: Duration = Duration::from_secs(2);
+/// Messages that run for less are not named.
+const SHOWN_AFTER_MS: u64 = 1_000;
+/// Most messages that are named of one partition; all are in JSON.
+const DETAILS_MAX: usize = 5;
 
 /// Show a queue: backlog and its age, message rates, and which worker owns which partition.
 #[derive(Debug, Args)]
 pub struct Show {
     /// Name of the queue.
     queue: QueueName,
-    /// Skip the second sample that measures message rates.
-    #[arg(long)]
-    quick: bool,
     #[command(flatten)]
     output: OutputArgs,
 }
@@ -34,6 +35,7 @@ struct QueueOverview {
     journal: String,
     #[serde(rename = "keep_ms")]
     keep: Keep,
+    handling: Handling,
     state: &'static str,
     paused: Option<Pause>,
     messages: u64,
@@ -41,32 +43,16 @@ struct QueueOverview {
     oldest_ms: Option<u64>,
     delayed: u64,
     failed: u64,
+    workers: usize,
     rate: Option<Rate>,
     verdict: String,
-    partitions: Vec<PartitionOverview>,
-}
-
-#[derive(Debug, Serialize)]
-struct PartitionOverview {
-    #[serde(flatten)]
-    view: PartitionView,
-    rate: Option<Rate>,
+    partitions: Vec<PartitionView>,
 }
 
 impl Show {
     pub fn run(self, stores: StoreArgs) -> Result<(), CliError> {
         stores.observe(async |stores| {
-            let mut before: Option<(Instant, QueueView)> = None;
-            let read = async || {
-                if before.is_none() && !self.quick {
-                    before = Some((Instant::now(), self.read_queue(stores).await?));
-                    tokio::time::sleep(SAMPLE).await;
-                }
-                let (now, view) = (Instant::now(), self.read_queue(stores).await?);
-                let shown = compose(&view, before.as_ref().map(|(then, before)| (before, now - *then)));
-                before = (!self.quick).then_some((now, view));
-                Ok(shown)
-            };
+            let read = async || Ok(compose(&self.read_queue(stores).await?));
             self.output.print(read).await
         })
     }
@@ -77,19 +63,12 @@ impl Show {
     }
 }
 
-fn compose(view: &QueueView, before: Option<(&QueueView, Duration)>) -> QueueOverview {
-    let rate = before.map(|(before, time)| Rate::between(before, view, time));
-    let partition = |partition: &PartitionView| {
-        let rate = before.and_then(|(before, time)| {
-            let before = before.partitions.iter().find(|before| before.partition == partition.partition)?;
-            Some(Rate::of_partition(before, partition, time))
-        });
-        PartitionOverview { view: partition.clone(), rate }
-    };
+fn compose(view: &QueueView) -> QueueOverview {
     QueueOverview {
         queue: view.queue.clone(),
         journal: view.journal.clone(),
         keep: view.keep,
+        handling: view.handling,
         state: state(view),
         paused: view.paused.clone(),
         messages: view.messages(),
@@ -97,9 +76,10 @@ fn compose(view: &QueueView, before: Option<(&QueueView, Duration)>) -> QueueOve
         oldest_ms: view.oldest_ms(),
         delayed: view.delayed(),
         failed: view.failed,
-        rate,
-        verdict: verdict(view, rate),
-        partitions: view.partitions.iter().map(partition).collect(),
+        workers: view.workers,
+        rate: view.rate(),
+        verdict: verdict(view),
+        partitions: view.partitions.clone(),
     }
 }
 
@@ -120,47 +100,6 @@ fn count_of(view: &QueueView, is: impl Fn(&PartitionView) -> bool) -> usize {
     view.partitions.iter().filter(|partition| is(partition)).count()
 }
 
-/// Whether the queue is behind, and whether more workers would help.
-fn verdict(view: &QueueView, rate: Option<Rate>) -> String {
-    if let Some((partition, ahead)) = view.ahead() {
-        let ahead = durations::precise(ahead);
-        return format!(
-            "the cursor of {partition} is {ahead} ahead of the clock, and nothing is handled before then"
-        );
-    }
-    if let Some(partition) = view.without_cursor.first() {
-        let cursor = queues::cursor(partition);
-        return format!(
-            "{} is missing in the namespace, so nobody handles {partition}; `menagerie doctor` says what to do",
-            cursor.path()
-        );
-    }
-    let lag = view.lag();
-    if lag == 0 {
-        return "not behind".to_owned();
-    }
-    let owners: std::collections::BTreeSet<_> =
-        view.partitions.iter().filter_map(|partition| partition.owner.as_ref()).collect();
-    let held_up = count_of(view, |at| at.owner_paused && at.lag > 0);
-    let more = match (owners.len(), view.partitions.len()) {
-        _ if view.paused.is_some() => "; it is paused",
-        _ if held_up > 0 => "; workers are paused: `menagerie queue resume --worker NAME` lets them go on",
-        (0, _) => "; nobody handles it: `menagerie worker` does",
-        (workers, partitions) if workers < partitions => "; more workers would help",
-        _ => "; every partition has a worker of its own",
-    };
-    let behind = count(lag, "message");
-    match rate {
-        Some(rate) if rate.handled > rate.put => {
-            let left = lag as f64 / (rate.handled - rate.put);
-            let left = durations::precise(Duration::from_secs(left.ceil() as u64));
-            format!("{behind} behind, and catching up: done in about {left}")
-        }
-        Some(rate) if rate.put > rate.handled => format!("{behind} behind, and falling further behind{more}"),
-        Some(_) | None => format!("{behind} behind{more}"),
-    }
-}
-
 /// How long the oldest message has waited.
 pub fn age(ms: Option<u64>) -> String {
     ms.map_or("-".to_owned(), |ms| durations::age(Duration::from_millis(ms)))
@@ -174,7 +113,7 @@ impl output::Show for QueueOverview {
     fn show(&self) -> String {
         let mut text = format!("queue {}: {}", self.queue, self.verdict);
         if let Some(rate) = self.rate {
-            text += &format!(" (in {:.1}/s, out {:.1}/s)", rate.put, rate.handled);
+            text += &format!(" (in {}, out {})", per_second(rate.put), per_second(Some(rate.handled)));
         }
         if self.delayed > 0 {
             text += &format!(", {} delayed", self.delayed);
@@ -183,6 +122,7 @@ impl output::Show for QueueOverview {
             text += &format!(", {} failed", self.failed);
         }
         text += &format!("\nhandled messages are kept {}", kept(self.keep));
+        text += &format!("\n{}", sentence(&self.handling));
         if let Some(pause) = &self.paused {
             text += &format!(
                 "\npaused by {}: {}",
@@ -190,21 +130,60 @@ impl output::Show for QueueOverview {
                 escape_for_terminal(pause.reason.as_deref())
             );
         }
-        let mut table =
-            Table::new(["PARTITION", "MESSAGES", "WAITING", "OLDEST", "DELAYED", "IN", "OUT", "OWNER"]);
-        for PartitionOverview { view, rate } in &self.partitions {
+        let mut table = Table::new([
+            "PARTITION",
+            "WAITING",
+            "OLDEST",
+            "RUNNING",
+            "RETRYING",
+            "DELAYED",
+            "EXPIRED",
+            "IN",
+            "OUT",
+            "OWNER",
+        ]);
+        for view in &self.partitions {
             table.row([
                 view.partition.to_string(),
-                view.messages.to_string(),
                 view.lag.to_string(),
                 age(view.oldest_ms),
+                view.running_count.to_string(),
+                view.retrying_count.to_string(),
                 view.delayed.to_string(),
-                per_second(rate.map(|rate| rate.put)),
-                per_second(rate.map(|rate| rate.handled)),
+                view.recent.as_ref().map_or("-".to_owned(), |recent| recent.expired.to_string()),
+                per_second(view.rate.and_then(|rate| rate.put)),
+                per_second(view.rate.map(|rate| rate.handled)),
                 escape_for_terminal(view.owner.as_ref().map(|owner| owner.as_str()))
                     + if view.owner_paused { " (paused)" } else { "" },
             ]);
         }
-        format!("{text}\n\n{}", table.text())
+        let details = self.partitions.iter().flat_map(details).collect::<Vec<_>>().join("\n");
+        let details = if details.is_empty() { details } else { format!("\n{details}\n") };
+        format!("{text}\n\n{}{details}", table.text())
     }
+}
+
+/// What runs for long, and what is tried again.
+fn details(view: &PartitionView) -> Vec<String> {
+    let time = |ms: u64| durations::precise(Duration::from_millis(ms));
+    let running = view.running.iter().filter(|running| running.for_ms >= SHOWN_AFTER_MS).map(|running| {
+        let silent =
+            if running.silent { "; its program has not answered: does it flush its output?" } else { "" };
+        let (id, attempt) = (running.id, running.attempt);
+        format!(
+            "{}: {id} has been running for {}, attempt {attempt}{silent}",
+            view.partition,
+            time(running.for_ms)
+        )
+    });
+    let retrying = view.retrying.iter().map(|retrying| {
+        let error = escape_for_terminal(Some(&retrying.error));
+        let (id, attempt, attempts) = (retrying.id, retrying.attempt, retrying.attempts);
+        format!(
+            "{}: {id} is tried again in {}, attempt {attempt} of {attempts}; last error: {error}",
+            view.partition,
+            time(retrying.in_ms)
+        )
+    });
+    running.chain(retrying).take(DETAILS_MAX).collect()
 }

@@ -166,9 +166,7 @@ impl Up {
         let queue_door =
             endpoint(self.queue_listen, "--queue-listen", everybody(), queue::LIMITS, queue::PORT)?;
         let config = self.settings()?;
-        let applications = queue::applications(&config);
-        let options =
-            Options { journal: Some(register::NAME.to_owned()), applications, ..Options::default() };
+        let options = queue_options(&config, registry);
         let gate = self.demo_gate(root, &config)?;
         let pipelines = match &gate {
             Some(gate) => Some(gate.settings()),
@@ -287,4 +285,14 @@ fn flow_roles(local: &Local, journals: &dyn Fn() -> JournalSource) -> [(Role, &'
         (coordinator::role(local.connection(), journals(), deployment()), "hands out the tasks of flows"),
         (peer::role(local.connection(), journals(), deployment(), PEERS), "run them: four virtual peers"),
     ]
+}
+
+/// Queues over HTTP, with the journal of this process.
+fn queue_options(config: &Settings, registry: &mut Registry) -> Options {
+    Options {
+        journal: Some(register::NAME.to_owned()),
+        applications: queue::applications(config),
+        receive: queue::receive_options(config, registry),
+        ..Options::default()
+    }
 }

@@ -19,17 +19,20 @@ use menagerie_kernel::Session;
 use menagerie_kernel::session::Rights::Owner;
 use menagerie_queues::admin::show;
 use menagerie_queues::metrics::Metrics;
-use menagerie_queues::worker::{self, Deps, Ended, Order};
+use menagerie_queues::worker::{self, Deps, Ended, Options, Order};
 use menagerie_queues::{Journals, QueueError};
 use menagerie_znodes::queues::QueueName;
 use serde_json::Map;
 use tokio::sync::{mpsc, oneshot};
 use tracing::warn;
 
+pub use self::options::SETTLE_CAP;
+
 use self::options::OptionArgs;
 use self::signals::SignalHandler;
 use self::task::TaskArgs;
 use crate::client::Connection;
+use crate::commands::queue::periodic::put_periodic;
 use crate::exit::{CliError, cannot};
 use crate::role::host::Signals;
 use crate::role::{Host, Life, Ready, Role};
@@ -39,6 +42,23 @@ use crate::{durations, ports};
 /// Bound of the order channel: a worker takes orders at once, so they never pile up.
 const ORDERS_MAX: usize = 16;
 
+/// The protocol of programs that are fed lines.
+const LINES_HELP: &str = "\
+Programs fed lines (--serve) read one JSON object per line and print one per line:
+
+  in   {\"id\":TEXT, \"queue\":TEXT, \"partition\":NUMBER, \"attempt\":NUMBER, \"fence\":TEXT, \"body\":TEXT}
+       A body that is not UTF-8 comes as \"body_base64\" instead. attempt counts from 1.
+  out  {\"id\":TEXT, \"ok\":true}
+       {\"id\":TEXT, \"ok\":false, \"error\":TEXT, \"retry\":BOOL}
+       error and retry may be left out; \"retry\":false means failed for good.
+
+With --batch N, both are lists of such objects. With --async, the program gets up to --concurrency lines before it
+replies, and replies in any order.
+
+Flush standard output after each reply. A line that is no reply to a message the program has is logged and ignored. No
+reply within --time-limit, a reply without a boolean \"ok\", a line longer than 1 MiB, or the end of the program: the
+message has failed, and is tried again.";
+
 /// Handle the messages of queues: with a command per message, a long-lived program, or a Python function.
 ///
 /// A command reads the message body from standard input; MENAGERIE_QUEUE, _PARTITION, _MESSAGE_ID, _ATTEMPT and _FENCE
@@ -47,6 +67,7 @@ const ORDERS_MAX: usize = 16;
 /// SIGINT finishes running tasks and exits; SIGTERM stops them and exits; SIGHUP reloads the configuration; SIGUSR1 reopens
 /// the log file; SIGUSR2 prints state and statistics to standard output, as one line of JSON.
 #[derive(Debug, Args)]
+#[command(after_long_help = LINES_HELP)]
 pub struct Worker {
     /// Queues to serve, in this order.
     #[arg(required = true, value_name = "QUEUE")]
@@ -78,6 +99,7 @@ impl Worker {
         }
         let settings = self.stores.client.clone().settings()?;
         let options = self.options.options(&self.queues, &settings.worker)?;
+        let options = Options { time_limit: self.task.chosen_time_limit(), ..options };
         self.task.check(&options)?;
         let mut host = Host::new(self.metrics, self.insecure, Signals::Role)?;
         let metrics = Metrics::new(&mut host.registry);
@@ -109,11 +131,12 @@ impl Worker {
                 // Stopped before it began.
                 () = life.stopping() => return Ok(()),
             };
-            let deps = Deps { session: session.clone(), journals, task, metrics };
+            let deps = Deps { session: session.clone(), journals: journals.clone(), task, metrics };
             let name = options.name.clone();
             tokio::select! {
                 ended = worker::run(deps, options, received) => outcome(ended.map_err(cannot("work"))?),
                 never = announce(life, orders, name.as_str()) => match never {},
+                never = put_periodic(session, &journals, name.as_str(), life) => match never {},
             }
         };
         let role = Role::with_session("worker", connection, details, serve);

@@ -18,7 +18,7 @@ use crate::exit::CliError;
 use crate::host::full_name;
 
 /// While changes keep coming, wait at most this many times `settle`.
-const SETTLE_CAP: u32 = 10;
+pub const SETTLE_CAP: u32 = 10;
 
 /// How it works.
 #[derive(Debug, Clone, Args)]
@@ -29,8 +29,8 @@ pub struct OptionArgs {
     /// Drain each queue before taking from the next [default: one message from each queue in turn].
     #[arg(long)]
     strict: bool,
-    /// Number of messages to handle at a time, each from a different partition [default: 1].
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    /// Number of messages to handle at a time; of one partition as many as the queue's order allows [default: 1].
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = concurrency)]
     concurrency: Option<u16>,
     /// Reassign partitions once no worker has joined or left for this long [default: 3s].
     #[arg(long, value_name = "DURATION", value_parser = durations::parse_fine)]
@@ -50,15 +50,25 @@ pub struct OptionArgs {
     /// worker [default: queue].
     #[arg(long, value_name = "log|queue|stop", value_parser = worker::on_failure)]
     on_failure: Option<OnFailure>,
-    /// Maximum number of attempts per message [default: 5].
+    /// Maximum number of attempts per message [default: the queue's, else 5].
     #[arg(long, value_name = "N")]
     attempts: Option<NonZeroU32>,
-    /// Back-off before the second attempt; it doubles with each further attempt [default: 1s].
+    /// Back-off before the second attempt; it doubles with each further attempt [default: the queue's, else 1s].
     #[arg(long, value_name = "DURATION", value_parser = durations::parse_fine)]
     backoff: Option<Duration>,
-    /// Longest back-off between attempts [default: 60s].
+    /// Longest back-off between attempts [default: the queue's, else 60s].
     #[arg(long, value_name = "DURATION", value_parser = durations::parse_fine)]
     backoff_max: Option<Duration>,
+}
+
+fn concurrency(text: &str) -> Result<u16, String> {
+    let messages = text.parse().ok().filter(|messages| *messages > 0);
+    messages.ok_or_else(|| {
+        format!(
+            "a worker handles at least one message at a time: write a whole number from 1 to {}",
+            u16::MAX
+        )
+    })
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -84,12 +94,7 @@ impl OptionArgs {
                 AckArg::After => Ack::After,
                 AckArg::Before => Ack::Before,
             },
-            failure: failure::Policy {
-                attempts: pick(self.attempts, &file.attempts, usual.failure.attempts),
-                backoff: pick(self.backoff, &file.backoff, usual.failure.backoff),
-                backoff_max: pick(self.backoff_max, &file.backoff_max, usual.failure.backoff_max),
-                on_failure: pick(self.on_failure, &file.on_failure, usual.failure.on_failure),
-            },
+            failure: self.failure(file),
             settle: Rule { quiet, cap: quiet.saturating_mul(SETTLE_CAP) },
             ..usual
         };
@@ -106,6 +111,16 @@ impl OptionArgs {
         Ok(options)
     }
 
+    /// What the command line or the file says about failures; the rest is up to the queue.
+    fn failure(&self, file: &WorkerSettings) -> failure::Choice {
+        failure::Choice {
+            attempts: chosen(self.attempts, &file.attempts),
+            backoff: chosen(self.backoff, &file.backoff),
+            backoff_max: chosen(self.backoff_max, &file.backoff_max),
+            on_failure: pick(self.on_failure, &file.on_failure, OnFailure::default()),
+        }
+    }
+
     /// As in the seed: host and process, and the given name as suffix.
     fn worker_name(&self) -> Result<Name, CliError> {
         let process = format!("{}-{}", full_name(), std::process::id());
@@ -120,13 +135,20 @@ impl OptionArgs {
     }
 }
 
+/// The flag, else the file's.
+fn chosen<T: Clone>(flag: Option<T>, file: &Option<Chosen<T>>) -> Option<T> {
+    flag.or_else(|| file.as_ref().map(|chosen| chosen.value.clone()))
+}
+
 fn pick<T: Clone>(flag: Option<T>, file: &Option<Chosen<T>>, usual: T) -> T {
-    flag.or_else(|| file.as_ref().map(|chosen| chosen.value.clone())).unwrap_or(usual)
+    chosen(flag, file).unwrap_or(usual)
 }
 
 #[cfg(test)]
 mod tests {
     use clap::Parser as _;
+
+    use menagerie_znodes::queues::Handling;
 
     use super::*;
     use crate::config::Origin;
@@ -139,6 +161,29 @@ mod tests {
 
     fn understood(line: &str, file: &WorkerSettings) -> Result<Options, CliError> {
         Line::parse_from(line.split(' ')).args.options(&[], file)
+    }
+
+    #[test]
+    fn what_is_not_said_is_left_to_the_queue() {
+        let file = WorkerSettings::default();
+        let choice = |line: &str| understood(line, &file).unwrap().failure;
+        let silent = choice("worker");
+        assert_eq!((silent.attempts, silent.backoff, silent.backoff_max), (None, None, None));
+        let queue = Handling { attempts: NonZeroU32::new(7), backoff_ms: Some(5_000), ..Handling::default() };
+        let usual = failure::Policy::default();
+        let policy = silent.policy(&queue);
+        assert_eq!((policy.attempts.get(), policy.backoff), (7, Duration::from_secs(5)));
+        assert_eq!((policy.backoff_max, silent.policy(&Handling::default())), (usual.backoff_max, usual));
+        let policy = choice("worker --attempts 2 --backoff 10ms").policy(&queue);
+        assert_eq!((policy.attempts.get(), policy.backoff), (2, Duration::from_millis(10)));
+    }
+
+    #[test]
+    fn at_least_one_message_is_handled_at_a_time() {
+        assert_eq!(concurrency("4"), Ok(4));
+        for text in ["0", "-1", "x", "65536"] {
+            assert!(concurrency(text).is_err_and(|why| why.contains("at least one message")), "{text}");
+        }
     }
 
     #[test]

@@ -7,6 +7,7 @@ use std::time::Duration;
 use clap::Args;
 use menagerie_kernel::{Session, guard};
 use menagerie_queues::runner::exec::Exec;
+use menagerie_queues::runner::multiplex::Multiplex;
 use menagerie_queues::runner::python::Python;
 use menagerie_queues::runner::serve::{Greeting, Serve, ServeError};
 use menagerie_queues::runner::{Limits, Program, Shape, lease_grace};
@@ -17,12 +18,20 @@ use super::{program, user};
 use crate::durations;
 use crate::exit::CliError;
 
+/// Time limit of programs that reply, unless another is given. One that has not replied for so long never will: it hangs,
+/// or keeps its reply in a buffer. A command that runs for long shows by running that it is not done.
+const REPLY_TIME_LIMIT: Duration = Duration::from_secs(10 * 60);
+
 /// What is run, and within which limits.
 #[derive(Debug, Args)]
 pub struct TaskArgs {
     /// Keep COMMAND running and feed it JSON lines.
     #[arg(long, conflicts_with = "python")]
     serve: bool,
+    /// With --serve: feed one program up to --concurrency lines at a time; it replies to each when it is done, in any
+    /// order.
+    #[arg(long = "async")]
+    is_async: bool,
     /// Call this Python function for each message: `f(message, context)`.
     #[arg(long, value_name = "MODULE:FUNCTION", value_parser = function, conflicts_with = "command")]
     python: Option<String>,
@@ -36,7 +45,8 @@ pub struct TaskArgs {
     /// Call this Python function with the context in each fork, before it handles its message.
     #[arg(long, value_name = "MODULE:FUNCTION", value_parser = function)]
     after_fork: Option<String>,
-    /// Maximum time per message; then the task gets SIGTERM, SIGKILL after --grace, and has failed.
+    /// Maximum time per message; then the task gets SIGTERM, SIGKILL after --grace, and has failed [default: the queue's,
+    /// else 10m with --serve and --python, none for a command].
     #[arg(long, value_name = "DURATION", value_parser = limit)]
     time_limit: Option<Duration>,
     /// Limit on each process's address space: bytes, or 512M, 2G.
@@ -108,6 +118,9 @@ impl TaskArgs {
                 help: "with --python it is a function, too, and what it returns is the context".to_owned(),
             })?;
         }
+        if self.is_async {
+            self.check_async(options)?;
+        }
         if options.batch > 1 && self.python.is_none() && !self.serve {
             return Err(CliError::Usage {
                 what: "a command gets one message at a time, so --batch means nothing to it".to_owned(),
@@ -117,13 +130,49 @@ impl TaskArgs {
         self.command.first().map_or(Ok(()), |program| program::find(program))
     }
 
+    /// Refuses what makes no sense with `--async`.
+    fn check_async(&self, options: &Options) -> Result<(), CliError> {
+        let refused =
+            |what: &str, help: &str| Err(CliError::Usage { what: what.to_owned(), help: help.to_owned() });
+        if self.python.is_some() {
+            return refused(
+                "--async does not go with --python: a function has a fork of its own for each message",
+                "leave out --async, and set --concurrency; or feed an asyncio program with --serve --async",
+            );
+        }
+        if !self.serve {
+            return refused(
+                "--async means nothing to a command that is run for each message",
+                "leave out --async, or feed a long-lived program with --serve --async",
+            );
+        }
+        if options.batch > 1 {
+            return refused(
+                "--async does not go with --batch: the program gets each message as soon as there is one",
+                "leave out --batch (or say --batch 1 if the configuration sets it), and set --concurrency",
+            );
+        }
+        Ok(())
+    }
+
+    /// The time limit that the operator wants for this worker, whatever the queue says.
+    pub fn chosen_time_limit(&self) -> Option<Duration> {
+        self.time_limit
+    }
+
+    /// The time limit per message: the flag's, else the default for this kind of task.
+    fn time_limit(&self) -> Option<Duration> {
+        let replies = self.serve || self.python.is_some();
+        self.time_limit.or(replies.then_some(REPLY_TIME_LIMIT))
+    }
+
     fn program(&self, command: Vec<OsString>, session: &Session) -> Result<Program, CliError> {
         Ok(Program {
             command,
             guard: guard::this_program().to_owned(),
             grace: self.grace,
             lease_grace: lease_grace(self.grace, session.term().timeout()),
-            limits: Limits { time: self.time_limit, memory_bytes: self.memory_limit },
+            limits: Limits { time: self.time_limit(), memory_bytes: self.memory_limit },
             user: self.user.as_deref().map(user::named).transpose()?,
         })
     }
@@ -153,8 +202,12 @@ impl TaskArgs {
         if !self.serve {
             return Ok(Arc::new(Exec::new(program)));
         }
-        let serve = Serve::new(program, shape, Greeting::None);
         let name = self.command.first().map_or(String::new(), |name| name.to_string_lossy().into_owned());
+        if self.is_async {
+            let task = Multiplex::start(program).await.map_err(|error| not_ready(&name, error))?;
+            return Ok(Arc::new(task));
+        }
+        let serve = Serve::new(program, shape, Greeting::None);
         serve.warm_up().await.map_err(|error| not_ready(&name, error))?;
         Ok(Arc::new(serve))
     }
@@ -182,6 +235,42 @@ mod tests {
         for text in ["", "tasks", "tasks:", ":handle"] {
             assert!(function(text).is_err_and(|why| why.contains("MODULE:FUNCTION")), "{text}");
         }
+    }
+
+    #[derive(Debug, clap::Parser)]
+    struct Line {
+        #[command(flatten)]
+        task: TaskArgs,
+    }
+
+    #[test]
+    fn many_lines_at_a_time_need_a_program_that_is_fed_one_by_one() {
+        use clap::Parser as _;
+        let refused = |line: &str, batch: usize| {
+            let name = menagerie_znodes::Name::new("w1").unwrap();
+            let options = Options { batch, ..Options::new(name, Vec::new()) };
+            match Line::parse_from(line.split(' ')).task.check(&options) {
+                Ok(()) => String::new(),
+                Err(CliError::Usage { what, .. }) => what,
+                Err(other) => panic!("{other:?}"),
+            }
+        };
+        assert_eq!(refused("worker --serve --async -- sh", 1), "");
+        assert!(refused("worker --async -- sh", 1).contains("a command that is run for each message"));
+        assert!(refused("worker --serve --async -- sh", 2).contains("does not go with --batch"));
+        assert!(refused("worker --async --python a:b", 1).contains("does not go with --python"));
+    }
+
+    #[test]
+    fn programs_that_reply_have_ten_minutes_by_default() {
+        use clap::Parser as _;
+        let limit = |line: &str| Line::parse_from(line.split(' ')).task.time_limit();
+        assert_eq!(limit("worker -- sh"), None);
+        assert_eq!(limit("worker --time-limit 5s -- sh"), Some(Duration::from_secs(5)));
+        for line in ["worker --serve -- sh", "worker --serve --async -- sh", "worker --python a:b"] {
+            assert_eq!(limit(line), Some(Duration::from_secs(600)));
+        }
+        assert_eq!(limit("worker --serve --time-limit 1h -- sh"), Some(Duration::from_secs(3600)));
     }
 
     #[test]

@@ -17,6 +17,7 @@ fn sound() -> Tree {
         consistency: Default::default(),
         principles: Vec::new(),
         keep: Keep::default(),
+        handling: Default::default(),
         created_ms: 1,
     };
     let mut znodes = BTreeMap::from([

@@ -7,6 +7,7 @@ use std::time::Duration;
 use menagerie_journal::NewMessage;
 use menagerie_kernel::recipes::settle::Rule;
 use menagerie_kernel::{Config, Session, guard};
+use menagerie_queues::Origin;
 use menagerie_queues::admin::{self, Destination, Putter, show};
 use menagerie_queues::journals::{Access, Journals};
 use menagerie_queues::metrics::Metrics;
@@ -69,7 +70,7 @@ async fn fill(
     let names = journals.names(PATIENCE).await;
     let journal = names.first().ok_or("there is no journal")?;
     admin::create(session, &journals, queue, PARTITIONS, journal).await.map_err(to_text)?;
-    let mut putter = Putter::open(session, &journals, queue, 0).await.map_err(to_text)?;
+    let mut putter = Putter::open(session, &journals, queue, 0, Origin::library()).await.map_err(to_text)?;
     let messages =
         (1..=MESSAGES).map(|number| (Destination::Any, NewMessage::new(format!("letter {number}"))));
     putter.put(messages.collect()).await.map_err(to_text)?;

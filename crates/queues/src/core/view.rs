@@ -27,6 +27,17 @@ pub struct Stats {
     pub lost: u64,
 }
 
+/// A message being handled.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct RunningView {
+    /// Its id.
+    pub message: String,
+    /// Which attempt.
+    pub attempt: u32,
+    /// For how long, in ms.
+    pub for_ms: u64,
+}
+
 /// A partition of the worker.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct LaneView {
@@ -41,7 +52,7 @@ pub struct LaneView {
     /// Messages read ahead.
     pub cached: usize,
     /// Messages being handled.
-    pub running: Vec<String>,
+    pub running: Vec<RunningView>,
     /// Whether it waits for the next attempt.
     pub backing_off: bool,
     /// Why the next messages cannot be read; the partition waits until they are skipped.

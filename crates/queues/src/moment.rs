@@ -1,4 +1,4 @@
-//! A point in time, as people write it.
+//! Points in time, as people write them.
 
 use std::time::SystemTime;
 
@@ -7,7 +7,7 @@ use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
 use menagerie_journal::Ticks;
 
-/// With an offset, or in local time without one; or seconds since 1970.
+/// Parses a time with an offset, or in local time without one; or seconds since 1970.
 pub fn moment(text: &str) -> Result<Ticks, String> {
     let wrong = || format!("{text:?} is no time: write 2026-11-15T12:00:00Z, or seconds since 1970");
     if let Ok(seconds) = text.parse::<i64>() {

@@ -1,22 +1,22 @@
-//! Background work of the worker's loop; each ends as an [`Event`].
+//! Background work: each ends as an [`Event`].
 
 use std::panic::AssertUnwindSafe;
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
-use menagerie_journal::{Batch, Commit, JournalError, MessageId, Read};
-use menagerie_kernel::{Fence, Session, whole};
-use menagerie_znodes::Name;
+use menagerie_journal::{Commit, JournalError, Read};
+use menagerie_kernel::{Session, whole};
 use menagerie_znodes::queues::PartitionName;
 use tokio::sync::watch;
 use tracing::{error, info, warn};
 
-use super::read_ahead::ReadBudget;
 use super::records::PendingRecord;
 use super::report::Report;
 use crate::coordination::claim::{self, Claim, Claimed, FencedJournal, retry_journal};
-use crate::core::failure::Attempts;
 use crate::core::ledger::Recorded;
+use crate::core::machine::{Fact, Fetch, Fetched, Note, Noted, Urgency};
+use crate::core::options::Options;
+use crate::core::tally::Attempts;
 use crate::error::QueueError;
 use crate::failed;
 use crate::journals::Journals;
@@ -38,38 +38,20 @@ const NOTE_PAUSE_MAX: Duration = Duration::from_secs(60);
 /// How long a stopping worker waits for a note.
 const NOTE_PATIENCE: Duration = Duration::from_secs(5);
 
-/// Something has ended. The fence tells which ownership it belongs to: an event of an earlier ownership is ignored.
+/// Background work has ended.
 pub enum Event {
+    /// With a fact.
+    Fact(Box<Fact>),
     /// We own a partition.
-    Claimed(PartitionName, Box<Claimed>),
-    /// Our lock on a partition is gone.
-    Lost(PartitionName, Fence),
-    /// The lease of this term has lapsed: others may own our partitions.
+    Claimed(Box<Claimed>),
+    /// The lease of this term has lapsed; `None` if the session is closed.
     Lapsed(Option<u64>),
-    /// A read has ended.
-    Fetched(PartitionName, Fence, Result<Batch, JournalError>),
-    /// A task has ended; or it did not begin, because the journal knows a newer owner.
-    Ran(PartitionName, Fence, Result<Vec<Outcome>, JournalError>),
-    /// A note about a failure was stored or not.
-    Noted(PartitionName, Fence, NoteOutcome),
-    /// A batch of records was written or not.
-    Recorded(Vec<(PendingRecord, Recorded)>),
-    /// The same for records that must be stored before their messages begin.
-    RecordedFirst(Vec<(PendingRecord, Recorded)>),
+    /// Records were written or not.
+    Recorded(Urgency, Vec<(PendingRecord, Recorded)>),
     /// A partition was released.
     Released(PartitionName, Result<(), QueueError>),
     /// A report to the journals has ended.
     Reported(Report),
-}
-
-/// The outcome of a note about a failure.
-pub enum NoteOutcome {
-    /// The journal has it.
-    Stored,
-    /// The journal knows a newer owner.
-    Refused(JournalError),
-    /// We stopped waiting; the journal may have it or not.
-    Abandoned,
 }
 
 /// Claims a partition, and retries until it succeeds: what is missing, a journal for instance, may appear. So may the
@@ -78,13 +60,12 @@ pub enum NoteOutcome {
 pub async fn claim(
     session: &Session,
     journals: &Journals,
-    worker: &Name,
     partition: &PartitionName,
-    window: u32,
+    options: &Options,
     metrics: &Metrics,
 ) -> Box<Claimed> {
     loop {
-        match claim::claim(session, journals, worker, partition, window, metrics).await {
+        match claim::claim(session, journals, partition, options, metrics).await {
             Ok(Claim::Ours(claimed)) => return claimed,
             Ok(Claim::Gone) => {
                 info!(%partition, "partition does not exist any more");
@@ -98,21 +79,23 @@ pub async fn claim(
     }
 }
 
-/// Reads the next messages. The first read does not wait, so that we soon know whether there are any. Backs off by the
-/// number of consecutive failures.
-pub async fn fetch(
-    fenced: FencedJournal,
-    after: MessageId,
-    budget: ReadBudget,
-    has_read: bool,
-    failures: u32,
-) -> Result<Batch, JournalError> {
+/// Reads messages. Backs off by the number of consecutive failures.
+pub async fn fetch(fenced: FencedJournal, fetch: Fetch) -> Fetched {
+    let Fetch { after, only, budget, waits, failures } = fetch;
     if failures > 0 {
         tokio::time::sleep((READ_PAUSE * (1 << failures.min(6))).min(READ_PAUSE_MAX)).await;
     }
-    let wait = if has_read { READ_WAIT } else { Duration::ZERO };
-    let read = Read::after(fenced.partition.clone(), after).limit(budget.messages).wait(wait);
-    fenced.read(Read { bytes_max: budget.bytes, ..read }).await
+    let partition = fenced.partition.clone();
+    let read = match only {
+        Some(id) => Read::one(partition, id),
+        None => {
+            let wait = if waits { READ_WAIT } else { Duration::ZERO };
+            let read = Read::after(partition, after).limit(budget.messages).wait(wait);
+            Read { bytes_max: budget.bytes, ..read }
+        }
+    };
+    let read = fenced.read(read).await.map(|batch| (batch.messages, batch.gap.filter(|_| only.is_none())));
+    Fetched { asked: only, read }
 }
 
 /// Runs a task to its end, or until it must stop. Stores the attempts first, if there are any: if the journal refuses,
@@ -129,7 +112,9 @@ pub async fn run(
     let (partition, lease) = (work.partition.clone(), work.lease.clone());
     let run = async {
         if let Some(attempts) = store {
-            let variants = [Commit { states: vec![fenced.attempts(&attempts)], ..Commit::default() }];
+            let first = work.messages.first().map(|message| message.id).unwrap_or_default();
+            let states = vec![fenced.attempts(first, Some(&attempts))];
+            let variants = [Commit { states, ..Commit::default() }];
             tokio::select! {
                 stored = write_until_stored(&partition, &fenced, &variants) => stored?,
                 // Nothing has begun, so do not wait for a journal that may stay down.
@@ -165,27 +150,30 @@ async fn wait_until_set(mut flag: watch::Receiver<bool>) {
     let _ = flag.wait_for(|is_set| *is_set).await;
 }
 
-/// Stores a note about a failure, in the first variant that fits. Once the worker or the task must stop, waits only a
-/// little longer: without the note, the failure is not counted.
+/// Stores a note about a failure, in the first variant that fits. Once the worker must stop or the partition is lost,
+/// waits only a little longer: without the note, the failure is not counted.
 pub async fn note(
-    partition: PartitionName,
-    fenced: FencedJournal,
-    variants: Vec<Commit>,
-    stop: watch::Receiver<bool>,
+    partition: &PartitionName,
+    fenced: &FencedJournal,
+    note: Note,
+    is_lost: watch::Receiver<bool>,
     stopping: watch::Receiver<bool>,
-) -> NoteOutcome {
+) -> Noted {
+    let variants = failed::note(fenced, partition, &note);
     let given_up = async {
         tokio::select! {
-            () = wait_until_set(stop) => {}
+            () = wait_until_set(is_lost) => {}
             () = wait_until_set(stopping) => {}
         }
         tokio::time::sleep(NOTE_PATIENCE).await;
     };
     tokio::select! {
-        stored = write_until_stored(&partition, &fenced, &variants) => stored.map_or_else(NoteOutcome::Refused, |()| NoteOutcome::Stored),
+        stored = write_until_stored(partition, fenced, &variants) => {
+            stored.map_or_else(Noted::Refused, |()| Noted::Stored)
+        }
         () = given_up => {
             warn!(%partition, "stopping before a failure could be noted in the journal");
-            NoteOutcome::Abandoned
+            Noted::Abandoned
         }
     }
 }

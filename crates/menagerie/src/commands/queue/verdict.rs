@@ -1,0 +1,236 @@
+//! One sentence about a queue: is it behind, and what is in the way?
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use menagerie_queues::admin::show::{PartitionView, QueueView};
+use menagerie_znodes::queues::{self, Retry};
+
+use crate::durations::precise;
+
+/// A message that runs for so long, while nothing else gets done, is worth naming.
+const LONG: Duration = Duration::from_secs(30);
+
+/// What is in the way, or how it goes.
+pub fn verdict(view: &QueueView) -> String {
+    if let Some((partition, ahead)) = view.ahead() {
+        let ahead = precise(ahead);
+        return format!(
+            "the cursor of {partition} is {ahead} ahead of the clock, and nothing is handled before then"
+        );
+    }
+    if let Some(partition) = view.without_cursor.first() {
+        let cursor = queues::cursor(partition);
+        let path = cursor.path();
+        return format!(
+            "{path} is missing in the namespace, so nobody handles {partition}; `menagerie doctor` says what to do"
+        );
+    }
+    let lag = view.lag();
+    if lag == 0 {
+        return "not behind".to_owned();
+    }
+    let behind = if lag == 1 { "1 message behind".to_owned() } else { format!("{lag} messages behind") };
+    match obstacle(view) {
+        Some(obstacle) => format!("{behind}; {obstacle}"),
+        None => format!("{behind}{}", progress(view, lag)),
+    }
+}
+
+/// What keeps messages from being handled.
+fn obstacle(view: &QueueView) -> Option<String> {
+    if let Some(pause) = &view.paused {
+        let why = pause.reason.as_ref().map_or(String::new(), |reason| format!(": {reason}"));
+        return Some(format!("it is paused by {}{why}", pause.by));
+    }
+    if view.partitions.iter().all(|at| at.owner.is_none()) {
+        let queue = &view.queue;
+        return Some(format!("nobody handles it: `menagerie worker {queue} -- COMMAND` does"));
+    }
+    if view.partitions.iter().any(|at| at.owner_paused && at.lag > 0) {
+        return Some("workers are paused: `menagerie queue resume --worker NAME` lets them go on".to_owned());
+    }
+    let recent = || view.partitions.iter().filter_map(|at| at.recent.as_ref());
+    let (done, failed): (u64, u64) =
+        recent().fold((0, 0), |(done, failed), recent| (done + recent.done, failed + recent.failed));
+    if done == 0 && failed > 0 {
+        let mut errors: BTreeMap<&str, u64> = BTreeMap::new();
+        for (error, count) in recent().filter_map(|recent| recent.error.as_ref()) {
+            *errors.entry(error).or_default() += count;
+        }
+        let most = errors.into_iter().max_by_key(|(_, count)| *count).map_or("", |(error, _)| error);
+        return Some(format!("every task fails, {failed} times within the last minute; most often: {most}"));
+    }
+    let stands_still =
+        |at: &&PartitionView| at.lag > 0 && at.recent.as_ref().is_none_or(|recent| recent.done == 0);
+    let still = || view.partitions.iter().filter(stands_still);
+    let longest = still().flat_map(|at| at.running.iter().map(move |running| (at, running)));
+    let longest = longest.max_by_key(|(_, running)| running.for_ms);
+    if let Some((at, running)) = longest.filter(|(_, running)| Duration::from_millis(running.for_ms) >= LONG)
+    {
+        let time = precise(Duration::from_millis(running.for_ms));
+        let worker = at.owner.as_ref().map_or(String::new(), |owner| format!(" at {owner}"));
+        let silent =
+            if running.silent { ", and its program has not answered: does it flush its output?" } else { "" };
+        return Some(format!(
+            "message {} of {} has been running for {time}{worker}{silent}",
+            running.id, at.partition
+        ));
+    }
+    let blocked = still()
+        .filter(|_| view.handling.retry() == Retry::Block)
+        .find_map(|at| Some((at, at.retrying.first()?)));
+    blocked.map(|(at, retrying)| {
+        let next = precise(Duration::from_millis(retrying.in_ms));
+        format!(
+            "message {} of {} keeps others waiting: attempt {} of {} comes in {next}; last error: {}",
+            retrying.id, at.partition, retrying.attempt, retrying.attempts, retrying.error
+        )
+    })
+}
+
+/// How it goes if nothing is in the way.
+fn progress(view: &QueueView, lag: u64) -> String {
+    let owners: BTreeSet<_> = view.partitions.iter().filter_map(|at| at.owner.as_ref()).collect();
+    let more = match (owners.len(), view.partitions.len(), view.workers) {
+        (owners, partitions, _) if owners < partitions => "; more workers would help".to_owned(),
+        (_, partitions, workers) if workers > partitions => {
+            format!("; more workers would not help: there are {workers} for {partitions} partitions")
+        }
+        _ => "; every partition has a worker of its own".to_owned(),
+    };
+    let rates = view.rate().and_then(|rate| Some((rate.put?, rate.handled)));
+    match rates {
+        Some((put, handled)) if handled > put => {
+            let left = lag as f64 / (handled - put);
+            let left = precise(Duration::from_secs(left.ceil() as u64));
+            format!(", and catching up: done in about {left}")
+        }
+        Some((put, handled)) if put > handled => format!(", and falling further behind{more}"),
+        Some(_) | None => more,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use menagerie_queues::admin::show::{Rate, RetryingView, RunningView};
+    use menagerie_queues::core::activity::Recent;
+    use menagerie_znodes::Name;
+    use menagerie_znodes::queues::{Handling, Keep, Pause};
+
+    use super::*;
+
+    const ID: &str = "3f9c1b52-7a64-11f0-8d96-bb488460f550";
+
+    /// A partition with an owner that works.
+    fn partition(number: u16, lag: u64) -> PartitionView {
+        PartitionView {
+            partition: format!("mail-{number}").parse().unwrap(),
+            owner: Some(Name::new(format!("w{number}")).unwrap()),
+            owner_paused: false,
+            cursor: "0.0000000".to_owned(),
+            ahead_ms: None,
+            messages: lag,
+            lag,
+            oldest_ms: None,
+            delayed: 0,
+            running: Vec::new(),
+            running_count: 0,
+            retrying: Vec::new(),
+            retrying_count: 0,
+            recent: Some(Recent { seconds: 60, done: 10, ..Recent::default() }),
+            rate: None,
+        }
+    }
+
+    fn queue(partitions: Vec<PartitionView>) -> QueueView {
+        QueueView {
+            queue: "mail".parse().unwrap(),
+            journal: "main".to_owned(),
+            keep: Keep::default(),
+            handling: Handling::default(),
+            paused: None,
+            failed: 0,
+            workers: 2,
+            partitions,
+            without_cursor: Vec::new(),
+        }
+    }
+
+    fn failing(number: u16, error: &str, times: u64) -> PartitionView {
+        let error = Some((error.to_owned(), times));
+        let recent = Recent { seconds: 60, failed: times, error, ..Recent::default() };
+        PartitionView { recent: Some(recent), ..partition(number, 4) }
+    }
+
+    #[test]
+    fn whoever_is_not_behind_has_nothing_in_the_way() {
+        assert_eq!(verdict(&queue(vec![partition(1, 0)])), "not behind");
+    }
+
+    #[test]
+    fn what_is_in_the_way_is_named() {
+        let paused = Some(Pause { by: "ann@web".to_owned(), reason: Some("upgrade".to_owned()) });
+        let paused = QueueView { paused, ..queue(vec![partition(1, 4)]) };
+        assert_eq!(verdict(&paused), "4 messages behind; it is paused by ann@web: upgrade");
+        let nobody = PartitionView { owner: None, recent: None, ..partition(1, 1) };
+        let nobody = verdict(&queue(vec![nobody]));
+        assert_eq!(nobody, "1 message behind; nobody handles it: `menagerie worker mail -- COMMAND` does");
+        let resting = PartitionView { owner_paused: true, ..partition(1, 4) };
+        assert!(verdict(&queue(vec![resting])).contains("workers are paused"));
+    }
+
+    #[test]
+    fn tasks_that_all_fail_are_told_with_their_most_frequent_error() {
+        let all = queue(vec![failing(1, "no route", 3), failing(2, "no such customer", 5)]);
+        let expected = "8 messages behind; every task fails, 8 times within the last minute; most often: no such customer";
+        assert_eq!(verdict(&all), expected);
+        let some = verdict(&queue(vec![failing(1, "no route", 3), partition(2, 4)]));
+        assert!(!some.contains("every task"), "{some}");
+    }
+
+    #[test]
+    fn a_message_that_hangs_is_named_if_nothing_else_gets_done() {
+        let running = |silent| RunningView { id: ID.parse().unwrap(), attempt: 1, for_ms: 600_000, silent };
+        let still = Some(Recent::default());
+        let hung = PartitionView { running: vec![running(false)], recent: still.clone(), ..partition(1, 4) };
+        let expected = format!("4 messages behind; message {ID} of mail-1 has been running for 10m at w1");
+        assert_eq!(verdict(&queue(vec![hung.clone()])), expected);
+        let silent = PartitionView { running: vec![running(true)], recent: still, ..partition(1, 4) };
+        assert!(verdict(&queue(vec![silent])).ends_with("does it flush its output?"));
+        let busy = PartitionView { recent: partition(1, 4).recent, ..hung };
+        assert!(!verdict(&queue(vec![busy])).contains("has been running"));
+    }
+
+    #[test]
+    fn a_failed_message_keeps_others_waiting_only_where_it_blocks() {
+        let id = ID.parse().unwrap();
+        let error = "no route".to_owned();
+        let retrying = vec![RetryingView { id, attempt: 2, attempts: 5, in_ms: 12_000, error }];
+        let at = PartitionView { retrying, recent: Some(Recent::default()), ..partition(1, 4) };
+        let blocked = verdict(&queue(vec![at.clone()]));
+        assert!(
+            blocked.contains("keeps others waiting: attempt 2 of 5 comes in 12s; last error: no route"),
+            "{blocked}"
+        );
+        let later = Handling { retry: Some(Retry::Later), ..Handling::default() };
+        assert!(!verdict(&QueueView { handling: later, ..queue(vec![at]) }).contains("keeps others"));
+    }
+
+    #[test]
+    fn more_workers_help_only_where_partitions_are_left() {
+        let shared =
+            |owner: &str| PartitionView { owner: Some(Name::new(owner).unwrap()), ..partition(1, 2) };
+        let few = verdict(&queue(vec![shared("w1"), shared("w1")]));
+        assert_eq!(few, "4 messages behind; more workers would help");
+        let many = QueueView { workers: 5, ..queue(vec![shared("w1"), shared("w2")]) };
+        assert!(verdict(&many).contains("would not help: there are 5 for 2 partitions"));
+        let rate =
+            |put, handled| PartitionView { rate: Some(Rate { put: Some(put), handled }), ..shared("w1") };
+        assert_eq!(
+            verdict(&queue(vec![rate(1.0, 2.0)])),
+            "2 messages behind, and catching up: done in about 2s"
+        );
+        assert!(verdict(&queue(vec![rate(2.0, 1.0)])).contains("falling further behind"));
+    }
+}

@@ -1,0 +1,210 @@
+//! The workers behind the boards: one for each queue that somebody receives from, as long as somebody does.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use menagerie_kernel::recipes::settle::Rule;
+use menagerie_kernel::recipes::tree_cache::{TreeCache, TreeCacheError};
+use menagerie_kernel::{Session, whole};
+use menagerie_queues::journals::Journals;
+use menagerie_queues::metrics::Metrics;
+use menagerie_queues::worker::{self, Deps, Order};
+use menagerie_znodes::queues::{self, QueueName};
+use menagerie_znodes::{Name, NameError};
+use prometheus_client::registry::Registry;
+use tokio::sync::{mpsc, watch};
+use tracing::{info, warn};
+
+use super::board::{Board, BoardTask};
+use crate::reply::Reply;
+
+/// Most messages of one queue that are on its board and out.
+const IN_FLIGHT_MAX: usize = 256;
+
+/// Most queues that clients receive from at once: each costs a worker and what it reads ahead.
+const QUEUES_MAX: usize = 64;
+
+/// Bound of a worker's orders: it gets one.
+const ORDERS_MAX: usize = 1;
+
+/// On stop, how long the workers may take to give their partitions back.
+const STOP_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Tells the workers of one process apart.
+static NEXT: AtomicU64 = AtomicU64::new(1);
+
+type Boards = HashMap<QueueName, Arc<Board>>;
+
+/// How clients receive messages.
+#[derive(Debug, Clone)]
+pub struct ReceiveOptions {
+    /// Prefix of the workers' names: host and process id, as a rule.
+    pub name: String,
+    /// Give a queue's partitions back after this time without a receive.
+    pub idle: Duration,
+    /// When joining and leaving workers count as settled.
+    pub settle: Rule,
+    /// Metrics of the workers.
+    pub metrics: Metrics,
+}
+
+impl Default for ReceiveOptions {
+    fn default() -> Self {
+        Self {
+            name: format!("process-{}", std::process::id()),
+            idle: Duration::from_secs(60),
+            settle: Rule::default(),
+            metrics: Metrics::new(&mut Registry::default()),
+        }
+    }
+}
+
+/// The boards of all queues that clients receive from. Clones share them.
+#[derive(Clone)]
+pub struct Receiving {
+    session: Session,
+    journals: Journals,
+    options: ReceiveOptions,
+    /// Tells our receipts from those of other servers, and of those before a restart.
+    server: u64,
+    pauses: TreeCache,
+    boards: Arc<Mutex<Boards>>,
+    /// Set when the server stops. Its receivers are the workers.
+    stopping: Arc<watch::Sender<bool>>,
+}
+
+impl Receiving {
+    pub(crate) async fn new(
+        session: &Session,
+        journals: Journals,
+        options: ReceiveOptions,
+    ) -> Result<Self, TreeCacheError> {
+        let pauses = TreeCache::start(session, &queues::pauses());
+        pauses.ready().await?;
+        let (session, stopping) = (session.clone(), Arc::new(watch::Sender::new(false)));
+        // Without randomness there are no nonces either, so nothing is received.
+        let server = getrandom::u64().unwrap_or_default();
+        Ok(Self { session, journals, options, server, pauses, boards: Arc::default(), stopping })
+    }
+
+    fn boards(&self) -> MutexGuard<'_, Boards> {
+        self.boards.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether this receipt's number is ours.
+    pub(crate) fn is_ours(&self, server: u64) -> bool {
+        self.server == server
+    }
+
+    /// Whether nobody is to take messages of this queue.
+    pub(crate) fn is_paused(&self, queue: &QueueName) -> bool {
+        self.pauses.contains(&queues::pause_of_queue(queue))
+    }
+
+    /// Counts changes of pauses.
+    pub(crate) fn pauses(&self) -> watch::Receiver<u64> {
+        self.pauses.subscribe()
+    }
+
+    /// The board of a queue, if somebody receives from it.
+    pub(crate) fn board(&self, queue: &QueueName) -> Option<Arc<Board>> {
+        self.boards().get(queue).cloned()
+    }
+
+    /// The board of a queue; starts a worker for it if there is none.
+    pub(crate) fn open_board(&self, queue: &QueueName) -> Result<Arc<Board>, Reply> {
+        let mut boards = self.boards();
+        if let Some(board) = boards.get(queue) {
+            return Ok(board.clone());
+        }
+        if boards.len() >= QUEUES_MAX || *self.stopping.borrow() {
+            return Err(Reply::busy());
+        }
+        let name = worker_name(&self.options.name, queue);
+        let name = name.map_err(|error| Reply::storage_down(&error.to_string()))?;
+        let board = Arc::new(Board::new(self.server));
+        boards.insert(queue.clone(), board.clone());
+        let options = worker::Options {
+            concurrency: IN_FLIGHT_MAX,
+            settle: self.options.settle,
+            ..worker::Options::new(name, vec![queue.clone()])
+        };
+        let deps = Deps {
+            session: self.session.clone(),
+            journals: self.journals.clone(),
+            task: Arc::new(BoardTask(board.clone())),
+            metrics: self.options.metrics.clone(),
+        };
+        let work = Work {
+            queue: queue.clone(),
+            board: board.clone(),
+            boards: self.boards.clone(),
+            idle: self.options.idle,
+            stopping: self.stopping.subscribe(),
+        };
+        tokio::spawn(work.run(deps, options));
+        Ok(board)
+    }
+
+    /// Stops all workers: their messages are stopped, and their partitions given back.
+    pub async fn stop(&self) {
+        self.stopping.send_replace(true);
+        let _ = tokio::time::timeout(STOP_TIMEOUT, self.stopping.closed()).await;
+    }
+}
+
+/// The worker behind one board. Ends by itself when the server is gone.
+struct Work {
+    queue: QueueName,
+    board: Arc<Board>,
+    boards: Arc<Mutex<Boards>>,
+    idle: Duration,
+    stopping: watch::Receiver<bool>,
+}
+
+impl Work {
+    /// Runs until nobody receives any more, or the server stops.
+    async fn run(self, deps: Deps, options: worker::Options) {
+        let mut stopping = self.stopping.clone();
+        let (queue, name) = (self.queue.clone(), options.name.clone());
+        let (orders, received) = mpsc::channel(ORDERS_MAX);
+        let work = worker::run(deps, options, received);
+        tokio::pin!(work);
+        let order = tokio::select! {
+            ended = &mut work => {
+                self.close();
+                if let Err(error) = ended {
+                    warn!(%queue, worker = %name, error = %whole(&error), "messages cannot be received for now");
+                }
+                return;
+            }
+            () = self.board.close_when_idle(self.idle) => {
+                info!(%queue, worker = %name, "nobody receives any more; partitions are given back");
+                Order::Finish
+            }
+            _ = stopping.wait_for(|stopping| *stopping) => Order::Abort,
+        };
+        self.close();
+        // Only a worker that has ended does not take it.
+        let _ = orders.send(order).await;
+        if let Err(error) = work.await {
+            warn!(%queue, worker = %name, error = %whole(&error), "partitions were not given back");
+        }
+    }
+
+    /// Makes room for another worker.
+    fn close(&self) {
+        let mut boards = self.boards.lock().unwrap_or_else(PoisonError::into_inner);
+        boards.retain(|_, board| !Arc::ptr_eq(board, &self.board));
+        self.board.close();
+    }
+}
+
+/// Unique in the fleet, and tells what it is. A queue's name may be too long to be part of it.
+fn worker_name(process: &str, queue: &QueueName) -> Result<Name, NameError> {
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    let short = format!("{process}-http-{number}");
+    Name::new(format!("{short}-{queue}")).or_else(|_| Name::new(short))
+}

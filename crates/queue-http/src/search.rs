@@ -1,0 +1,123 @@
+//! Finding messages by id. As a rule the time of an id is the message's position. A message that was delayed or retried
+//! stands behind it.
+
+use std::collections::{BTreeMap, HashMap};
+use std::time::Duration;
+
+use menagerie_journal::{Message, MessageId, Read, Ticks};
+use menagerie_queues::{MessageUuid, Meta};
+use menagerie_znodes::queues::Settings;
+
+use crate::form::ReadForm;
+use crate::ids::MessageRef;
+use crate::messages::{BATCH_MESSAGES_MAX, QueueStore};
+use crate::reply::Reply;
+
+/// Batches that one request may read in search of messages that are not where their ids say.
+const BATCHES_MAX: usize = 32;
+
+/// How much earlier than the time of its id a message may stand: clocks differ.
+const CLOCKS_DIFFER: Duration = Duration::from_secs(600);
+
+/// The search for the messages of one request.
+pub(crate) struct Search<'a> {
+    store: &'a QueueStore,
+    targets: Vec<&'a MessageRef>,
+    /// Where those stand that are not where their ids say, once somebody had to look.
+    moved: Option<HashMap<MessageRef, MessageId>>,
+}
+
+pub(crate) fn is_in_queue(target: &MessageRef, settings: &Settings) -> bool {
+    (1..=settings.partitions).contains(&target.partition)
+}
+
+impl<'a> Search<'a> {
+    pub(crate) fn new(store: &'a QueueStore, targets: &'a [MessageRef], settings: &Settings) -> Self {
+        let targets = targets.iter().filter(|target| is_in_queue(target, settings)).collect();
+        Self { store, targets, moved: None }
+    }
+
+    /// The message with exactly this id, not another one with the same time.
+    pub(crate) async fn find(&mut self, target: &MessageRef) -> Result<Option<Message>, Reply> {
+        let Some(id) = target.id else { return Ok(None) };
+        let is_it = |message: &Message| self.store.id_of(target.partition, message) == id;
+        let found = self.store.message_at(target.partition, MessageId(id.time())).await?.filter(is_it);
+        if found.is_some() {
+            return Ok(found);
+        }
+        self.find_behind(target, id).await
+    }
+
+    /// The same message if it stands behind `first`, too, because it failed there and was retried.
+    pub(crate) async fn find_again(
+        &mut self,
+        target: &MessageRef,
+        first: &Message,
+    ) -> Result<Option<Message>, Reply> {
+        let Some(id) = target.id else { return Ok(None) };
+        Ok(self.find_behind(target, id).await?.filter(|again| again.id > first.id))
+    }
+
+    async fn find_behind(&mut self, target: &MessageRef, id: MessageUuid) -> Result<Option<Message>, Reply> {
+        if self.moved.is_none() {
+            self.moved = Some(self.find_moved().await?);
+        }
+        let position = self.moved.as_ref().and_then(|moved| moved.get(target)).copied();
+        let Some(position) = position else { return Ok(None) };
+        let is_it = |message: &Message| self.store.id_of(target.partition, message) == id;
+        Ok(self.store.message_at(target.partition, position).await?.filter(is_it))
+    }
+
+    /// Looks through the newest messages, for all ids at once.
+    async fn find_moved(&self) -> Result<HashMap<MessageRef, MessageId>, Reply> {
+        let mut by_partition: BTreeMap<u16, HashMap<MessageUuid, &MessageRef>> = BTreeMap::new();
+        for target in &self.targets {
+            if let Some(id) = target.id {
+                by_partition.entry(target.partition).or_default().insert(id, target);
+            }
+        }
+        let (mut moved, mut batches) = (HashMap::new(), 0);
+        for (partition, wanted) in by_partition {
+            let first = wanted.keys().map(|id| id.time()).min().unwrap_or(Ticks(0));
+            let from = MessageId(first.minus(CLOCKS_DIFFER));
+            let read = Read::from(self.store.partition(partition)?, from).limit(BATCH_MESSAGES_MAX);
+            let mut read = read.descending();
+            while batches < BATCHES_MAX {
+                batches += 1;
+                let batch = self.store.read(read.clone()).await?.messages;
+                let Some(end) = batch.last() else { break };
+                read.before = end.id;
+                for message in &batch {
+                    let found = Meta::of(message).id.and_then(|id| wanted.get(&id));
+                    // The newest counts.
+                    found.map(|target| moved.entry(**target).or_insert(message.id));
+                }
+            }
+        }
+        Ok(moved)
+    }
+}
+
+/// Where the message stands that a client continues after, if it was delayed: then its id says when it was put. For
+/// others the time of the id counts, even if they were retried: so a reader may see messages again, but misses none.
+pub(crate) async fn position_of_marker(
+    store: &QueueStore,
+    partition: u16,
+    form: &ReadForm,
+) -> Result<Option<MessageId>, Reply> {
+    let name = store.queue.partition(partition);
+    let Some(id) = form.marker.filter(|id| id.may_be_chosen_for(&name)) else { return Ok(None) };
+    let from = MessageId(id.time().minus(CLOCKS_DIFFER));
+    let read = Read::from(store.partition(partition)?, from).limit(BATCH_MESSAGES_MAX);
+    let mut read = read.descending();
+    for _ in 0..BATCHES_MAX {
+        let batch = store.read(read.clone()).await?.messages;
+        let Some(end) = batch.last() else { break };
+        read.before = end.id;
+        let found = batch.iter().rfind(|message| Meta::of(message).id == Some(id));
+        if let Some(found) = found {
+            return Ok(Some(found.id));
+        }
+    }
+    Ok(None)
+}

@@ -1,0 +1,89 @@
+//! Stamping new messages: who put them, over what, and their id if it cannot follow from their position.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use menagerie_journal::NewMessage;
+use menagerie_znodes::queues::PartitionName;
+
+use crate::error::QueueError;
+use crate::fields::PARTITION_KEY_BYTES_MAX;
+use crate::message_uuid::MessageUuid;
+use crate::meta::{Meta, Origin};
+
+/// A message with its metadata, ready to be appended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Stamped {
+    /// Its id, if it was chosen now; else its position will say.
+    pub id: Option<MessageUuid>,
+    /// What to append.
+    pub message: NewMessage,
+}
+
+impl Origin {
+    /// Stamps a message for this partition. Its key is stored as text: bytes that are no UTF-8 become U+FFFD there.
+    pub fn stamp(
+        &self,
+        partition: &PartitionName,
+        key: Option<&[u8]>,
+        priority: i8,
+        message: NewMessage,
+    ) -> Result<Stamped, QueueError> {
+        if let Some(bytes) = key.map(<[u8]>::len).filter(|bytes| *bytes > PARTITION_KEY_BYTES_MAX) {
+            return Err(QueueError::LongKey { bytes });
+        }
+        // It has no position before it is due, and its position will say nothing about when it was put.
+        let id = message.due.map(|_| MessageUuid::chosen(partition));
+        let meta = Meta {
+            id,
+            put: id.map(MessageUuid::time),
+            key: key.map(|key| String::from_utf8_lossy(key).into_owned()),
+            priority,
+            dedup: id.and_then(|_| message.dedup.as_deref().map(dedup_text)),
+            ..self.meta()
+        };
+        Ok(Stamped { id, message: NewMessage { meta: meta.encode(), ..message } })
+    }
+}
+
+/// A dedup id as it is stored in metadata.
+pub(super) fn dedup_text(dedup: &[u8]) -> String {
+    std::str::from_utf8(dedup).map_or_else(|_| STANDARD.encode(dedup), str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use menagerie_journal::Ticks;
+
+    use super::*;
+    use crate::meta::Via;
+
+    fn stamp(key: Option<&[u8]>, message: NewMessage) -> Stamped {
+        let origin = Origin::new("ann@host", Via::Cli);
+        origin.stamp(&"mail-1".parse().unwrap(), key, 0, message).unwrap()
+    }
+
+    #[test]
+    fn only_delayed_messages_carry_an_id() {
+        let dedup = Some("d".into());
+        let now = stamp(Some(b"k"), NewMessage { dedup: dedup.clone(), ..NewMessage::new("a") });
+        assert_eq!((now.id, &now.message.body[..]), (None, &b"a"[..]));
+        assert_eq!(now.message.meta, r#"{"by":"ann@host","via":"cli","key":"k"}"#);
+        let later = stamp(None, NewMessage { due: Some(Ticks::now()), dedup, ..NewMessage::new("a") });
+        let meta: Meta = serde_json::from_slice(&later.message.meta).unwrap();
+        assert!(later.id.is_some() && meta.id == later.id && meta.put == later.id.map(MessageUuid::time));
+        assert_eq!(meta.dedup.as_deref(), Some("d"));
+    }
+
+    #[test]
+    fn keys_are_bounded() {
+        let origin = Origin::library();
+        let stamp = |bytes| {
+            origin.stamp(&"mail-1".parse().unwrap(), Some(&vec![b'k'; bytes]), 0, NewMessage::new("a"))
+        };
+        assert!(stamp(PARTITION_KEY_BYTES_MAX).is_ok());
+        assert_eq!(
+            stamp(PARTITION_KEY_BYTES_MAX + 1),
+            Err(QueueError::LongKey { bytes: PARTITION_KEY_BYTES_MAX + 1 })
+        );
+    }
+}

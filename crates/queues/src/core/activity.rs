@@ -1,0 +1,278 @@
+//! What the owner of a partition is doing with it, for whoever looks: the journal keeps it beside the position.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use menagerie_journal::Ticks;
+use serde::{Deserialize, Serialize};
+
+use super::lane::Lane;
+use super::machine::{How, Now};
+use super::window::{AfterNote, Standing};
+use crate::message_uuid::MessageUuid;
+
+/// Messages named; the others are only counted.
+const NAMED_MAX: usize = 20;
+/// Most characters of an error.
+const ERROR_CHARS_MAX: usize = 200;
+/// Recent outcomes are counted in this many steps of this length.
+const STEPS: usize = 6;
+const STEP: Duration = Duration::from_secs(10);
+/// An owner that works says so more often than this.
+const FRESH_MS: u64 = 30_000;
+/// Kinds of errors that are told apart at a time.
+const ERRORS_MAX: usize = 16;
+
+/// A message that runs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunningMessage {
+    /// Its id.
+    pub id: MessageUuid,
+    /// Which attempt.
+    pub attempt: u32,
+    /// Since when, in ms since 1970.
+    pub since_ms: u64,
+    /// A program has had it for long, and has not answered.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub silent: bool,
+}
+
+/// A message that has failed, and is tried again.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RetryingMessage {
+    /// Its id.
+    pub id: MessageUuid,
+    /// The attempt that comes next.
+    pub attempt: u32,
+    /// Attempts in total.
+    pub attempts: u32,
+    /// When it is tried again, in ms since 1970.
+    pub next_ms: u64,
+    /// Why it failed.
+    pub error: String,
+}
+
+/// What came of attempts lately.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Recent {
+    /// Over how many seconds this was counted.
+    pub seconds: u64,
+    /// Messages done.
+    pub done: u64,
+    /// Attempts that failed.
+    pub failed: u64,
+    /// Messages that expired.
+    pub expired: u64,
+    /// The most frequent error, and how often it came.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<(String, u64)>,
+}
+
+/// What the owner of a partition is doing with it.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Activity {
+    /// When it was written, in ms since 1970.
+    pub at_ms: u64,
+    /// The owner.
+    pub worker: String,
+    /// Messages that run, oldest first.
+    pub running: Vec<RunningMessage>,
+    /// How many there are.
+    pub running_count: u64,
+    /// Messages that are tried again, the next one first.
+    pub retrying: Vec<RetryingMessage>,
+    /// How many there are.
+    pub retrying_count: u64,
+    /// What came of attempts lately.
+    pub recent: Recent,
+    /// Messages put per 1,000 seconds, lately; `None` if that is not known yet.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub put_per_1000_s: Option<u64>,
+}
+
+impl Activity {
+    /// Whether it is recent enough to believe: an owner with running messages says so every ten seconds.
+    pub fn is_fresh(&self, now: Ticks) -> bool {
+        unix_ms(now).saturating_sub(self.at_ms) < FRESH_MS
+    }
+}
+
+/// Counts what came of attempts.
+#[derive(Debug, Clone, Default)]
+pub struct Counter {
+    steps: VecDeque<(Instant, Step)>,
+    /// Messages done since the partition was taken.
+    done: u64,
+    /// Lag, messages done and time of the last two looks.
+    lags: VecDeque<(u64, u64, Instant)>,
+}
+
+#[derive(Debug, Clone, Default)]
+struct Step {
+    done: u64,
+    failed: u64,
+    expired: u64,
+    errors: BTreeMap<String, u64>,
+}
+
+impl Counter {
+    /// Counts an outcome.
+    pub fn count(&mut self, how: &How, now: Instant) {
+        self.forget(now);
+        if self.steps.back().is_none_or(|(began, _)| now.saturating_duration_since(*began) >= STEP) {
+            self.steps.push_back((now, Step::default()));
+        }
+        let Some((_, step)) = self.steps.back_mut() else { return };
+        match how {
+            How::Done => {
+                step.done += 1;
+                self.done += 1;
+            }
+            How::Retry(failed, _) | How::GivenUp(failed, _) => {
+                step.failed += 1;
+                if step.errors.len() < ERRORS_MAX || step.errors.contains_key(&failed.error) {
+                    *step.errors.entry(short(&failed.error)).or_default() += 1;
+                }
+            }
+            How::Expired => step.expired += 1,
+            How::Stopped | How::Skipped => {}
+        }
+    }
+
+    /// The journal says how many messages wait.
+    pub fn on_lag(&mut self, lag: u64, now: Instant) {
+        self.lags.push_back((lag, self.done, now));
+        if self.lags.len() > 2 {
+            self.lags.pop_front();
+        }
+    }
+
+    fn put_per_1000_s(&self) -> Option<u64> {
+        let (&(lag, done, then), &(lag_now, done_now, now)) = (self.lags.front()?, self.lags.back()?);
+        let seconds = now.saturating_duration_since(then).as_secs_f64();
+        let put = (lag_now + done_now - done).saturating_sub(lag);
+        (seconds >= 1.0).then(|| (put as f64 * 1000.0 / seconds) as u64)
+    }
+
+    fn forget(&mut self, now: Instant) {
+        let is_old = |began: &Instant| now.saturating_duration_since(*began) >= STEP * STEPS as u32;
+        while self.steps.front().is_some_and(|(began, _)| is_old(began)) {
+            self.steps.pop_front();
+        }
+    }
+
+    fn recent(&self, now: Instant) -> Recent {
+        let mut recent = Recent::default();
+        let mut errors: BTreeMap<&str, u64> = BTreeMap::new();
+        for (_, step) in &self.steps {
+            recent.done += step.done;
+            recent.failed += step.failed;
+            recent.expired += step.expired;
+            for (error, count) in &step.errors {
+                *errors.entry(error).or_default() += count;
+            }
+        }
+        let began = self.steps.front().map_or(now, |(began, _)| *began);
+        recent.seconds = now.saturating_duration_since(began).as_secs().max(1);
+        let most = errors.into_iter().max_by_key(|(_, count)| *count);
+        recent.error = most.map(|(error, count)| (error.to_owned(), count));
+        recent
+    }
+}
+
+/// What the owner of a lane is doing with it.
+pub fn activity(lane: &Lane, worker: &str, attempts: u32, now: Now) -> Activity {
+    let wall = |at: Instant| match at.checked_duration_since(now.instant) {
+        Some(ahead) => unix_ms(now.ticks.plus(ahead)),
+        None => unix_ms(now.ticks.minus(now.instant.saturating_duration_since(at))),
+    };
+    let (mut running, mut retrying) = (Vec::new(), Vec::new());
+    for (_, slot) in lane.window.slots() {
+        let Some(message) = &slot.message else { continue };
+        let id = || MessageUuid::of(&lane.partition, message);
+        match slot.standing {
+            Standing::Running { attempt, since, .. } => {
+                running.push((
+                    since,
+                    RunningMessage { id: id(), attempt, since_ms: wall(since), silent: false },
+                ));
+            }
+            Standing::BackingOff(until) | Standing::Noting(AfterNote::Wait(until)) => {
+                let attempt = lane.tally.attempts(message.id) + 1;
+                let error = short(slot.last_error.as_deref().unwrap_or("it was stopped"));
+                retrying.push((
+                    until,
+                    RetryingMessage { id: id(), attempt, attempts, next_ms: wall(until), error },
+                ));
+            }
+            _ => {}
+        }
+    }
+    running.sort_by_key(|(since, _)| *since);
+    retrying.sort_by_key(|(until, _)| *until);
+    Activity {
+        at_ms: unix_ms(now.ticks),
+        worker: worker.to_owned(),
+        running_count: running.len() as u64,
+        running: running.into_iter().take(NAMED_MAX).map(|(_, message)| message).collect(),
+        retrying_count: retrying.len() as u64,
+        retrying: retrying.into_iter().take(NAMED_MAX).map(|(_, message)| message).collect(),
+        recent: lane.counter.recent(now.instant),
+        put_per_1000_s: lane.counter.put_per_1000_s(),
+    }
+}
+
+fn short(error: &str) -> String {
+    error.chars().take(ERROR_CHARS_MAX).collect()
+}
+
+fn unix_ms(ticks: Ticks) -> u64 {
+    let since = SystemTime::from(ticks).duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::task::Failed;
+
+    fn failed(error: &str) -> How {
+        How::Retry(Failed { error: error.to_owned(), output: Vec::new(), retry: true }, STEP)
+    }
+
+    #[test]
+    fn a_minute_is_remembered_with_its_most_frequent_error() {
+        let (mut counter, began) = (Counter::default(), Instant::now());
+        counter.count(&failed("old"), began);
+        let now = began + Duration::from_secs(59);
+        for how in [How::Done, failed("a"), failed("b"), failed("b"), How::Expired, How::Stopped] {
+            counter.count(&how, now);
+        }
+        let recent = counter.recent(now);
+        assert_eq!((recent.done, recent.failed, recent.expired, recent.seconds), (1, 4, 1, 59));
+        assert_eq!(recent.error, Some(("b".to_owned(), 2)));
+        counter.count(&How::Done, began + Duration::from_secs(61));
+        assert_eq!(counter.recent(began + Duration::from_secs(61)).failed, 3, "the first has been forgotten");
+    }
+
+    #[test]
+    fn errors_without_end_are_bounded() {
+        let (mut counter, now) = (Counter::default(), Instant::now());
+        (0..1_000).for_each(|number| counter.count(&failed(&format!("{number}")), now));
+        assert_eq!(counter.recent(now).failed, 1_000);
+        assert!(counter.steps.iter().all(|(_, step)| step.errors.len() <= ERRORS_MAX));
+        counter.count(&failed(&"x".repeat(10_000)), now + STEP);
+        let longest = counter.steps.iter().flat_map(|(_, step)| step.errors.keys()).map(String::len).max();
+        assert_eq!(longest, Some(ERROR_CHARS_MAX));
+    }
+
+    #[test]
+    fn what_was_put_follows_from_lag_and_what_was_done() {
+        let (mut counter, now) = (Counter::default(), Instant::now());
+        counter.on_lag(100, now);
+        assert_eq!(counter.put_per_1000_s(), None);
+        (0..30).for_each(|_| counter.count(&How::Done, now));
+        counter.on_lag(90, now + Duration::from_secs(10));
+        assert_eq!(counter.put_per_1000_s(), Some(2_000), "20 within 10 seconds");
+    }
+}

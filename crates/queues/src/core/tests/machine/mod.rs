@@ -1,0 +1,8 @@
+//! The worker as a machine: facts in, effects out.
+
+mod bounds;
+mod orders;
+mod ownership;
+mod script;
+mod stories;
+mod takeover;

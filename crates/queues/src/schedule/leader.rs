@@ -1,0 +1,88 @@
+//! The election: one process puts all periodic messages.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use menagerie_kernel::recipes::election::{Candidate, Election};
+use menagerie_kernel::recipes::grant::Grant;
+use menagerie_kernel::recipes::tree_cache::TreeCache;
+use menagerie_kernel::{Session, whole};
+use menagerie_znodes::queues;
+use tokio::task::JoinSet;
+use tracing::{error, warn};
+
+use super::queue_loop;
+use crate::error::QueueError;
+use crate::journals::Journals;
+
+/// Pause before standing again after an error.
+const RETRY_DELAY: Duration = Duration::from_secs(5);
+
+/// Stands for election under this name, and puts periodic messages while elected, until `shutdown` or the end of the
+/// session. A candidate that is not elected, or finds no schedules, only waits for a change.
+pub async fn run(session: &Session, journals: &Journals, name: &str, shutdown: impl Future<Output = ()>) {
+    let election = Election::new(session, queues::schedule_election(), name);
+    let mut candidate = election.stand();
+    tokio::select! {
+        () = stand(session, journals, &election, &mut candidate) => {}
+        () = shutdown => {}
+    }
+    if let Err(error) = candidate.withdraw().await {
+        warn!(error = %whole(&error), "could not resign from putting periodic messages");
+    }
+}
+
+async fn stand(session: &Session, journals: &Journals, election: &Election, candidate: &mut Candidate) {
+    while let Some(grant) = candidate.elected().await {
+        let failed = tokio::select! {
+            // The candidate stands again by itself.
+            _ = grant.lost() => None,
+            outcome = lead(session, journals, &grant) => outcome.err().filter(|error| !error.ends_term()),
+        };
+        if let Some(error) = failed {
+            error!(error = %whole(&error), "periodic messages cannot be put here; others may be able to");
+            let before = std::mem::replace(candidate, election.stand());
+            let _ = before.withdraw().await;
+            // We may be the only candidate; then try again, but do not spin.
+            tokio::time::sleep(RETRY_DELAY).await;
+        }
+    }
+}
+
+/// Keeps a loop running for each queue that has schedules. They are apart, so that a journal that is down holds up only
+/// its own queues.
+async fn lead(session: &Session, journals: &Journals, grant: &Grant) -> Result<(), QueueError> {
+    // A new cache for each leadership: what was added before is known before anything is put.
+    let cache = TreeCache::start(session, &queues::schedules());
+    let mut changed = cache.subscribe();
+    cache.ready().await?;
+    let (mut loops, mut running, mut told) = (JoinSet::new(), BTreeSet::new(), BTreeMap::new());
+    loop {
+        changed.borrow_and_update();
+        let complaints = queue_loop::complaints(&cache);
+        if complaints != told {
+            for (schedule, why) in &complaints {
+                warn!(schedule, why, "this schedule is left out; remove it and add it again");
+            }
+            told = complaints;
+        }
+        for queue in queue_loop::schedules(&cache).into_values().map(|schedule| schedule.queue) {
+            if running.insert(queue.clone()) {
+                let (session, journals, cache) = (session.clone(), journals.clone(), cache.clone());
+                let fence = grant.fence();
+                loops.spawn(async move {
+                    queue_loop::run(session, journals, cache, queue.clone(), fence).await;
+                    queue
+                });
+            }
+        }
+        tokio::select! {
+            seen = changed.changed() => if seen.is_err() { return Ok(cache.ready().await?) },
+            Some(ended) = loops.join_next() => match ended {
+                Ok(queue) => drop(running.remove(&queue)),
+                // A bug; the others go on, and this one begins anew with the next leadership.
+                Err(panicked) => error!(error = %panicked, "the loop of a queue's schedules has ended"),
+            },
+        }
+    }
+}

@@ -1,0 +1,178 @@
+//! Writes outcomes, many at a time, beside the work: nobody waits for it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use menagerie_journal::{
+    Append, Commit, Journal, JournalError, MessageId, NewMessage, PartitionId, Topic, TopicConfig,
+};
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+use tracing::{debug, warn};
+
+use super::{Entry, Page};
+
+/// How long outcomes wait for others, to share a page: what a crash loses.
+const GATHER: Duration = Duration::from_millis(100);
+/// Most outcomes on a page.
+const PAGE_ENTRIES_MAX: usize = 500;
+/// Most outcomes written together: even with long errors, they fit into one commit.
+const GATHERED_MAX: usize = 5_000;
+/// Most outcomes that wait: when the journal is away for long, the stories of that time have gaps, and the work goes on.
+const WAITING_MAX: usize = 50_000;
+/// Pause between tries, and how often to try before the outcomes are dropped.
+const PAUSE: Duration = Duration::from_secs(1);
+const TRIES_MAX: u32 = 30;
+/// How long a worker that stops waits for its last outcomes to be written.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// An outcome, and where it goes.
+struct Line {
+    journal: Arc<dyn Journal>,
+    partition: PartitionId,
+    entry: Entry,
+}
+
+/// Outcomes, by where they go.
+type Entries = BTreeMap<PartitionId, Vec<Entry>>;
+
+/// Gives the settings that a queue's topic of stories should have.
+pub(crate) type ConfigOf = Box<dyn Fn(&Topic) -> Option<TopicConfig> + Send + Sync>;
+
+/// Writes outcomes of one worker.
+pub(crate) struct Pen {
+    lines: Option<mpsc::Sender<Line>>,
+    dropped: Arc<AtomicU64>,
+    writer: JoinHandle<()>,
+}
+
+impl Pen {
+    /// Starts to write for this worker.
+    pub fn new(worker: String, config: ConfigOf) -> Self {
+        let (lines, received) = mpsc::channel(WAITING_MAX);
+        let dropped = Arc::new(AtomicU64::new(0));
+        let desk = Desk { worker, config, dropped: dropped.clone(), tops: BTreeMap::new() };
+        Self { lines: Some(lines), dropped, writer: tokio::spawn(desk.write_all(received)) }
+    }
+
+    /// Writes an outcome soon. Never waits: one that finds no room is dropped and counted.
+    pub fn write(&self, journal: Arc<dyn Journal>, partition: PartitionId, entry: Entry) {
+        let Some(lines) = &self.lines else { return };
+        if lines.try_send(Line { journal, partition, entry }).is_err() {
+            self.dropped.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Writes what waits, within a moment.
+    pub async fn close(mut self) {
+        self.lines = None;
+        let abort = self.writer.abort_handle();
+        if tokio::time::timeout(CLOSE_TIMEOUT, &mut self.writer).await.is_err() {
+            abort.abort();
+            warn!("the last outcomes of messages were not written: the journal does not answer");
+        }
+    }
+}
+
+/// The writer's own state.
+struct Desk {
+    worker: String,
+    config: ConfigOf,
+    dropped: Arc<AtomicU64>,
+    /// The newest message of each partition of which an outcome was written.
+    tops: BTreeMap<PartitionId, MessageId>,
+}
+
+impl Desk {
+    async fn write_all(mut self, mut lines: mpsc::Receiver<Line>) {
+        let mut gathered = Vec::new();
+        while lines.recv_many(&mut gathered, PAGE_ENTRIES_MAX).await > 0 {
+            if gathered.len() < PAGE_ENTRIES_MAX && !lines.is_closed() {
+                tokio::time::sleep(GATHER).await;
+                while gathered.len() < GATHERED_MAX
+                    && let Ok(line) = lines.try_recv()
+                {
+                    gathered.push(line);
+                }
+            }
+            self.write(std::mem::take(&mut gathered)).await;
+            match self.dropped.swap(0, Ordering::Relaxed) {
+                0 => {}
+                dropped => warn!(dropped, "outcomes of messages were not written; their stories have gaps"),
+            }
+        }
+    }
+
+    /// Writes pages: one commit for each journal.
+    async fn write(&mut self, lines: Vec<Line>) {
+        let mut journals: Vec<(Arc<dyn Journal>, Entries)> = Vec::new();
+        for Line { journal, partition, entry } in lines {
+            let at = journals.iter().position(|(known, _)| Arc::ptr_eq(known, &journal));
+            let at = at.unwrap_or_else(|| {
+                journals.push((journal, BTreeMap::new()));
+                journals.len() - 1
+            });
+            journals[at].1.entry(partition).or_default().push(entry);
+        }
+        for (journal, partitions) in journals {
+            let mut commit = Commit::default();
+            for (partition, entries) in partitions {
+                for entries in entries.chunks(PAGE_ENTRIES_MAX) {
+                    let message = NewMessage::new(self.page(&partition, entries));
+                    commit.appends.push(Append { partition: partition.clone(), message });
+                }
+            }
+            self.commit(&*journal, commit).await;
+        }
+    }
+
+    fn page(&mut self, partition: &PartitionId, entries: &[Entry]) -> Vec<u8> {
+        let newest = entries.iter().map(|entry| entry.position).max().unwrap_or_default();
+        let top = self.tops.entry(partition.clone()).or_default();
+        *top = newest.max(*top);
+        let page = Page { worker: self.worker.clone(), top: *top, entries: entries.to_vec() };
+        serde_json::to_vec(&page).expect("texts and numbers can be written")
+    }
+
+    async fn commit(&self, journal: &dyn Journal, mut commit: Commit) {
+        for _ in 0..TRIES_MAX {
+            if commit.appends.is_empty() {
+                return;
+            }
+            let error = match journal.commit(commit.clone()).await {
+                Ok(_) => return,
+                Err(JournalError::NoTopic { topic }) => match (self.config)(&topic) {
+                    // The queue is of a version without stories.
+                    Some(config) => match journal.create_topic(&topic, config).await {
+                        Ok(_) => continue,
+                        Err(error) => error,
+                    },
+                    // The queue was deleted; the outcomes of others go on.
+                    None => {
+                        commit.appends.retain(|append| append.partition.topic != topic);
+                        continue;
+                    }
+                },
+                Err(JournalError::NoPartition { partition, .. }) => match (self.config)(&partition.topic) {
+                    Some(config) => match journal.alter_topic(&partition.topic, config).await {
+                        Ok(()) => continue,
+                        Err(error) => error,
+                    },
+                    None => {
+                        commit.appends.retain(|append| append.partition.topic != partition.topic);
+                        continue;
+                    }
+                },
+                // It will not fit the next time either.
+                Err(JournalError::TooLarge { .. }) => break,
+                Err(error) => error,
+            };
+            debug!(%error, "outcomes of messages cannot be written now");
+            tokio::time::sleep(PAUSE).await;
+        }
+        let outcomes = commit.appends.len();
+        warn!(pages = outcomes, "outcomes of messages were dropped: the journal does not take them");
+    }
+}
