@@ -31,6 +31,8 @@ pub struct Read {
     pub before: MessageId,
     /// From which end to read.
     pub order: Order,
+    /// Also messages whose time to live has ended, while they are kept. Delayed ones do not expire.
+    pub expired: bool,
     /// Return at most this many messages.
     pub limit: u32,
     /// Return at most this many bytes, but always one message.
@@ -50,6 +52,7 @@ impl Read {
             after,
             before: MessageId::MAX,
             order: Order::Ascending,
+            expired: false,
             limit: u32::MAX,
             bytes_max: BATCH_BYTES,
             wait: Duration::ZERO,
@@ -82,6 +85,12 @@ impl Read {
     #[must_use]
     pub fn wait(self, wait: Duration) -> Self {
         Self { wait, ..self }
+    }
+
+    /// Also returns messages whose time to live has ended.
+    #[must_use]
+    pub fn with_expired(self) -> Self {
+        Self { expired: true, ..self }
     }
 
     /// Newest first.

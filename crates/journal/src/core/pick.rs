@@ -36,7 +36,7 @@ impl Picker {
     fn wants(&self, head: &Head) -> bool {
         head.id > self.range.after
             && head.id < self.range.before
-            && (head.expires == 0 || head.expires > self.now)
+            && (self.range.expired || head.expires == 0 || head.expires > self.now)
     }
 
     /// Counts a message. `false`: there is no room for it.

@@ -21,6 +21,8 @@ pub(crate) struct Range {
     pub(crate) after: u64,
     pub(crate) before: u64,
     pub(crate) order: Order,
+    /// Also those whose time to live has ended.
+    pub(crate) expired: bool,
     pub(crate) limit: u64,
     pub(crate) bytes_max: u64,
 }

@@ -5,8 +5,8 @@ use super::partition::EditData;
 use super::state::{PartitionKey, State};
 use super::topic::{TopicState, ticks};
 
-/// How long expired messages are kept, so that one clock can lag behind another.
-const EXPIRED_TICKS: u64 = 10_000_000;
+/// How long expired messages are kept: an hour, in which workers see that they have expired, and say so.
+const EXPIRED_TICKS: u64 = 3600 * 10_000_000;
 
 /// What retention drops now: in each partition all up to an id, and whether readers see a gap.
 pub(crate) fn drops(state: &State, now: u64) -> Vec<(PartitionKey, u64, bool)> {

@@ -175,7 +175,7 @@ mod tests {
             .iter()
             .map(|byte| format!("{byte:02x}"))
             .collect();
-        assert_eq!(hex, "306e8f4d0218607c8b5e90bc1d25c9b1dbf339e2f89aa8ea955c4be1b6ca608d");
+        assert_eq!(hex, "e74913cffa04ad2ef60ad5a9ce8c6f16eb9f03d2b88334f0143ee81e31c64fa3");
     }
 
     #[test]

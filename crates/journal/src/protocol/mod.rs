@@ -9,7 +9,7 @@ mod tests;
 pub(crate) mod values;
 
 /// Both sides send it in their first frame. A server refuses a client of another version.
-pub const PROTOCOL_VERSION: u32 = 4;
+pub const PROTOCOL_VERSION: u32 = 5;
 pub(crate) const MAGIC: &[u8; 4] = b"MJNL";
 /// No frame is longer than this until both sides have proven that they know the token.
 pub(crate) const HANDSHAKE_BYTES_MAX: u32 = 512;

@@ -283,6 +283,7 @@ pub(crate) fn put_read(read: &Read, out: &mut Vec<u8>) {
         Order::Ascending => 0,
         Order::Descending => 1,
     });
+    out.put_u8(u8::from(read.expired));
     out.put_u32(read.limit);
     out.put_u32(read.bytes_max);
     out.put_u64(u64::try_from(read.wait.as_millis()).unwrap_or(u64::MAX));
@@ -302,6 +303,7 @@ pub(crate) fn read(source: &mut Source) -> Result<Read, Malformed> {
             1 => Order::Descending,
             _ => return Err(Malformed("a read has an order that this version does not know")),
         },
+        expired: source.u8()? != 0,
         limit: source.u32()?,
         bytes_max: source.u32()?,
         wait: Duration::from_millis(source.u64()?),

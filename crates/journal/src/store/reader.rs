@@ -99,6 +99,7 @@ async fn once(
         after: read.after.0.0,
         before: read.before.0.0.saturating_add(u64::from(read.before == MessageId::MAX)),
         order: read.order,
+        expired: read.expired,
         limit: u64::from(read.limit),
         bytes_max: u64::from(read.bytes_max.max(1)),
     };
@@ -385,7 +386,8 @@ mod tests {
             let shared = &store.shared;
             let partition_key = shared.read().partition_key(&partition).unwrap();
             let order = Order::Ascending;
-            let range = Range { after: 0, before: u64::MAX, order, limit, bytes_max: 10 << 20 };
+            let range =
+                Range { after: 0, before: u64::MAX, order, expired: false, limit, bytes_max: 10 << 20 };
             let part = plan(shared, partition_key, &range).unwrap();
             assert!(part.plan.rest.is_some() && part.gap.is_none());
             store.trim(&partition, given[through]).await.unwrap();

@@ -108,7 +108,7 @@ fn a_proof_that_was_overheard_lets_nobody_in() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_does_not_know_the_token_is_told_nothing() {
-    let ids_nonce_and_proof = [4u32.to_le_bytes().as_slice(), &[7; 96]].concat();
+    let ids_nonce_and_proof = [5u32.to_le_bytes().as_slice(), &[7; 96]].concat();
     let token = Token::new("secret");
     for (answer, expected) in [
         // As the protocol requires, except for the proof; as a server of version 2 accepts clients; and garbage.
@@ -128,13 +128,13 @@ async fn a_server_that_does_not_know_the_token_is_told_nothing() {
 #[test]
 fn other_versions_are_told_so() {
     let served = Served::new();
-    for version in [2u32, 3, 5] {
+    for version in [2u32, 4, 6] {
         let mut stream = served.raw();
         // A client of version 2 has its token there.
         stream.write_all(&hello(version, b"\x06secret")).unwrap();
         let (kind, why) = next(&mut stream).unwrap();
         let why = String::from_utf8_lossy(&why).into_owned();
-        let told = format!("the server speaks version 4, the client {version}");
+        let told = format!("the server speaks version 5, the client {version}");
         assert!(kind == 1 && why.contains(&told), "{why}");
         assert_eq!(next(&mut stream), None, "and closed");
     }
@@ -145,7 +145,7 @@ fn nothing_is_done_for_who_has_not_proven_anything() {
     let served = Served::new();
     for second in [frame(1, 9, b""), frame(1, 0, b""), frame(1, 12, &[0; 32]), frame(1, 12, b"")] {
         let mut stream = served.raw();
-        stream.write_all(&hello(4, &[7; 32])).unwrap();
+        stream.write_all(&hello(5, &[7; 32])).unwrap();
         assert_eq!(next(&mut stream).unwrap().0, 0, "the server proves first");
         stream.write_all(&second).unwrap();
         let rest: Vec<_> = std::iter::from_fn(|| next(&mut stream)).collect();

@@ -4,7 +4,7 @@
 //!   `keys`: access over HTTP. `put`: putting messages, `stamp` and `duplicates` for it. `browse`: looking at them.
 //!   `pause`: pausing queues and workers. `show`: lag, owners and rates.
 //!   `delayed`: listing and cancelling delayed messages. `failed`: listing and retrying messages that were given up.
-//!   `import`: qdo's cursors. `schedule`: messages that are put periodically. `state`: what has become of a message.
+//!   `import`: qdo's cursors. `schedule`: messages that are put periodically. `past`: what workers are done with.
 
 pub mod browse;
 mod change;
@@ -16,13 +16,13 @@ pub mod failed;
 mod handling;
 pub mod import;
 pub mod keys;
+pub(crate) mod past;
 mod pause;
 mod purge;
 mod put;
 pub mod schedule;
 pub mod show;
 mod stamp;
-pub mod state;
 
 use std::sync::Arc;
 

@@ -14,10 +14,11 @@ use menagerie_znodes::queues::{PartitionName, QueueName};
 
 use super::act::{self, ActKind};
 use super::matching::{Collected, Filter, Finding, FoundMessage};
+use super::search::is_expired;
 use super::state::Facts;
 use super::{Entry, Outcome, Page, State, outcomes_of, running_in};
 use crate::admin::failed::FailedMessages;
-use crate::admin::state::Past;
+use crate::admin::past::Past;
 use crate::admin::{delayed, journal_of, require_settings};
 use crate::coordination::claim::partition_id;
 use crate::error::QueueError;
@@ -164,7 +165,9 @@ impl Finder {
         let (mut retried, mut before) = (HashSet::new(), MessageId::MAX);
         loop {
             let read = Read::after(partition_id(partition)?, from.previous()).limit(MESSAGES).descending();
-            let batch = self.store.read(Read { before, ..read }).await?.messages;
+            let batch = self.store.read(Read { before, ..read }.with_expired()).await?.messages;
+            let expired: HashSet<_> =
+                batch.iter().filter(|message| is_expired(message)).map(|message| message.id).collect();
             let begin = batch.last().map_or(from, |message| message.id);
             let candidates = self.candidates(partition, &batch, &mut retried);
             if wants_expired || !candidates.is_empty() {
@@ -177,6 +180,7 @@ impl Finder {
                     is_dropped: self.dropped.contains(&id),
                     is_past: past.has(position),
                     is_running: running.contains(&id),
+                    is_expired: expired.contains(&position),
                     ..Facts::default()
                 };
                 let found = found.with_state(facts, last);

@@ -119,7 +119,7 @@ impl FoundMessage {
         Self { key: meta.key, error, ..found }.with_body(&failed.message)
     }
 
-    /// A message that has expired: the journal shows it to nobody any more.
+    /// A message that has expired, and is no longer kept.
     pub(super) fn expired(partition: &PartitionName, entry: &Entry) -> Self {
         let meta = entry.meta.clone().unwrap_or_default();
         let id = meta.id.unwrap_or_else(|| MessageUuid::derived(partition, entry.position));

@@ -65,7 +65,7 @@ pub struct Entry {
     /// When it is tried again, in ms from its end.
     #[serde(rename = "w", default, skip_serializing_if = "Option::is_none")]
     pub next_ms: Option<u64>,
-    /// What was stored with the message, if it has expired: the journal shows nobody what has.
+    /// What was stored with the message, if it has expired: then it is not kept for as long as its story.
     #[serde(rename = "m", default, skip_serializing_if = "Option::is_none")]
     pub meta: Option<Meta>,
 }

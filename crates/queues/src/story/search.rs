@@ -118,6 +118,11 @@ pub(super) async fn expired(
     Ok(None)
 }
 
+/// Whether its time to live has ended.
+pub(super) fn is_expired(message: &Message) -> bool {
+    message.expires.is_some_and(|end| end <= Ticks::now())
+}
+
 fn parse(message: &Message) -> Option<Page> {
     serde_json::from_slice(&message.body).ok()
 }

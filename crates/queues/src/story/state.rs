@@ -98,6 +98,8 @@ pub(crate) struct Facts {
     pub is_running: bool,
     /// It is no longer in its partition.
     pub is_gone: bool,
+    /// Its time to live has ended.
+    pub is_expired: bool,
 }
 
 /// What these facts amount to.
@@ -115,6 +117,8 @@ pub(crate) fn state(facts: &Facts) -> State {
         // Purged, or skipped by an operator.
         _ if facts.is_gone => State::Forgotten,
         _ if facts.is_running => State::Running,
+        // Nobody has come to it yet.
+        _ if facts.is_expired => State::Expired,
         Some(Outcome::Retry | Outcome::Stuck) => State::Retrying,
         Some(Outcome::Stopped) | None => State::Waiting,
     }
@@ -166,6 +170,15 @@ mod tests {
             assert_eq!(state(&facts(last)), ahead, "{last:?}");
             assert_eq!(state(&Facts { is_past: true, ..facts(last) }), past, "{last:?}");
         }
+    }
+
+    #[test]
+    fn what_has_expired_need_not_wait_for_a_worker_to_say_so() {
+        for last in [None, Some(Outcome::Retry)] {
+            assert_eq!(state(&Facts { is_expired: true, ..facts(last) }), State::Expired);
+            assert_eq!(state(&Facts { is_expired: true, is_running: true, ..facts(last) }), State::Running);
+        }
+        assert_eq!(state(&Facts { is_expired: true, ..facts(Some(Outcome::Done)) }), State::Done);
     }
 
     #[test]

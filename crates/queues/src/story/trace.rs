@@ -10,13 +10,13 @@ use menagerie_znodes::queues::{PartitionName, QueueName, Settings};
 use serde::Serialize;
 
 use super::act::{self, Act, ActKind};
-use super::search::{Found, expired};
+use super::search::{Found, expired, is_expired};
 use super::state::{Facts, State, state};
 use super::{Outcome, outcomes, outcomes_of, running_in};
 use crate::admin::browse::Browser;
 use crate::admin::delayed::DelayedMessages;
 use crate::admin::failed::{FailedMessage, FailedMessages};
-use crate::admin::state as place;
+use crate::admin::past::is_past;
 use crate::admin::{journal_of, require_settings, show};
 use crate::coordination::claim::partition_id;
 use crate::error::QueueError;
@@ -106,6 +106,9 @@ pub struct Story {
     pub lines: Vec<Line>,
     /// Something is missing: it is older than the queue keeps, or a crash has cut it off.
     pub is_incomplete: bool,
+    /// The message itself, while it is kept.
+    #[serde(skip)]
+    pub message: Option<Message>,
 }
 
 /// Tells the story of a message, in whichever queue it is; `None` if nothing is known of it.
@@ -204,10 +207,11 @@ impl<'a> Tracer<'a> {
         let acted = acts.last().map(|(_, act)| act.partition.clone());
         let place = lives.last().map(|life| life.partition.clone()).or(place).or(origin).or(acted);
         let Some(partition) = place else { return Ok(None) };
-        let meta = lives.iter().rev().find_map(|life| life.message.as_ref()).map(Meta::of);
-        let meta = meta.or_else(|| failed.as_ref().map(|failed| Meta::of(&failed.message)));
-        let meta = meta.or_else(|| delayed.as_ref().map(|delayed| Meta::of(&delayed.message)));
-        let meta = meta.or_else(|| acts.iter().find_map(|(_, act)| act.meta.clone()));
+        let message = lives.iter().rev().find_map(|life| life.message.as_ref());
+        let message = message.or_else(|| failed.as_ref().map(|failed| &failed.message));
+        let message = message.or_else(|| delayed.as_ref().map(|delayed| &delayed.message)).cloned();
+        let meta =
+            message.as_ref().map(Meta::of).or_else(|| acts.iter().find_map(|(_, act)| act.meta.clone()));
         let is_dropped = acts.last().is_some_and(|(_, act)| act.act != ActKind::Retried);
         let mut told = Told::default();
         self.tell_lives(id, &lives, acts, &mut told).await?;
@@ -221,7 +225,7 @@ impl<'a> Tracer<'a> {
         }
         lines.extend(told.lines);
         let is_past = match lives.last() {
-            Some(life) => place::is_past(&self.session.term(), &life.partition, life.position).await?,
+            Some(life) => is_past(&self.session.term(), &life.partition, life.position).await?,
             None => false,
         };
         let is_gone = lives.last().is_some_and(|life| life.message.is_none());
@@ -233,11 +237,12 @@ impl<'a> Tracer<'a> {
             is_past,
             is_running: running_in(&*self.store, &partition).await?.contains(&id),
             is_gone,
+            is_expired: message.as_ref().is_some_and(is_expired),
         });
         let is_untold = is_past && last.is_none_or(|outcome| !outcome.is_final());
         let position = lives.last().map(|life| life.position.seconds());
         let is_incomplete = is_untold || !is_known && state != State::Forgotten;
-        Ok(Some(Story { id, partition, position, state, key: meta.key, lines, is_incomplete }))
+        Ok(Some(Story { id, partition, position, state, key: meta.key, lines, is_incomplete, message }))
     }
 
     /// Tells what happened in each of its lives. What separates two of them is told between them: clocks of workers
@@ -318,14 +323,14 @@ impl<'a> Tracer<'a> {
         if let Some((partition, position)) =
             home.and_then(|home| Some((home.clone(), id.position_in(&home)?)))
         {
-            let read = Read::one(partition_id(&partition)?, position);
+            let read = Read::one(partition_id(&partition)?, position).with_expired();
             let message = self.store.read(read).await?.messages.pop();
             let last = self.store.stats(&crate::coordination::claim::topic(&self.queue)?).await?;
             let last = last.iter().find(|stats| stats.partition == u32::from(partition.number()));
             // An id of the future, or of a message that this partition never had, is nobody's.
             let mut was_there = message.is_some() || last.is_some_and(|stats| position <= stats.trimmed);
             if !was_there {
-                // The journal shows nobody what has expired, but a worker may have seen it.
+                // It has expired and is no longer kept, but a worker may have seen it.
                 let pages = outcomes_of(&self.queue, partition.number())?;
                 was_there = !outcomes(&*self.store, &pages, position).await?.is_empty();
             }

@@ -87,10 +87,11 @@ pub async fn fetch(fenced: FencedJournal, fetch: Fetch) -> Fetched {
     }
     let partition = fenced.partition.clone();
     let read = match only {
-        Some(id) => Read::one(partition, id),
+        // The machine skips what has expired, and says so in its story.
+        Some(id) => Read::one(partition, id).with_expired(),
         None => {
             let wait = if waits { READ_WAIT } else { Duration::ZERO };
-            let read = Read::after(partition, after).limit(budget.messages).wait(wait);
+            let read = Read::after(partition, after).with_expired().limit(budget.messages).wait(wait);
             Read { bytes_max: budget.bytes, ..read }
         }
     };

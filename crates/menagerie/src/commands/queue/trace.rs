@@ -54,7 +54,7 @@ impl Trace {
 
 impl output::Show for StoryView {
     fn show(&self) -> String {
-        let Story { id, partition, position, state, key, lines, is_incomplete } = &self.story;
+        let Story { id, partition, position, state, key, lines, is_incomplete, .. } = &self.story;
         let mut text = format!("message {id} of {partition}: {}\n", state.as_str());
         if let Some(position) = position {
             text += &format!("position {position}");
