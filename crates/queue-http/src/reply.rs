@@ -7,7 +7,7 @@ use menagerie_znodes::queues::{Consistency, QueueName, Settings, Visibility};
 use serde::{Serialize, Serializer};
 
 use menagerie_queues::MessageUuid;
-use menagerie_queues::admin::state::MessageState;
+use menagerie_queues::story::{Line, State, Story};
 
 use crate::receive::board::Delivery;
 
@@ -133,14 +133,19 @@ struct OneMessage<'a> {
 /// A message, and what has become of it.
 #[derive(Serialize)]
 struct Shown<'a> {
-    state: MessageState,
+    state: State,
     message_id: String,
-    timestamp: String,
+    /// `None` while it is delayed, and of one that was cancelled.
+    timestamp: Option<&'a str>,
     partition: u16,
+    key: Option<&'a str>,
+    /// Neither of both if it is no longer kept.
     #[serde(skip_serializing_if = "Option::is_none")]
     body: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none", serialize_with = "base64")]
     body_base64: Option<&'a [u8]>,
+    story: &'a [Line],
+    story_is_incomplete: bool,
 }
 
 fn base64<S: Serializer>(bytes: &Option<&[u8]>, serializer: S) -> Result<S::Ok, S::Error> {
@@ -228,11 +233,20 @@ impl Reply {
         Self { messages: deliveries.len(), ..reply }
     }
 
-    /// One message, under the id by which it was asked for.
-    pub(crate) fn message(partition: u16, message: &Message, id: MessageUuid, state: MessageState) -> Self {
-        let message_id = id.hex();
-        let ((body, body_base64), timestamp) = (body(message), message.id.seconds());
-        let shown = Shown { state, message_id, timestamp, partition, body, body_base64 };
+    /// One message, and its story.
+    pub(crate) fn story(story: &Story) -> Self {
+        let (body, body_base64) = story.message.as_ref().map(body).unwrap_or_default();
+        let shown = Shown {
+            state: story.state,
+            message_id: story.id.hex(),
+            timestamp: story.position.as_deref(),
+            partition: story.partition.number(),
+            key: story.key.as_deref(),
+            body,
+            body_base64,
+            story: &story.lines,
+            story_is_incomplete: story.is_incomplete,
+        };
         Self { messages: 1, ..Self::ok(200, OneMessage { message: shown }) }
     }
 }

@@ -48,16 +48,6 @@ impl<'a> Search<'a> {
         self.find_behind(target, id).await
     }
 
-    /// The same message if it stands behind `first`, too, because it failed there and was retried.
-    pub(crate) async fn find_again(
-        &mut self,
-        target: &MessageRef,
-        first: &Message,
-    ) -> Result<Option<Message>, Reply> {
-        let Some(id) = target.id else { return Ok(None) };
-        Ok(self.find_behind(target, id).await?.filter(|again| again.id > first.id))
-    }
-
     async fn find_behind(&mut self, target: &MessageRef, id: MessageUuid) -> Result<Option<Message>, Reply> {
         if self.moved.is_none() {
             self.moved = Some(self.find_moved().await?);

@@ -139,8 +139,15 @@ async fn a_message_says_what_has_become_of_it() {
     });
     world.drained(&site.session, "notes:mail", 3).await;
     worker.finish().await;
-    assert_eq!(state(&site, &good).await.1["state"], "done");
-    assert_eq!(state(&site, &format!("3:{bad}")).await.1["state"], "failed");
+    let done = state(&site, &good).await.1;
+    assert_eq!((&done["state"], &done["story"][0]["via"]), (&json!("done"), &json!("http")));
+    assert_eq!(
+        (&done["story"][1]["what"], &done["story"][1]["worker"], &done["story"][1]["outcome"]),
+        (&json!("attempt"), &json!("w1"), &json!("done"))
+    );
+    let failed = state(&site, &format!("3:{bad}")).await.1;
+    assert_eq!((&failed["state"], &failed["story"][1]["error"]), (&json!("failed"), &json!("no")));
+    assert_eq!(failed["story_is_incomplete"], false);
     let site = &site;
     let code = async |id: String| site.own("GET", &format!("{QUEUE}/messages/{id}"), "").await.code;
     assert_eq!(code(format!("1:{bad}")).await, 404, "it is in another partition");

@@ -68,17 +68,16 @@ async fn replies_that_nobody_reads_count_and_the_only_request_is_never_refused()
     }
     assert_eq!(site.own("GET", &format!("{QUEUE}?limit=1"), "").await.bodies()[0].len(), large.len());
     let ask = format!("GET {QUEUE} HTTP/1.1\r\nHost: queue\r\nAuthorization: Application {KEY}\r\n\r\n");
-    let idle = eventually_async("an answer that nobody takes stands in the way", async || {
-        // Kernels may let a receive buffer grow to 32 MiB: a size that was asked for stays.
-        let idle = TcpSocket::new_v4().unwrap();
-        idle.set_recv_buffer_size(RECEIVE_BUFFER).unwrap();
-        let mut idle = idle.connect(site.address).await.unwrap();
-        idle.write_all(ask.as_bytes()).await.unwrap();
-        let refused = site.own("GET", &format!("{QUEUE}?limit=1"), "").await;
-        // Otherwise our request came first, and may have been in its way.
-        (refused.code == 503).then_some(idle)
-    })
-    .await;
+    // Kernels may let a receive buffer grow to 32 MiB: a size that was asked for stays.
+    let idle = TcpSocket::new_v4().unwrap();
+    idle.set_recv_buffer_size(RECEIVE_BUFFER).unwrap();
+    let mut idle = idle.connect(site.address).await.unwrap();
+    idle.write_all(ask.as_bytes()).await.unwrap();
+    let mut status = [0; 12];
+    assert_eq!(idle.peek(&mut status).await.unwrap(), status.len());
+    assert_eq!(&status, b"HTTP/1.1 200");
+    let refused = site.own("GET", &format!("{QUEUE}?limit=1"), "").await;
+    assert_eq!(refused.code, 503, "an answer that nobody takes stands in the way");
     drop(idle);
     eventually_async("there is memory again", async || {
         (site.own("GET", QUEUE, "").await.code == 200).then_some(())
