@@ -12,6 +12,7 @@ mod dice;
 mod files;
 mod flows;
 mod full;
+mod guide;
 mod holding;
 mod hostile;
 mod journal;

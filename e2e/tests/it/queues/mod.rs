@@ -10,11 +10,13 @@ mod delayed;
 mod first;
 #[cfg(feature = "strace")]
 mod full;
+mod guide;
 mod ids;
 mod import;
 mod keeping;
 #[cfg(feature = "strace")]
 mod name;
+mod orders;
 mod rebalance;
 mod runners;
 mod schedules;

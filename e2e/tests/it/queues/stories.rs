@@ -34,6 +34,15 @@ fn wait_for_state(user: &User, id: &str, state: &str) -> Value {
     })
 }
 
+/// Waits until a message's story is this, in short; returns it.
+#[track_caller]
+fn wait_for_story(user: &User, id: &str, lines: &[&str]) -> Value {
+    eventually(&format!("its story is {lines:?}"), || {
+        let story = trace(user, id);
+        (short(&story) == lines).then_some(story)
+    })
+}
+
 /// The ids of what is found.
 fn found(user: &User, more: &[&str]) -> Vec<String> {
     let found = user.json(&[&["queue", "find", "mail"], more].concat());
@@ -179,13 +188,10 @@ fn what_expires_before_its_turn_is_told() {
     assert_eq!(found(user, &["--state", "waiting", "--key", "k"]), [late.as_str()]);
     eventually("nobody sees them any more", || (!is_seen(late) && !is_seen(later)).then_some(()));
     user.write("go", "");
-    let story = wait_for_state(user, late, "expired");
-    assert_eq!(
-        (short(&story), &story["key"]),
-        (vec!["put cli".into(), "attempt 0 expired".into()], &"k".into())
-    );
-    let story = wait_for_state(user, later, "expired");
-    assert_eq!(short(&story), ["put cli", "due", "attempt 0 expired"]);
+    let story = wait_for_story(user, late, &["put cli", "attempt 0 expired"]);
+    assert_eq!((&story["state"], &story["key"]), (&"expired".into(), &"k".into()));
+    let story = wait_for_story(user, later, &["put cli", "due", "attempt 0 expired"]);
+    assert_eq!(story["state"], "expired");
     wait_for_state(user, slow, "done");
     assert_eq!(found(user, &["--state", "expired", "--key", "k"]), [late.as_str()]);
     assert_eq!(found(user, &[]), [slow.as_str(), late.as_str(), later.as_str()], "oldest first");
@@ -196,6 +202,20 @@ fn what_expires_before_its_turn_is_told() {
         table.text()
     );
     assert!(table.stderr.contains("there may be more"), "{}", table.stderr);
+}
+
+#[test]
+fn what_expires_while_nobody_works_is_told() {
+    let fleet = Fleet::with_queue("story-expired-alone", "mail", 1);
+    let user = &fleet.user;
+    let id = &put(user, &["late", "--ttl", "1s"]);
+    let story = wait_for_state(user, id, "expired");
+    assert_eq!(short(&story), ["put cli"]);
+    assert_eq!(found(user, &["--state", "expired"]), [id.as_str()]);
+    let _worker = worker(&fleet, &[], "echo > started");
+    let story = wait_for_story(user, id, &["put cli", "attempt 0 expired"]);
+    assert_eq!(story["state"], "expired");
+    assert!(!fleet.user.folder().join("started").exists(), "nobody handles it");
 }
 
 #[test]
