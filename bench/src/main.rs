@@ -39,7 +39,7 @@ enum Verb {
     Kernel(kernel::Kernel),
     /// Compare slots with kazoo's semaphore, and measure what `slots run` and many waiters cost
     Slots(slots::Slots),
-    /// Compare workers with Celery, RQ and Dramatiq, and measure rebalances and idle queues
+    /// Compare workers with Celery, RQ and Dramatiq, and measure rebalances, idle queues and looking at queues
     Queues(queues::Queues),
     /// Measure queues over HTTP, beside nginx answering nothing
     QueueHttp(queue_http::QueueHttp),

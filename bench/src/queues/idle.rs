@@ -1,6 +1,5 @@
 //! Many idle queues.
 
-use std::process::Command;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
@@ -23,8 +22,7 @@ pub fn measure(bench: &Bench<'_>, desk: &Desk, queues: usize) -> Result<()> {
         desk.runtime.block_on(admin::create(&desk.session, &desk.journals, name, PARTITIONS, "main"))?;
     }
     let worker = || {
-        let mut command = Command::new(bench.menagerie);
-        command.args(["--log-level", "error", "worker", "--zookeeper", &bench.keeper.to_string()]);
+        let mut command = bench.command(&["worker"]);
         command.args(names.iter().map(ToString::to_string)).args(["--", "true"]);
         Announced::start(command).map(|(worker, _)| worker)
     };

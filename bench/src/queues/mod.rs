@@ -1,18 +1,25 @@
-//! `bench queues`: our workers beside Celery, RQ and Dramatiq; a joining worker; idle queues.
+//! `bench queues`: our workers beside Celery, RQ and Dramatiq; many tasks asleep; a joining worker; idle queues; how
+//! long `queue show` and `queue trace` take.
 //!
 //! # Layout
 //! - `ours.rs`: a keeper, a journal, workers. `peers.rs`: the others, on Redis; `tasks.py` is their task, `serve.py`
 //!   the same for ours; `stamps.rs` records when tasks end. `join.rs`: the tenth worker. `idle.rs`: many queues.
+//!   `sleepers.rs`: tasks that sleep, side by side in `sleepers.py`. `show.rs`, `trace.rs`: these commands;
+//!   `attempts.py` gives traced messages their outcomes.
 //! - this file: the verb, the rounds and the output.
 
 mod idle;
 mod join;
 mod ours;
 mod peers;
+mod show;
+mod sleepers;
 mod stamps;
+mod trace;
 
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::process::Command;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
 
@@ -28,8 +35,12 @@ const PARTITIONS: u16 = 8;
 const PATIENCE: Duration = Duration::from_secs(120);
 /// Tasks per second when latency is measured: less than any peer can do.
 const PACE: f64 = 50.0;
+/// An operator should not have to wait for a command that reads: milliseconds for the whole process.
+const READ_GOAL_MS: f64 = 100.0;
+const ROWS: [&str; 7] = ["exec", "serve", "async", "join", "idle", "show", "trace"];
 
-/// Compare workers with Celery, RQ and Dramatiq, and measure rebalances and idle queues
+/// Compare workers with Celery, RQ and Dramatiq, and measure rebalances, idle queues, and how long it takes to look at
+/// queues
 #[derive(clap::Args)]
 pub struct Queues {
     /// Rounds of each row
@@ -47,8 +58,11 @@ pub struct Queues {
     /// Queues of the idle row
     #[arg(long, default_value_t = 1_000)]
     idle_queues: usize,
-    /// Only this row: exec, serve, join or idle
-    #[arg(long)]
+    /// Messages of the queue in which some are traced
+    #[arg(long, default_value_t = 10_000_000)]
+    traced_messages: usize,
+    /// Only this row
+    #[arg(long, value_parser = ROWS)]
     row: Option<String>,
     /// The `menagerie` binary; beside this one unless given
     #[arg(long)]
@@ -57,6 +71,14 @@ pub struct Queues {
     #[arg(long, default_value = "/var/tmp")]
     scratch: PathBuf,
 }
+
+/// What tasks are, in Python.
+const PROGRAMS: [(&str, &str); 4] = [
+    ("tasks.py", include_str!("tasks.py")),
+    ("serve.py", include_str!("serve.py")),
+    ("sleepers.py", include_str!("sleepers.py")),
+    ("attempts.py", include_str!("attempts.py")),
+];
 
 /// Workers under load.
 trait Run {
@@ -83,8 +105,9 @@ impl Queues {
         let launcher = Launcher { menagerie: menagerie.clone(), scratch: self.scratch.clone() };
         let keeper = launcher.start(Kind::Keeper)?;
         let folder = tempfile::Builder::new().prefix("bench-queues-").tempdir_in(&self.scratch)?;
-        std::fs::write(folder.path().join("tasks.py"), include_str!("tasks.py"))?;
-        std::fs::write(folder.path().join("serve.py"), include_str!("serve.py"))?;
+        for (name, text) in PROGRAMS {
+            std::fs::write(folder.path().join(name), text)?;
+        }
         let _journal = ours::journal(&menagerie, keeper.address, folder.path())?;
         let desk = Desk::open(keeper.address)?;
         println!("{}; {} rounds", procfs::machine(), self.rounds);
@@ -103,11 +126,20 @@ impl Queues {
             let peers = [Peer::Celery, Peer::Dramatiq(1), Peer::Dramatiq(8)];
             self.compare(&bench, (&desk, &stamps), Runner::Serve, &peers, self.tasks)?;
         }
+        if wanted("async") {
+            sleepers::measure(&bench, (&desk, &stamps), self.tasks, self.rounds)?;
+        }
         if wanted("join") {
             desk.runtime.block_on(join::measure(keeper.address, &desk.journals, self.rounds))?;
         }
         if wanted("idle") {
             idle::measure(&bench, &desk, self.idle_queues)?;
+        }
+        if wanted("show") {
+            show::measure(&bench, &desk)?;
+        }
+        if wanted("trace") {
+            trace::measure(&bench, &desk, self.traced_messages)?;
         }
         Ok(())
     }
@@ -129,14 +161,7 @@ impl Queues {
         let mut ours = Vec::new();
         let mut theirs: Vec<Vec<Sample>> = peers.iter().map(|_| Vec::new()).collect();
         for _ in 0..self.rounds {
-            let workers = ours::Workers::start(
-                runner,
-                bench.menagerie,
-                bench.keeper,
-                bench.python,
-                bench.folder,
-                (desk, stamps),
-            );
+            let workers = ours::Workers::start(runner, bench, (desk, stamps));
             ours.push(self.sample(&mut workers?, tasks)?);
             for (peer, samples) in peers.iter().zip(&mut theirs) {
                 // Slow peers do fewer tasks, for about as long.
@@ -165,6 +190,27 @@ struct Bench<'a> {
     keeper: std::net::SocketAddr,
     folder: &'a Path,
     python: &'a Path,
+}
+
+impl Bench<'_> {
+    /// `menagerie` with this verb; what follows it is for the caller to add.
+    fn command(&self, verb: &[&str]) -> Command {
+        let mut command = Command::new(self.menagerie);
+        command.args(["--log-level", "error"]).args(verb).args(["--zookeeper", &self.keeper.to_string()]);
+        command
+    }
+
+    /// Runs it to its end. Returns how many milliseconds that took, from before the process exists, and what it printed.
+    fn timed(&self, verb: &[&str], argument: &str) -> Result<(f64, String)> {
+        let mut command = self.command(verb);
+        command.arg(argument);
+        let began = Instant::now();
+        let output = command.output().context("cannot run menagerie")?;
+        let took_ms = began.elapsed().as_secs_f64() * 1e3;
+        let said = String::from_utf8_lossy(&output.stderr);
+        ensure!(output.status.success(), "{verb:?} {argument}: {}: {said}", output.status);
+        Ok((took_ms, String::from_utf8_lossy(&output.stdout).into_owned()))
+    }
 }
 
 fn print_row(name: &str, samples: &[Sample], ours: &[Sample]) {

@@ -1,5 +1,6 @@
 //! Ours: a keeper, a journal and two workers, each a process of its own.
 
+use std::collections::BTreeSet;
 use std::io::{BufRead as _, BufReader};
 use std::net::SocketAddr;
 use std::path::Path;
@@ -12,13 +13,16 @@ use menagerie_kernel::{Config, Session};
 use menagerie_queues::Origin;
 use menagerie_queues::admin::{self, Destination, Putter, Scope, show};
 use menagerie_queues::journals::{Access, Journals};
-use menagerie_znodes::queues::{Pause, QueueName};
+use menagerie_znodes::queues::{Handling, Order, Pause, QueueName, Settings};
 use tokio::runtime::Runtime;
 
 use super::stamps::{Ended, Stamps};
-use super::{PARTITIONS, PATIENCE, Run};
+use super::{Bench, PARTITIONS, PATIENCE, Run};
 
 const WARM: usize = 200;
+const WORKERS: usize = 2;
+/// Messages that one asynchronous program has at a time.
+pub const ASLEEP: usize = 64;
 
 /// How a message is handled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,6 +31,32 @@ pub enum Runner {
     Exec,
     /// A long-running Python program.
     Serve,
+    /// A long-running Python program that has many messages at a time, of one partition without order.
+    Async,
+}
+
+impl Runner {
+    fn settings(self) -> Settings {
+        match self {
+            Self::Exec | Self::Serve => admin::default_settings(PARTITIONS, "main"),
+            Self::Async => {
+                let handling = Handling { order: Order::None, ..Handling::default() };
+                Settings { handling, ..admin::default_settings(1, "main") }
+            }
+        }
+    }
+
+    /// Adds what a worker is to run.
+    fn finish(self, command: &mut Command, python: &Path) {
+        match self {
+            Self::Exec => command.args(["--", "/bin/true"]),
+            Self::Serve => command.args(["--serve", "--"]).arg(python).arg("serve.py"),
+            Self::Async => command
+                .args(["--concurrency", &ASLEEP.to_string(), "--serve", "--async", "--"])
+                .arg(python)
+                .arg("sleepers.py"),
+        };
+    }
 }
 
 /// A process that reports when it is ready.
@@ -87,6 +117,43 @@ impl Desk {
         })?;
         Ok(Self { runtime, session, journals })
     }
+
+    /// Creates a queue, if there is none yet.
+    pub fn create(&self, queue: &QueueName, settings: &Settings) -> Result<()> {
+        self.runtime.block_on(admin::create_with(&self.session, &self.journals, queue, settings))?;
+        Ok(())
+    }
+
+    pub fn putter(&self, queue: &QueueName) -> Result<Putter> {
+        let opened = Putter::open(&self.session, &self.journals, queue, 0, Origin::library());
+        Ok(self.runtime.block_on(opened)?)
+    }
+
+    pub fn pause(&self, queue: &QueueName) -> Result<()> {
+        let pause = Pause { by: "bench".to_owned(), reason: None };
+        let scope = Scope::Queue(queue.clone());
+        Ok(self.runtime.block_on(admin::pause(&self.session, &scope, &pause))?)
+    }
+
+    pub fn wait_until(&self, queue: &QueueName, is_so: impl Fn(&show::QueueView) -> bool) -> Result<()> {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let view = self.runtime.block_on(show::show(&self.session, &self.journals, queue))?;
+            if is_so(&view) {
+                return Ok(());
+            }
+            ensure!(Instant::now() < deadline, "queue {queue} does not get there: {view:?}");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+}
+
+/// Whether so many workers own all partitions of a queue; or one each, if there are fewer partitions.
+pub fn is_owned_by(view: &show::QueueView, workers: usize) -> bool {
+    let owners: BTreeSet<_> =
+        view.partitions.iter().filter_map(|partition| partition.owner.clone()).collect();
+    owners.len() == workers.min(view.partitions.len())
+        && view.partitions.iter().all(|partition| partition.owner.is_some())
 }
 
 /// Our workers, with a queue of their own.
@@ -99,59 +166,26 @@ pub struct Workers<'a> {
 }
 
 impl<'a> Workers<'a> {
-    pub fn start(
-        runner: Runner,
-        menagerie: &Path,
-        keeper: SocketAddr,
-        python: &Path,
-        folder: &Path,
-        (desk, stamps): (&'a Desk, &'a Stamps),
-    ) -> Result<Self> {
+    pub fn start(runner: Runner, bench: &Bench<'_>, (desk, stamps): (&'a Desk, &'a Stamps)) -> Result<Self> {
         let queue: QueueName = format!("{runner:?}").to_lowercase().parse()?;
-        desk.runtime.block_on(admin::create(&desk.session, &desk.journals, &queue, PARTITIONS, "main"))?;
+        desk.create(&queue, &runner.settings())?;
         let worker = || {
-            let mut command = Command::new(menagerie);
-            command.args(["--log-level", "error", "worker", &queue.to_string(), "--settle", "300ms"]);
-            command.args(["--zookeeper", &keeper.to_string()]);
-            match runner {
-                Runner::Exec => command.args(["--", "/bin/true"]),
-                Runner::Serve => command.args(["--serve", "--"]).arg(python).arg("serve.py"),
-            };
-            command.current_dir(folder).env("PYTHONPATH", folder).env("STAMPS", stamps.path());
+            let mut command = bench.command(&["worker"]);
+            command.args([&queue.to_string(), "--settle", "300ms"]);
+            runner.finish(&mut command, bench.python);
+            command.current_dir(bench.folder).env("PYTHONPATH", bench.folder).env("STAMPS", stamps.path());
             Announced::start(command).map(|(worker, _)| worker)
         };
-        let processes = (0..2).map(|_| worker()).collect::<Result<_>>()?;
+        let processes = (0..WORKERS).map(|_| worker()).collect::<Result<_>>()?;
         let mut workers = Self { desk, stamps, runner, queue, _processes: processes };
-        workers.wait_until(|view| {
-            let owners: std::collections::BTreeSet<_> =
-                view.partitions.iter().filter_map(|partition| partition.owner.clone()).collect();
-            owners.len() == 2 && view.partitions.iter().all(|partition| partition.owner.is_some())
-        })?;
+        desk.wait_until(&workers.queue, |view| is_owned_by(view, WORKERS))?;
         workers.burst(WARM)?;
         Ok(workers)
     }
 
-    fn wait_until(&self, is_so: impl Fn(&show::QueueView) -> bool) -> Result<()> {
-        let deadline = Instant::now() + PATIENCE;
-        loop {
-            let view = self.desk.runtime.block_on(show::show(
-                &self.desk.session,
-                &self.desk.journals,
-                &self.queue,
-            ))?;
-            if is_so(&view) {
-                return Ok(());
-            }
-            ensure!(Instant::now() < deadline, "queue {} does not get there: {view:?}", self.queue);
-            std::thread::sleep(Duration::from_millis(10));
-        }
-    }
-
     fn put(&self, count: usize, rate: f64) -> Result<()> {
+        let mut putter = self.desk.putter(&self.queue)?;
         self.desk.runtime.block_on(async {
-            let origin = Origin::library();
-            let mut putter =
-                Putter::open(&self.desk.session, &self.desk.journals, &self.queue, 0, origin).await?;
             let message = || (Destination::Any, NewMessage::new(now_ns().to_string()));
             if rate == 0.0 {
                 putter.put((0..count).map(|_| message()).collect()).await?;
@@ -168,10 +202,10 @@ impl<'a> Workers<'a> {
 
     fn collect(&self, count: usize, began: Instant) -> Result<Ended> {
         match self.runner {
-            Runner::Serve => self.stamps.collect(count, PATIENCE),
+            Runner::Serve | Runner::Async => self.stamps.collect(count, PATIENCE),
             // `true` cannot report when it ends.
             Runner::Exec => {
-                self.wait_until(|view| view.lag() == 0)?;
+                self.desk.wait_until(&self.queue, |view| view.lag() == 0)?;
                 let per_s = count as f64 / began.elapsed().as_secs_f64();
                 Ok(Ended { per_s, latencies_ms: Vec::new() })
             }
@@ -183,8 +217,7 @@ impl Run for Workers<'_> {
     /// Pauses the queue while messages are put, as for the peers.
     fn burst(&mut self, count: usize) -> Result<Ended> {
         let scope = Scope::Queue(self.queue.clone());
-        let pause = Pause { by: "bench".to_owned(), reason: None };
-        self.desk.runtime.block_on(admin::pause(&self.desk.session, &scope, &pause))?;
+        self.desk.pause(&self.queue)?;
         std::thread::sleep(Duration::from_millis(200));
         self.put(count, 0.0)?;
         let began = Instant::now();

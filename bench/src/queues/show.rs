@@ -1,0 +1,43 @@
+//! How long `menagerie queue show` takes for a queue of many partitions.
+
+use anyhow::{Context as _, Result};
+use menagerie_journal::NewMessage;
+use menagerie_queues::admin::{self, Destination};
+use menagerie_znodes::queues::QueueName;
+
+use super::ours::{Announced, Desk, is_owned_by};
+use super::{Bench, READ_GOAL_MS};
+use crate::stats::Spread;
+
+const PARTITIONS: u16 = 100;
+const WORKERS: usize = 2;
+/// Messages in each partition.
+const MESSAGES: usize = 5;
+const RUNS: usize = 20;
+/// Seconds of each task: so long that nearly all messages still wait when the last run ends, so short that none outlives
+/// its worker by much.
+const TASK: &str = "2";
+
+pub fn measure(bench: &Bench<'_>, desk: &Desk) -> Result<()> {
+    let queue: QueueName = "shown".parse()?;
+    desk.create(&queue, &admin::default_settings(PARTITIONS, "main"))?;
+    let worker = || {
+        let mut command = bench.command(&["worker"]);
+        command.args([&queue.to_string(), "--settle", "300ms", "--", "sleep", TASK]);
+        Announced::start(command).map(|(worker, _)| worker)
+    };
+    let _workers = (0..WORKERS).map(|_| worker()).collect::<Result<Vec<_>>>()?;
+    desk.wait_until(&queue, |view| is_owned_by(view, WORKERS))?;
+    let mut putter = desk.putter(&queue)?;
+    let count = usize::from(PARTITIONS) * MESSAGES;
+    let messages = (0..count).map(|_| (Destination::Any, NewMessage::new("x"))).collect::<Vec<_>>();
+    desk.runtime.block_on(putter.put(messages))?;
+    desk.wait_until(&queue, |view| view.partitions.iter().any(|partition| partition.running_count > 0))?;
+    let run = || Ok(bench.timed(&["queue", "show"], &queue.to_string())?.0);
+    let took = Spread::of((0..RUNS).map(|_| run()).collect::<Result<Vec<_>>>()?).context("no runs")?;
+    println!(
+        "\n`queue show`: {PARTITIONS} partitions, {WORKERS} workers, {MESSAGES} messages in each; {RUNS} runs"
+    );
+    println!("ms: {:.0} ({:.0}–{:.0}), goal {READ_GOAL_MS:.0}", took.median, took.min, took.max);
+    Ok(())
+}
