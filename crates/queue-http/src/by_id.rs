@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashSet};
 
 use menagerie_journal::{Commit, Edit, Edited, Message, MessageId, NewMessage};
 use menagerie_queues::admin::delayed::{DelayedMessage, DelayedMessages};
+use menagerie_queues::story::{Act, ActKind, commit_with_acts};
 use menagerie_queues::{MessageUuid, Meta, Origin};
 use menagerie_znodes::queues::{PartitionName, QueueName, Settings};
 
@@ -92,19 +93,28 @@ impl Service {
         let targets = without_repeats(targets);
         let settings = self.settings_covering(&queue, settings, &targets).await?;
         let store = self.open_store(queue, &settings)?;
-        let mut commit = Commit::default();
+        let (mut commit, mut acts) = (Commit::default(), Vec::new());
         let mut search = Search::new(&store, &targets, &settings);
+        let by = caller.origin(store.queue.application()).meta().by;
+        let act = |target: &MessageRef, position, message: &Message| {
+            let (partition, by) = (store.queue.partition(target.partition), by.clone());
+            let (id, meta) = (MessageUuid::of(&partition, message), Some(Meta::of(message)));
+            Act { id, partition, position, act: ActKind::Deleted, by, meta }
+        };
         for target in targets.iter().filter(|target| is_in_queue(target, &settings)) {
             if let Some(message) = search.find(target).await? {
                 let partition = store.partition(target.partition)?;
                 commit.edits.push(Edit::Remove { partition, id: message.id });
+                acts.push(act(target, Some(message.id), &message));
             } else if let Some(delayed) = self.delayed(&store, target).await? {
                 let partition = store.partition(target.partition)?;
                 commit.edits.push(Edit::Cancel { partition, id: delayed.place });
+                acts.push(act(target, None, &delayed.message));
             }
         }
         if !commit.is_empty() {
-            store.journal.commit(commit).await.map_err(journal_refusal)?;
+            let committed = commit_with_acts(&*store.journal, &store.queue, &settings, commit, acts).await;
+            committed.map_err(unavailable)?;
         }
         Ok(Reply::done())
     }

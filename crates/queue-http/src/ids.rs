@@ -97,7 +97,7 @@ mod tests {
         let queue: QueueName = "notes:mail".parse().unwrap();
         let partition = queue.partition(7);
         let derived = MessageUuid::derived(&partition, MessageId(Ticks(77)));
-        for id in [derived, MessageUuid::chosen(&partition)] {
+        for id in [derived, MessageUuid::chosen(&partition, Ticks(7_000_000))] {
             assert_eq!(parse(&id.hex()).unwrap()[0].partition, 7);
             assert_eq!(parse(&format!("2:{id}")).unwrap()[0].partition, 2, "if nobody says otherwise");
         }

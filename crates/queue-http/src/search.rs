@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
 use menagerie_journal::{Message, MessageId, Read, Ticks};
+use menagerie_queues::admin::browse;
 use menagerie_queues::{MessageUuid, Meta};
 use menagerie_znodes::queues::Settings;
 
@@ -12,6 +13,7 @@ use crate::form::ReadForm;
 use crate::ids::MessageRef;
 use crate::messages::{BATCH_MESSAGES_MAX, QueueStore};
 use crate::reply::Reply;
+use crate::service::unavailable;
 
 /// Batches that one request may read in search of messages that are not where their ids say.
 const BATCHES_MAX: usize = 32;
@@ -45,7 +47,10 @@ impl<'a> Search<'a> {
         if found.is_some() {
             return Ok(found);
         }
-        self.find_behind(target, id).await
+        match once_delayed(self.store, target.partition, id).await? {
+            Some(found) => Ok(Some(found)),
+            None => self.find_behind(target, id).await,
+        }
     }
 
     async fn find_behind(&mut self, target: &MessageRef, id: MessageUuid) -> Result<Option<Message>, Reply> {
@@ -88,26 +93,26 @@ impl<'a> Search<'a> {
     }
 }
 
-/// Where the message stands that a client continues after, if it was delayed: then its id says when it was put. For
+/// Where the message stands that a client continues after, if it was delayed: its id only says when it was due. For
 /// others the time of the id counts, even if they were retried: so a reader may see messages again, but misses none.
 pub(crate) async fn position_of_marker(
     store: &QueueStore,
     partition: u16,
     form: &ReadForm,
 ) -> Result<Option<MessageId>, Reply> {
+    let Some(id) = form.marker else { return Ok(None) };
+    Ok(once_delayed(store, partition, id).await?.map(|message| message.id))
+}
+
+/// The message with this id, if it was delayed into this partition and stands close to when it was due.
+async fn once_delayed(
+    store: &QueueStore,
+    partition: u16,
+    id: MessageUuid,
+) -> Result<Option<Message>, Reply> {
     let name = store.queue.partition(partition);
-    let Some(id) = form.marker.filter(|id| id.may_be_chosen_for(&name)) else { return Ok(None) };
-    let from = MessageId(id.time().minus(CLOCKS_DIFFER));
-    let read = Read::from(store.partition(partition)?, from).limit(BATCH_MESSAGES_MAX);
-    let mut read = read.descending();
-    for _ in 0..BATCHES_MAX {
-        let batch = store.read(read.clone()).await?.messages;
-        let Some(end) = batch.last() else { break };
-        read.before = end.id;
-        let found = batch.iter().rfind(|message| Meta::of(message).id == Some(id));
-        if let Some(found) = found {
-            return Ok(Some(found.id));
-        }
+    if !id.may_be_chosen_for(&name) {
+        return Ok(None);
     }
-    Ok(None)
+    browse::once_delayed(&*store.journal, &name, id).await.map_err(unavailable)
 }

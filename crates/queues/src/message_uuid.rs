@@ -13,12 +13,15 @@
 //!
 //! - *Derived*: the time is the message's position, so position and partition give the id, and nothing is stored.
 //!   Unique, because positions are unique within a partition.
-//! - *Chosen at the put*: of a delayed message, which has no position yet. The time is the putter's clock.
+//! - *Chosen at the put*: of a delayed message, which has no position yet. The time is shortly before it is due, so the
+//!   message is found near it, and ids sort like positions. Below a tenth of a second the time is a counter.
 //! - *Foreign*: all others. A client chose it over HTTP; or an older version assigned it, and it is the position with a
 //!   suffix that all partitions share ([`MessageUuid::old`]).
 
 use std::fmt::{self, Write as _};
+use std::ops::RangeInclusive;
 use std::str::FromStr;
+use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use menagerie_journal::{Message, MessageId, Ticks};
@@ -38,6 +41,8 @@ const CHOSEN: u64 = 1 << 61;
 const HASH: u64 = !(0b11 << 62 | CHOSEN | 1 << 40);
 /// The part of it that an id chosen at the put has, too.
 const HASH_PART: u64 = 0xff_ffff << 16;
+/// How exactly an id chosen at the put says when its message is due, in ticks: a tenth of a second.
+const DUE_STEP: u64 = 1_000_000;
 
 /// The id of a message, for life. Ordered by time.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -68,13 +73,14 @@ impl MessageUuid {
         Self::new(position.0, FIXED | hash(partition) & HASH)
     }
 
-    /// A new id for a message without a position. Rises within the process; other processes draw other random bits.
-    pub fn chosen(partition: &PartitionName) -> Self {
-        let mut random = [0; 8];
-        // Without randomness, the time is still unique within the process.
-        let _ = getrandom::fill(&mut random);
-        let random = u64::from_le_bytes(random) & HASH & !HASH_PART;
-        Self::new(rising_now(), FIXED | CHOSEN | hash(partition) & HASH_PART | random)
+    /// A new id for a message that is due at this time. A process counts, so a million messages that are due together
+    /// have different times; other processes count from elsewhere, and draw other random bits.
+    pub fn chosen(partition: &PartitionName, due: Ticks) -> Self {
+        static COUNTER: LazyLock<AtomicU64> = LazyLock::new(|| AtomicU64::new(random()));
+        let begin = (due.0.min(TIME_MAX) / DUE_STEP).saturating_sub(1) * DUE_STEP;
+        let time = Ticks(begin + COUNTER.fetch_add(1, Ordering::Relaxed) % DUE_STEP);
+        let random = random() & HASH & !HASH_PART;
+        Self::new(time, FIXED | CHOSEN | hash(partition) & HASH_PART | random)
     }
 
     /// The id that older versions gave to the message at a position, in whatever partition.
@@ -97,9 +103,15 @@ impl MessageUuid {
         format!("{:032x}", self.0)
     }
 
-    /// Its time: the position for derived and old ids, the time of the put for those chosen then.
+    /// Its time: the position for derived and old ids; for those chosen at the put, shortly before the message is due.
     pub fn time(self) -> Ticks {
         MessageId::from_uuid(self.0).unwrap_or_default().0
+    }
+
+    /// Between which times the message is due, if its id was chosen at the put.
+    pub fn due(self) -> RangeInclusive<Ticks> {
+        let begin = (self.time().0 / DUE_STEP + 1) * DUE_STEP;
+        Ticks(begin)..=Ticks(begin + DUE_STEP - 1)
     }
 
     /// The position that it is derived from in this partition; `None` if it is not derived, or from another one.
@@ -134,13 +146,13 @@ impl MessageUuid {
     }
 }
 
-/// The wall clock, but later than every time that this process got before.
-fn rising_now() -> Ticks {
-    static LAST: AtomicU64 = AtomicU64::new(0);
-    let now = Ticks::now().0;
-    let after = |last: u64| now.max(last + 1);
-    let before = LAST.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |last| Some(after(last)));
-    Ticks(before.map_or(now, after))
+/// Random bits. Without any, the clock and the counter still tell ids apart.
+fn random() -> u64 {
+    let mut random = [0; 8];
+    match getrandom::fill(&mut random) {
+        Ok(()) => u64::from_le_bytes(random),
+        Err(_) => Ticks::now().0,
+    }
 }
 
 /// FNV-1a of the partition's name as in `notes:mail-3`, then the finaliser of MurmurHash3, which spreads it over all
@@ -234,6 +246,7 @@ impl From<MessageUuid> for String {
 #[cfg(test)]
 mod tests {
     use std::collections::HashSet;
+    use std::time::Duration;
 
     use bytes::Bytes;
     use proptest::prelude::*;
@@ -275,10 +288,14 @@ mod tests {
     }
 
     #[test]
-    fn ids_chosen_at_the_put_rise_and_know_their_partition() {
-        let (mail, other) = (name("mail-1"), name("mail-2"));
-        let ids: Vec<_> = (0..10_000).map(|_| MessageUuid::chosen(&mail)).collect();
-        assert!(ids.windows(2).all(|pair| pair[0] < pair[1]));
+    fn ids_chosen_at_the_put_know_their_partition_and_when_they_are_due() {
+        let (mail, other, due) = (name("mail-1"), name("mail-2"), Ticks::now());
+        let ids: Vec<_> = (0..10_000).map(|_| MessageUuid::chosen(&mail, due)).collect();
+        let times: HashSet<_> = ids.iter().map(|id| id.time()).collect();
+        assert_eq!(times.len(), ids.len(), "the time alone tells them apart");
+        assert!(ids.iter().all(|id| id.due().contains(&due) && id.time() < due));
+        let next = MessageUuid::chosen(&mail, due.plus(Duration::from_millis(200)));
+        assert!(ids.iter().all(|id| *id < next), "they sort by when they are due");
         assert!(ids.iter().all(|id| id.may_be_chosen_for(&mail) && !id.may_be_chosen_for(&other)));
         assert!(ids.iter().all(|id| id.position_in(&mail).is_none() && !id.is_old()));
         let random: HashSet<_> = ids.iter().map(|id| id.suffix()).collect();
@@ -311,7 +328,7 @@ mod tests {
             let all = [
                 MessageUuid::derived(&partition, position),
                 MessageUuid::old(position),
-                MessageUuid::chosen(&partition),
+                MessageUuid::chosen(&partition, position.0),
             ];
             for id in all {
                 let (text, json) = (id.to_string(), serde_json::to_string(&id).unwrap());

@@ -13,6 +13,7 @@ use crate::coordination::cursor::CursorAt;
 use crate::error::QueueError;
 use crate::journals::Journals;
 use crate::message_uuid::MessageUuid;
+use crate::meta::Meta;
 
 /// A message in a queue.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,6 +27,9 @@ pub struct QueuedMessage {
 /// How much the clocks of those who put messages may differ from the journal's: a message is searched from this long
 /// before the time that its id says.
 pub(super) const CLOCKS_DIFFER: Duration = Duration::from_secs(600);
+
+/// Batches to read from the time on at which a message was due.
+const CLOSE_BATCHES: usize = 32;
 
 impl QueuedMessage {
     /// Its id, for life.
@@ -153,9 +157,17 @@ impl Browser {
         if !found.is_empty() {
             return Ok(found);
         }
-        // It was delayed or retried, and stands somewhere behind the time of its put.
+        // It was delayed or retried, and stands somewhere behind the time of its id.
         for partition in partitions {
-            found.extend(self.moved(partition, id).await?);
+            let near = match id.is_chosen() {
+                true => once_delayed(&*self.store, partition, id).await?,
+                false => None,
+            };
+            let near = near.map(|message| QueuedMessage { partition: partition.clone(), message });
+            found.extend(match near {
+                Some(near) => Some(near),
+                None => self.moved(partition, id).await?,
+            });
         }
         Ok(found)
     }
@@ -205,6 +217,25 @@ impl Browser {
             .map(|message| QueuedMessage { partition: partition.clone(), message })
             .collect())
     }
+}
+
+/// The message of a partition with this id, which was chosen when it was put and delayed. It stands behind the time when
+/// it was due, as a rule closely: `None` if it does not, or is gone.
+pub async fn once_delayed(
+    store: &dyn Journal,
+    partition: &PartitionName,
+    id: MessageUuid,
+) -> Result<Option<Message>, QueueError> {
+    let mut read = Read::from(partition_id(partition)?, MessageId(*id.due().start()));
+    for _ in 0..CLOSE_BATCHES {
+        let batch = store.read(read.clone()).await?.messages;
+        let Some(end) = batch.last().map(|message| message.id) else { return Ok(None) };
+        if let Some(found) = batch.into_iter().find(|message| Meta::of(message).id == Some(id)) {
+            return Ok(Some(found));
+        }
+        read.after = end;
+    }
+    Ok(None)
 }
 
 fn oldest_first(one: &QueuedMessage, other: &QueuedMessage) -> std::cmp::Ordering {

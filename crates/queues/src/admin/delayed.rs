@@ -1,6 +1,7 @@
 //! Listing and cancelling delayed messages.
 
 use std::fmt;
+use std::ops::RangeInclusive;
 use std::str::FromStr;
 
 use menagerie_journal::{Commit, DelayedId, Edit, Edited, Journal, Message, Read, Ticks};
@@ -16,6 +17,9 @@ use crate::message_uuid::{MessageUuid, MessageUuidError};
 use crate::meta::Meta;
 use crate::meta::{Origin, Via};
 use crate::story::{self, Act, ActKind};
+
+/// Every time at which a message may be due.
+pub(super) const ANY_TIME: RangeInclusive<Ticks> = Ticks(0)..=Ticks(u64::MAX);
 
 /// Messages per read, and cancelled per commit.
 const BATCH: u32 = 1000;
@@ -125,8 +129,10 @@ impl DelayedMessages {
         if likely.is_empty() {
             likely.extend(&self.partitions);
         }
+        let due = if id.is_chosen() { id.due() } else { ANY_TIME };
         for partition in likely {
-            let found = find(&*self.browser.store, partition, |meta| meta.id == Some(id)).await?;
+            let is_it = |meta: &Meta| meta.id == Some(id);
+            let found = find(&*self.browser.store, partition, due.clone(), is_it).await?;
             if found.is_some() {
                 return Ok(found);
             }
@@ -222,19 +228,23 @@ pub(crate) async fn read(
     Ok((found.collect(), batch.last.0))
 }
 
-/// The first delayed message of a partition with such metadata.
+/// The first delayed message of a partition with such metadata that is due within these times.
 pub(super) async fn find(
     store: &dyn Journal,
     partition: &PartitionName,
+    due: RangeInclusive<Ticks>,
     is_it: impl Fn(&Meta) -> bool,
 ) -> Result<Option<DelayedMessage>, QueueError> {
-    let mut after = DelayedId::ZERO;
+    let mut after = DelayedId { due: *due.start(), put: Ticks(0) };
     loop {
         let (batch, _) = read(store, partition, after, BATCH).await?;
         let Some(last) = batch.last() else { return Ok(None) };
         after = last.place;
         if let Some(found) = batch.into_iter().find(|delayed| is_it(&Meta::of(&delayed.message))) {
             return Ok(Some(found));
+        }
+        if after.due > *due.end() {
+            return Ok(None);
         }
     }
 }

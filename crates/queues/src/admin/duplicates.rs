@@ -49,7 +49,7 @@ pub async fn delayed(
     let dedup = dedup_text(dedup);
     let is_it = |meta: &Meta| meta.dedup.as_ref() == Some(&dedup);
     for partition in partitions.clone() {
-        if let Some(found) = waiting::find(store, &partition, is_it).await? {
+        if let Some(found) = waiting::find(store, &partition, waiting::ANY_TIME, is_it).await? {
             let id = Meta::of(&found.message).id;
             let due = Some(found.place.due);
             return Ok(Some(Put { id, partition, position: None, due, duplicate: true }));

@@ -151,7 +151,7 @@ impl FailedMessages {
     }
 
     /// The partition that a message came from.
-    fn origin(&self, failed: &FailedMessage) -> PartitionName {
+    pub(super) fn origin(&self, failed: &FailedMessage) -> PartitionName {
         let origin = failed.record.as_ref().map(|record| record.origin.clone());
         origin.filter(|origin| *origin.queue() == self.queue).unwrap_or_else(|| self.queue.partition(1))
     }

@@ -11,6 +11,7 @@ use menagerie_znodes::queues::{self, Handling, Keep, PartitionName, Pause, Queue
 use menagerie_znodes::quote::unquote;
 use serde::Serialize;
 
+use super::failed::FailedMessages;
 use super::{journal_of, readable_settings};
 use crate::coordination::catalogue;
 use crate::coordination::claim::{lag, last_activity, partition_id, topic};
@@ -19,6 +20,9 @@ use crate::core::activity::{Activity, Recent, RetryingMessage, RunningMessage};
 use crate::error::QueueError;
 use crate::journals::{JournalRef, Journals};
 use crate::message_uuid::MessageUuid;
+
+/// Failed messages that are looked at to count them per partition: they are in one list.
+const FAILED_COUNTED_MAX: u32 = 2_000;
 
 /// A registered worker.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -54,6 +58,8 @@ pub struct PartitionView {
     pub oldest_ms: Option<u64>,
     /// Delayed messages not due yet.
     pub delayed: u64,
+    /// Failed messages that were here; at least as many, if the queue has some that were not looked at.
+    pub failed: u64,
     /// Messages that run, oldest first; not all if there are many.
     pub running: Vec<RunningView>,
     /// How many there are.
@@ -112,6 +118,8 @@ pub struct QueueView {
     pub paused: Option<Pause>,
     /// Failed messages.
     pub failed: u64,
+    /// Those of them, the oldest ones, that were not looked at, so that no partition counts them.
+    pub failed_uncounted: u64,
     /// Workers that serve it.
     pub workers: usize,
     pub partitions: Vec<PartitionView>,
@@ -257,13 +265,26 @@ pub async fn show(
         Some(failed) => store.stats(&topic(&failed)?).await.unwrap_or_default(),
         None => stats,
     };
+    let failed: u64 = failed.iter().map(|stats| stats.messages).sum();
+    let mut failed_uncounted = failed;
+    if failed > 0 && queue.failed().is_some() {
+        let messages = FailedMessages::open(session, journals, queue).await?;
+        for one in messages.newest_between(MessageId::ZERO, MessageId::MAX, FAILED_COUNTED_MAX).await? {
+            let origin = messages.origin(&one);
+            if let Some(view) = partitions.iter_mut().find(|view| view.partition == origin) {
+                view.failed += 1;
+                failed_uncounted = failed_uncounted.saturating_sub(1);
+            }
+        }
+    }
     Ok(QueueView {
         queue: queue.clone(),
         journal: settings.journal,
         keep: settings.keep,
         handling: settings.handling,
         paused: paused(&term, queue).await?,
-        failed: failed.iter().map(|stats| stats.messages).sum(),
+        failed,
+        failed_uncounted,
         workers: workers
             .iter()
             .filter(|entry| entry.serves.as_ref().is_some_and(|of| of.contains(queue)))
@@ -321,6 +342,7 @@ async fn partition_view(
         lag: if oldest.is_some() { stats.map_or(1, lag).max(1) } else { 0 },
         oldest_ms: waited.map(ms),
         delayed: stats.map_or(0, |stats| stats.delayed),
+        failed: 0,
         running: said.map_or(Vec::new(), |said| said.running.iter().map(running).collect()),
         running_count: said.map_or(0, |said| said.running_count),
         retrying: said.map_or(Vec::new(), |said| said.retrying.iter().map(retrying).collect()),

@@ -2,7 +2,7 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use menagerie_journal::NewMessage;
+use menagerie_journal::{NewMessage, Ticks};
 use menagerie_znodes::queues::PartitionName;
 
 use crate::error::QueueError;
@@ -32,10 +32,10 @@ impl Origin {
             return Err(QueueError::LongKey { bytes });
         }
         // It has no position before it is due, and its position will say nothing about when it was put.
-        let id = message.due.map(|_| MessageUuid::chosen(partition));
+        let id = message.due.map(|due| MessageUuid::chosen(partition, due));
         let meta = Meta {
             id,
-            put: id.map(MessageUuid::time),
+            put: id.map(|_| Ticks::now()),
             key: key.map(|key| String::from_utf8_lossy(key).into_owned()),
             priority,
             dedup: id.and_then(|_| message.dedup.as_deref().map(dedup_text)),
@@ -52,8 +52,6 @@ pub(super) fn dedup_text(dedup: &[u8]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use menagerie_journal::Ticks;
-
     use super::*;
     use crate::meta::Via;
 
@@ -68,9 +66,12 @@ mod tests {
         let now = stamp(Some(b"k"), NewMessage { dedup: dedup.clone(), ..NewMessage::new("a") });
         assert_eq!((now.id, &now.message.body[..]), (None, &b"a"[..]));
         assert_eq!(now.message.meta, r#"{"by":"ann@host","via":"cli","key":"k"}"#);
-        let later = stamp(None, NewMessage { due: Some(Ticks::now()), dedup, ..NewMessage::new("a") });
+        let before = Ticks::now();
+        let due = Ticks(before.0 * 2);
+        let later = stamp(None, NewMessage { due: Some(due), dedup, ..NewMessage::new("a") });
         let meta: Meta = serde_json::from_slice(&later.message.meta).unwrap();
-        assert!(later.id.is_some() && meta.id == later.id && meta.put == later.id.map(MessageUuid::time));
+        assert!(later.id.is_some_and(|id| id.due().contains(&due)) && meta.id == later.id);
+        assert!(meta.put.is_some_and(|put| put >= before && put < due), "{meta:?}");
         assert_eq!(meta.dedup.as_deref(), Some("d"));
     }
 

@@ -1,7 +1,7 @@
 //! What operators did to single messages, stored together with what it changed.
 
 use menagerie_journal::{
-    Append, Commit, Committed, Journal, JournalError, Message, MessageId, NewMessage, PartitionId, Read,
+    Append, Commit, Committed, Journal, JournalError, Message, MessageId, NewMessage, PartitionId, Read, Ticks,
 };
 use menagerie_znodes::queues::{PartitionName, QueueName, Settings};
 use serde::{Deserialize, Serialize};
@@ -25,6 +25,8 @@ pub enum ActKind {
     Forgotten,
     /// Dropped a message that was not due yet.
     Cancelled,
+    /// Deleted a message over HTTP.
+    Deleted,
 }
 
 /// Something that an operator did to a message.
@@ -49,7 +51,7 @@ pub struct Act {
 
 /// Commits a change together with the acts that it consists of. A message as large as its journal allows leaves no room
 /// for them: then they are written right after it.
-pub(crate) async fn commit(
+pub async fn commit(
     journal: &dyn Journal,
     queue: &QueueName,
     settings: &Settings,
@@ -94,13 +96,14 @@ async fn commit_prepared(
     }
 }
 
-/// What was done to a message, oldest first, each with when that was.
+/// What was done to a message since this time, oldest first, each with when that was.
 pub async fn acts(
     journal: &dyn Journal,
     queue: &QueueName,
     id: MessageUuid,
+    since: Ticks,
 ) -> Result<Vec<(MessageId, Act)>, QueueError> {
-    let (mut found, mut from) = (Vec::new(), MessageId(id.time()).previous());
+    let (mut found, mut from) = (Vec::new(), MessageId(since).previous());
     loop {
         let (acts, last) = after(journal, queue, from).await?;
         let Some(last) = last else { return Ok(found) };

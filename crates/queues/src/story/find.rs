@@ -122,7 +122,7 @@ impl Finder {
         }
     }
 
-    /// What operators have dropped. Of those that were cancelled, nothing else is left.
+    /// What operators have dropped. Of those that were cancelled or deleted, nothing else is left.
     async fn acts(&mut self, queue: &QueueName) -> Result<(), QueueError> {
         let mut after = self.filter.from.previous();
         loop {
@@ -135,11 +135,11 @@ impl Finder {
                     ActKind::Forgotten => {
                         self.dropped.insert(act.id);
                     }
-                    ActKind::Cancelled => {
-                        let (id, put) = (act.id.to_string(), act.id.time());
-                        let found = FoundMessage::new(id, act.partition, None, State::Forgotten, put);
-                        let found = FoundMessage { key: act.meta.and_then(|meta| meta.key), ..found };
-                        self.consider(at.0, found, None);
+                    ActKind::Cancelled | ActKind::Deleted => {
+                        let meta = act.meta.unwrap_or_default();
+                        let (id, put) = (act.id.to_string(), meta.put.unwrap_or(act.id.time()));
+                        let found = FoundMessage::new(id, act.partition, act.position, State::Forgotten, put);
+                        self.consider(at.0, FoundMessage { key: meta.key, ..found }, None);
                     }
                 }
             }

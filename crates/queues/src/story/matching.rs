@@ -270,7 +270,7 @@ mod tests {
         let partition = "mail-1".parse().unwrap();
         let derived = FoundMessage::expired(&partition, &entry(Outcome::Expired, None));
         assert_eq!(derived.id, MessageUuid::derived(&partition, MessageId(Ticks(7))).to_string());
-        let id = MessageUuid::chosen(&partition);
+        let id = MessageUuid::chosen(&partition, Ticks(5_000_000));
         let meta = Meta { id: Some(id), put: Some(Ticks(3)), key: Some("k".to_owned()), ..Meta::default() };
         let entry = Entry { meta: Some(meta), ..entry(Outcome::Expired, None) };
         let chosen = FoundMessage::expired(&partition, &entry);

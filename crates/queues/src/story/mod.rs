@@ -27,7 +27,7 @@ use crate::coordination::claim::last_activity;
 use crate::error::QueueError;
 use crate::message_uuid::MessageUuid;
 
-pub use act::{Act, ActKind};
+pub use act::{Act, ActKind, commit as commit_with_acts};
 pub use find::find;
 pub use matching::{Filter, Finding, FoundMessage};
 pub use page::{Entry, Outcome, Page};

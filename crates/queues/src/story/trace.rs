@@ -194,14 +194,21 @@ impl<'a> Tracer<'a> {
     }
 
     async fn tell(&self, id: MessageUuid, home: Option<PartitionName>) -> Result<Option<Story>, QueueError> {
-        let acts = act::acts(&*self.store, &self.queue, id).await?;
+        let mut acts = act::acts(&*self.store, &self.queue, id, id.time()).await?;
         let failed = FailedMessages::open(self.session, self.journals, &self.queue).await?.find(id).await?;
         let delayed = DelayedMessages::open(self.session, self.journals, &self.queue, None).await?;
         let delayed = match home.is_none() && id.is_chosen() {
             true => delayed.find(id).await?,
             false => None,
         };
-        let lives = self.lives(id, home, &acts, failed.as_ref()).await?;
+        let lives = match &delayed {
+            Some(_) => Vec::new(),
+            None => self.lives(id, home, &acts, failed.as_ref()).await?,
+        };
+        if id.is_chosen() && delayed.is_none() && failed.is_none() && lives.is_empty() {
+            // It may have been cancelled, which was before it was due.
+            acts = act::acts(&*self.store, &self.queue, id, Ticks(0)).await?;
+        }
         let origin = failed.as_ref().and_then(|failed| Some(failed.record.as_ref()?.origin.clone()));
         let place = delayed.as_ref().map(|delayed| delayed.partition.clone());
         let acted = acts.last().map(|(_, act)| act.partition.clone());
@@ -218,8 +225,11 @@ impl<'a> Tracer<'a> {
         let (last, meta) = (told.last, meta.or(told.meta));
         let is_known = meta.is_some();
         let meta = meta.unwrap_or_default();
-        let put = ms(meta.put.unwrap_or(id.time()));
-        let mut lines = vec![Line::Put { at_ms: put, by: meta.by, via: meta.via }];
+        let mut lines = Vec::new();
+        // An id that was chosen says when the message is due, not when it was put.
+        if let Some(put) = meta.put.or((!id.is_chosen()).then_some(id.time())) {
+            lines.push(Line::Put { at_ms: ms(put), by: meta.by, via: meta.via });
+        }
         if let Some(delayed) = &delayed {
             lines.push(Line::Due { at_ms: ms(delayed.place.due) });
         }
@@ -257,7 +267,7 @@ impl<'a> Tracer<'a> {
         let act_line = |(at, act): (MessageId, Act)| Line::Act { at_ms: ms(at.0), act: act.act, by: act.by };
         let mut acts = acts.into_iter().peekable();
         for (index, life) in lives.iter().enumerate() {
-            if index == 0 && life.position.0 > id.time() && id.is_chosen() {
+            if index == 0 && id.is_chosen() {
                 told.lines.push(Line::Due { at_ms: ms(life.position.0) });
             }
             // It was put back together with the note that says so.

@@ -27,7 +27,7 @@ fn frame(number: u64, kind: u8, body: &[u8]) -> Vec<u8> {
 fn connect(address: SocketAddr, token: &str) -> TcpStream {
     let mut stream = TcpStream::connect(address).expect("it listens");
     stream.set_read_timeout(Some(DEADLINE)).expect("a socket has options");
-    let (version, nonce) = (4u32.to_le_bytes(), [7; 32]);
+    let (version, nonce) = (5u32.to_le_bytes(), [7; 32]);
     stream.write_all(&frame(0, 0, &[b"MJNL", version.as_slice(), &nonce].concat())).expect("it takes it");
     let mut challenge = [0; 13 + 4 + 32 + 32 + 32];
     stream.read_exact(&mut challenge).expect("it answers");
@@ -55,7 +55,8 @@ fn read(number: u64, wait: Duration) -> Vec<u8> {
     body.extend(1u32.to_le_bytes());
     body.extend(0u64.to_le_bytes());
     body.extend(u64::MAX.to_le_bytes());
-    body.push(0);
+    // Ascending, without expired ones.
+    body.extend([0, 0]);
     body.extend(u32::MAX.to_le_bytes());
     body.extend(u32::MAX.to_le_bytes());
     body.extend((wait.as_millis() as u64).to_le_bytes());

@@ -160,6 +160,7 @@ mod tests {
             lag,
             oldest_ms,
             delayed: 0,
+            failed: 0,
             running: Vec::new(),
             running_count: 0,
             retrying: Vec::new(),
@@ -180,6 +181,7 @@ mod tests {
             failed,
             partitions,
             without_cursor: Vec::new(),
+            failed_uncounted: 0,
             workers: 0,
         }
     }

@@ -43,6 +43,7 @@ struct QueueOverview {
     oldest_ms: Option<u64>,
     delayed: u64,
     failed: u64,
+    failed_uncounted: u64,
     workers: usize,
     rate: Option<Rate>,
     verdict: String,
@@ -76,6 +77,7 @@ fn compose(view: &QueueView) -> QueueOverview {
         oldest_ms: view.oldest_ms(),
         delayed: view.delayed(),
         failed: view.failed,
+        failed_uncounted: view.failed_uncounted,
         workers: view.workers,
         rate: view.rate(),
         verdict: verdict(view),
@@ -137,11 +139,14 @@ impl output::Show for QueueOverview {
             "RUNNING",
             "RETRYING",
             "DELAYED",
+            "FAILED",
             "EXPIRED",
             "IN",
             "OUT",
             "OWNER",
         ]);
+        // Only the newest failed messages are looked at.
+        let at_least = if self.failed_uncounted > 0 { "≥ " } else { "" };
         for view in &self.partitions {
             table.row([
                 view.partition.to_string(),
@@ -150,6 +155,7 @@ impl output::Show for QueueOverview {
                 view.running_count.to_string(),
                 view.retrying_count.to_string(),
                 view.delayed.to_string(),
+                format!("{at_least}{}", view.failed),
                 view.recent.as_ref().map_or("-".to_owned(), |recent| recent.expired.to_string()),
                 per_second(view.rate.and_then(|rate| rate.put)),
                 per_second(view.rate.map(|rate| rate.handled)),

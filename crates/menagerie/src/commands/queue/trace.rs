@@ -90,6 +90,7 @@ fn sentence(line: &Line) -> String {
                 ActKind::Retried => "put back into its partition",
                 ActKind::Forgotten => "dropped from the failed messages",
                 ActKind::Cancelled => "cancelled before it was due",
+                ActKind::Deleted => "deleted",
             };
             format!("{act}{}", by(who))
         }
