@@ -46,6 +46,9 @@ pub struct Queues {
     /// Rounds of each row
     #[arg(long, default_value_t = 5)]
     rounds: usize,
+    /// Without the peers: to compare two versions of ours
+    #[arg(long)]
+    alone: bool,
     /// Tasks of each burst; a tenth for peers that start a process per task
     #[arg(long, default_value_t = 10_000)]
     tasks: usize,
@@ -157,6 +160,7 @@ impl Queues {
             "\n{runner:?}: {tasks} tasks at once, 2 worker processes, {PARTITIONS} partitions; latency at {PACE}/s"
         );
         println!("{:<22} {:>10} {:>10} {:>10} {:>22}", "", "tasks/s", "p50 ms", "p99 ms", "ours ÷ theirs");
+        let peers = if self.alone { &[] } else { peers };
         let redis = Redis::start(bench.folder)?;
         let mut ours = Vec::new();
         let mut theirs: Vec<Vec<Sample>> = peers.iter().map(|_| Vec::new()).collect();

@@ -42,6 +42,11 @@ impl<'a> Search<'a> {
     /// The message with exactly this id, not another one with the same time.
     pub(crate) async fn find(&mut self, target: &MessageRef) -> Result<Option<Message>, Reply> {
         let Some(id) = target.id else { return Ok(None) };
+        let back =
+            browse::put_back(&*self.store.journal, &self.store.queue, id).await.map_err(unavailable)?;
+        if let Some(back) = back.filter(|back| back.partition.number() == target.partition) {
+            return Ok(Some(back.message));
+        }
         let is_it = |message: &Message| self.store.id_of(target.partition, message) == id;
         let found = self.store.message_at(target.partition, MessageId(id.time())).await?.filter(is_it);
         if found.is_some() {
@@ -105,11 +110,7 @@ pub(crate) async fn position_of_marker(
 }
 
 /// The message with this id, if it was delayed into this partition and stands close to when it was due.
-async fn once_delayed(
-    store: &QueueStore,
-    partition: u16,
-    id: MessageUuid,
-) -> Result<Option<Message>, Reply> {
+async fn once_delayed(store: &QueueStore, partition: u16, id: MessageUuid) -> Result<Option<Message>, Reply> {
     let name = store.queue.partition(partition);
     if !id.may_be_chosen_for(&name) {
         return Ok(None);

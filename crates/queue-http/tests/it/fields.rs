@@ -1,7 +1,9 @@
 //! The fields of posted messages, and what has become of one.
 
+use menagerie_journal::MessageId;
 use menagerie_queues::Meta;
 use menagerie_queues::admin;
+use menagerie_queues::admin::failed::FailedMessages;
 use menagerie_queues::task::Outcome;
 use menagerie_testkit::eventually_async;
 use menagerie_znodes::queues::Order;
@@ -158,4 +160,47 @@ async fn a_message_says_what_has_become_of_it() {
     }
     assert_eq!(site.ask("GET", &format!("{QUEUE}/messages/{good}"), &[], b"").await.code, 403);
     assert_eq!(site.own("DELETE", &format!("{QUEUE}/messages/{good}"), "").await.code, 404);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_deleted_a_message_is_in_its_story() {
+    let (world, site) = site("http-deleted", 1).await;
+    let posted = post(&site, json!([{"body": "later", "delay": "1h", "key": "k"}])).await.json();
+    let delayed = posted["messages"][0]["key"].as_str().unwrap().to_owned();
+    for id in [site.post(QUEUE, 1, "waiting").await, delayed] {
+        assert_eq!(site.own("DELETE", &format!("{QUEUE}/{id}"), "").await.code, 200);
+        let (code, message) = state(&site, &id).await;
+        let story = message["story"].as_array().unwrap();
+        assert_eq!((code, &message["state"], story.len()), (200, &json!("forgotten"), 2), "{message}");
+        assert_eq!((&story[0]["what"], &story[0]["via"]), (&json!("put"), &json!("http")));
+        assert_eq!((&story[1]["what"], &story[1]["act"]), (&json!("act"), &json!("deleted")));
+        assert!(story[1]["by"].as_str().unwrap().starts_with("notes/"), "{message}");
+    }
+    let log = Log::default();
+    let worker = world.start(&site.session, options("w1", &["notes:mail"]), log.task("w1"));
+    site.post(QUEUE, 1, "last").await;
+    eventually_async("the rest is handled", async || (log.bodies() == ["last"]).then_some(())).await;
+    worker.finish().await;
+}
+
+/// The copy that failed is kept for a while under the same id.
+#[tokio::test(flavor = "multi_thread")]
+async fn of_a_retried_message_the_one_that_waits_is_deleted() {
+    let (world, site) = site("http-delete-retried", 1).await;
+    let id = site.post(QUEUE, 1, "bad").await;
+    let mut options = options("w1", &["notes:mail"]);
+    options.failure.attempts = Some(std::num::NonZeroU32::MIN);
+    let task = Log::default().task_with("w1", |_| Outcome::failed("no"));
+    let worker = world.start(&site.session, options, task);
+    world.drained(&site.session, "notes:mail", 1).await;
+    worker.finish().await;
+    let queue = "notes:mail".parse().unwrap();
+    let failed = FailedMessages::open(&site.session, &world.journals(), &queue).await.unwrap();
+    let failure = failed.after(MessageId::ZERO, 1).await.unwrap().remove(0);
+    assert!(failed.retry(&failure).await.unwrap());
+    assert_eq!(state(&site, &id).await.1["state"], "waiting");
+    assert_eq!(site.own("DELETE", &format!("{QUEUE}/{id}"), "").await.code, 200);
+    assert_eq!(state(&site, &id).await.1["state"], "forgotten");
+    let view = admin::show::show(&site.session, &world.journals(), &queue).await.unwrap();
+    assert_eq!((view.lag(), view.failed), (0, 0));
 }

@@ -14,6 +14,8 @@ use crate::error::QueueError;
 use crate::journals::Journals;
 use crate::message_uuid::MessageUuid;
 use crate::meta::Meta;
+use crate::story::ActKind;
+use crate::story::act;
 
 /// A message in a queue.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,6 +29,12 @@ pub struct QueuedMessage {
 /// How much the clocks of those who put messages may differ from the journal's: a message is searched from this long
 /// before the time that its id says.
 pub(super) const CLOCKS_DIFFER: Duration = Duration::from_secs(600);
+
+/// How many messages to look at for one that was put back: it and the note about it were stored together.
+const NEAR: u32 = 1000;
+
+/// How far apart the positions of two messages are that were stored together.
+pub(crate) const TOGETHER: Duration = Duration::from_millis(1);
 
 /// Batches to read from the time on at which a message was due.
 const CLOSE_BATCHES: usize = 32;
@@ -137,9 +145,23 @@ impl Browser {
         Ok(all)
     }
 
-    /// The messages with this id: as a rule one. Several old ones may share an id, and a client that chooses ids over
-    /// HTTP may choose one twice. Delayed messages are not among these ([`DelayedMessages`](super::delayed)).
+    /// The messages with this id, where they stand now: as a rule one. Several old ones may share an id, and a client that
+    /// chooses ids over HTTP may choose one twice. Delayed messages are not among these
+    /// ([`DelayedMessages`](super::delayed)).
     pub async fn with_id(
+        &self,
+        partitions: &[PartitionName],
+        id: MessageUuid,
+    ) -> Result<Vec<QueuedMessage>, QueueError> {
+        let back = put_back(&*self.store, &self.queue, id).await?;
+        match back.filter(|back| partitions.contains(&back.partition)) {
+            Some(back) => Ok(vec![back]),
+            None => self.first_with_id(partitions, id).await,
+        }
+    }
+
+    /// The same, where they stood first, if they are still there.
+    pub(crate) async fn first_with_id(
         &self,
         partitions: &[PartitionName],
         id: MessageUuid,
@@ -217,6 +239,33 @@ impl Browser {
             .map(|message| QueuedMessage { partition: partition.clone(), message })
             .collect())
     }
+}
+
+/// The message with this id where an operator has put it back last, after it had failed; `None` if nobody did.
+pub async fn put_back(
+    store: &dyn Journal,
+    queue: &QueueName,
+    id: MessageUuid,
+) -> Result<Option<QueuedMessage>, QueueError> {
+    let acts = act::acts(store, queue, id, id.time()).await?;
+    match acts.iter().rfind(|(_, act)| act.act == ActKind::Retried) {
+        Some((at, act)) => put_back_at(store, &act.partition, *at, id).await,
+        None => Ok(None),
+    }
+}
+
+/// The message with this id as an operator has put it back at about this time.
+pub(crate) async fn put_back_at(
+    store: &dyn Journal,
+    partition: &PartitionName,
+    at: MessageId,
+    id: MessageUuid,
+) -> Result<Option<QueuedMessage>, QueueError> {
+    let from = MessageId(at.0.minus(TOGETHER));
+    let batch = store.read(Read::after(partition_id(partition)?, from).limit(NEAR)).await?;
+    let found =
+        batch.messages.into_iter().map(|message| QueuedMessage { partition: partition.clone(), message });
+    Ok(found.into_iter().find(|found| found.id() == id))
 }
 
 /// The message of a partition with this id, which was chosen when it was put and delayed. It stands behind the time when

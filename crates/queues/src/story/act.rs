@@ -1,7 +1,8 @@
 //! What operators did to single messages, stored together with what it changed.
 
 use menagerie_journal::{
-    Append, Commit, Committed, Journal, JournalError, Message, MessageId, NewMessage, PartitionId, Read, Ticks,
+    Append, Commit, Committed, Journal, JournalError, Message, MessageId, NewMessage, PartitionId, Read,
+    Ticks,
 };
 use menagerie_znodes::queues::{PartitionName, QueueName, Settings};
 use serde::{Deserialize, Serialize};

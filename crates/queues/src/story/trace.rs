@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use menagerie_journal::{Journal, Message, MessageId, Read, Ticks};
 use menagerie_kernel::Session;
@@ -13,7 +13,7 @@ use super::act::{self, Act, ActKind};
 use super::search::{Found, expired, is_expired};
 use super::state::{Facts, State, state};
 use super::{Outcome, outcomes, outcomes_of, running_in};
-use crate::admin::browse::Browser;
+use crate::admin::browse::{Browser, QueuedMessage, TOGETHER, put_back_at};
 use crate::admin::delayed::DelayedMessages;
 use crate::admin::failed::{FailedMessage, FailedMessages};
 use crate::admin::past::is_past;
@@ -24,12 +24,6 @@ use crate::failed::FailureRecord;
 use crate::journals::Journals;
 use crate::message_uuid::MessageUuid;
 use crate::meta::{Meta, Via};
-
-/// How many messages to look at for one that was put back: it and the note about it were stored together.
-const NEAR: u32 = 1000;
-
-/// How far apart the positions of two messages are that were stored together.
-const TOGETHER: Duration = Duration::from_millis(1);
 
 /// One line of a story.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -172,6 +166,12 @@ struct Life {
     message: Option<Message>,
 }
 
+impl From<QueuedMessage> for Life {
+    fn from(QueuedMessage { partition, message }: QueuedMessage) -> Self {
+        Self { partition, position: message.id, message: Some(message) }
+    }
+}
+
 /// What happened to a message after its put.
 #[derive(Default)]
 struct Told {
@@ -311,7 +311,8 @@ impl<'a> Tracer<'a> {
         self.first_life(id, home).await?.into_iter().for_each(&mut add);
         for (at, act) in acts {
             if act.act == ActKind::Retried {
-                self.life_near(id, act.partition.clone(), *at).await?.into_iter().for_each(&mut add);
+                let back = put_back_at(&*self.store, &act.partition, *at, id).await?;
+                back.map(Life::from).into_iter().for_each(&mut add);
             }
             let gone = |position| Life { partition: act.partition.clone(), position, message: None };
             act.position.map(gone).into_iter().for_each(&mut add);
@@ -348,14 +349,8 @@ impl<'a> Tracer<'a> {
         }
         let browser = Browser::open(self.session, self.journals, &self.queue).await?;
         let partitions = browser.partitions(None)?;
-        let found = browser.with_id(&partitions, id).await?.into_iter().next();
-        let life = |found: crate::admin::browse::QueuedMessage| Life {
-            partition: found.partition,
-            position: found.message.id,
-            message: Some(found.message),
-        };
-        if let Some(found) = found {
-            return Ok(vec![life(found)]);
+        if let Some(found) = browser.first_with_id(&partitions, id).await?.into_iter().next() {
+            return Ok(vec![found.into()]);
         }
         // It may have been delayed, and then expired.
         for partition in partitions.into_iter().filter(|partition| id.may_be_chosen_for(partition)) {
@@ -365,20 +360,6 @@ impl<'a> Tracer<'a> {
             }
         }
         Ok(Vec::new())
-    }
-
-    /// The message as it was put back, at about this time.
-    async fn life_near(
-        &self,
-        id: MessageUuid,
-        partition: PartitionName,
-        at: MessageId,
-    ) -> Result<Option<Life>, QueueError> {
-        let from = MessageId(at.0.minus(TOGETHER));
-        let read = Read::after(partition_id(&partition)?, from).limit(NEAR);
-        let batch = self.store.read(read).await?;
-        let found = batch.messages.into_iter().find(|message| MessageUuid::of(&partition, message) == id);
-        Ok(found.map(|message| Life { position: message.id, message: Some(message), partition }))
     }
 }
 

@@ -175,6 +175,9 @@ async fn failed_messages_come_back_once_and_may_fail_again() {
     .await;
     worker.finish().await;
     assert_eq!(log.bodies(), ["bad", "good", "good", "bad", "good", "bad"]);
+    let view = admin::show::show(&session, &world.journals(), &queue("mail")).await.unwrap();
+    let by_partition: Vec<_> = view.partitions.iter().map(|partition| partition.failed).collect();
+    assert_eq!((view.failed, view.failed_uncounted, by_partition), (1, 0, vec![0, 1]));
     let last = failed.after(MessageId::ZERO, 10).await.unwrap().remove(0);
     assert!(failed.forget(&last).await.unwrap());
     assert!(!failed.forget(&last).await.unwrap());

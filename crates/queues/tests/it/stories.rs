@@ -3,11 +3,14 @@
 use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
 use menagerie_journal::{
-    Append, Commit, Journal as _, Message, MessageId, NewMessage, PartitionId, Read, Topic,
+    Append, Commit, Journal as _, Message, MessageId, NewMessage, PartitionId, Read, Ticks, Topic,
 };
-use menagerie_queues::story::{self, Entry, Filter, Outcome, Page};
+use menagerie_queues::admin::Destination;
+use menagerie_queues::admin::delayed::{DelayedMessages, DelayedName};
+use menagerie_queues::story::{self, Entry, Filter, Line, Outcome, Page, State};
 use menagerie_queues::{Journals, MessageUuid, task};
 use menagerie_testkit::eventually_async;
 
@@ -119,6 +122,39 @@ async fn write_pages(world: &World, is_behind: bool) -> Vec<Message> {
         some.push(messages[messages.len() / 2].clone());
     }
     some
+}
+
+#[tokio::test]
+async fn few_reads_find_one_that_was_delayed_or_cancelled() {
+    let world = World::new("stories-delayed");
+    let session = world.session().await;
+    world.create(&session, "mail", 1).await;
+    let mut putter = world.putter(&session, "mail").await;
+    let mut delay = async |delay| {
+        let message = NewMessage { due: Some(Ticks::now().plus(delay)), ..NewMessage::new("later") };
+        putter.put(vec![(Destination::Any, message)]).await.unwrap()[0].id.unwrap()
+    };
+    let (soon, later) = (delay(Duration::from_millis(300)).await, delay(Duration::from_secs(3_600)).await);
+    let cancelled = delay(Duration::from_secs(7_200)).await;
+    world.put(&session, "mail", 0..10_000).await;
+    eventually_async("it is due", async || (world.messages("mail", 1).await.len() == 10_001).then_some(()))
+        .await;
+    world.put(&session, "mail", 0..10_000).await;
+    let delayed = DelayedMessages::open(&session, &world.journals(), &"mail".parse().unwrap(), None).await;
+    assert!(delayed.unwrap().acting_as("ann").cancel(DelayedName::Id(cancelled)).await.unwrap());
+    let journal = Arc::new(Counted::new(world.store()));
+    let journals = Journals::from([(JOURNAL.to_owned(), journal.clone() as _)]);
+    for (id, state) in [(soon, State::Waiting), (later, State::Delayed), (cancelled, State::Forgotten)] {
+        let story = story::trace(&session, &journals, id, None).await.unwrap().unwrap();
+        assert_eq!((story.state, story.is_incomplete), (state, false));
+        assert!(
+            matches!(story.lines[..], [Line::Put { .. }, Line::Due { .. } | Line::Act { .. }]),
+            "{story:?}"
+        );
+        let (reads, messages) = journal.take();
+        // A batch behind the time at which it was due.
+        assert!(reads < 40 && messages < 12_000, "{reads} reads of {messages} messages for one {state}");
+    }
 }
 
 #[tokio::test]
