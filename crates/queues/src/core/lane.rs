@@ -134,6 +134,8 @@ pub struct Lane {
     pub counter: Counter,
     /// Something has happened that others may want to see.
     pub has_news: bool,
+    /// A report of it is in flight.
+    pub is_telling: bool,
     /// Finished messages whose attempts the journal still has: not recorded, in the record in flight, recorded.
     settling: Vec<MessageId>,
     settled: Vec<MessageId>,
@@ -173,6 +175,7 @@ impl Lane {
             handling,
         } = owned;
         let order = handling.order;
+        let had_gaps = Self::has_gaps(&handling) || beyond.is_some();
         let (done, open) = beyond.filter(|(done, _)| *done > cursor).unwrap_or((cursor, Vec::new()));
         let open: Vec<MessageId> = open.into_iter().filter(|id| *id > cursor).collect();
         let settled = attempts.take_done(|id| id <= done && open.binary_search(&id).is_err());
@@ -186,7 +189,7 @@ impl Lane {
             // The record of the last message done may be missing.
             Some(ours) if ours.careful > 0 => (ours.careful.saturating_add(1), ours.tally.retaken(attempts)),
             Some(ours) => (0, ours.tally.retaken(attempts)),
-            None => Self::after(predecessor.as_ref(), &handling, attempts, options),
+            None => Self::after(predecessor.as_ref(), (&handling, had_gaps), attempts, options),
         };
         Self {
             partition,
@@ -211,6 +214,7 @@ impl Lane {
             reported,
             counter: Counter::default(),
             has_news: true,
+            is_telling: false,
             settling: Vec::new(),
             settled,
         }
@@ -219,7 +223,7 @@ impl Lane {
     /// How careful to be after this owner, and what is known of its messages.
     fn after(
         predecessor: Option<&Holder>,
-        handling: &Handling,
+        (handling, had_gaps): (&Handling, bool),
         attempts: StoredAttempts,
         options: &Options,
     ) -> (u32, Tally) {
@@ -231,9 +235,10 @@ impl Lane {
         // With at-most-once delivery each message has one attempt, however many workers died.
         let counts = careful > 0 && options.ack == Ack::After;
         let before = if counts { Predecessor::Vanished } else { Predecessor::Released };
-        // If messages overtake others, an owner may have begun any of those that it had read.
-        let suspects = match Self::has_gaps(handling) && window > 0 {
-            true => u32::try_from(OPEN_MAX).unwrap_or(u32::MAX),
+        // If messages overtake others, an owner may have begun any unfinished one that it had read, and those that it had
+        // done without a record.
+        let suspects = match had_gaps && window > 0 {
+            true => u32::try_from(OPEN_MAX).unwrap_or(u32::MAX).saturating_add(window),
             false => window,
         };
         (careful, Tally::new(attempts, before, suspects))
@@ -369,6 +374,18 @@ impl Lane {
         self.window.remove(id);
         self.tally.finish(id);
         self.ledger.finish(id, now);
+    }
+
+    /// The next message, if it has expired. Nothing runs, so it need not wait for a record.
+    pub fn expired(&self, now: Ticks) -> Option<MessageId> {
+        self.window.candidate(self.is_one_by_one()).filter(|id| self.window.is_expired(*id, now))
+    }
+
+    /// Passes a message that has expired.
+    pub fn pass(&mut self, id: MessageId, now: Instant) {
+        self.window.remove(id);
+        self.tally.pass(id);
+        self.ledger.pass(id, now);
     }
 
     /// The record that is due now: the new cursor, and the unfinished messages before the last finished one.

@@ -76,6 +76,8 @@ pub struct Ledger {
     /// Messages done that no record covers yet, and when the first of them was done.
     unrecorded: u32,
     since: Option<Instant>,
+    /// Messages were passed that no record covers yet.
+    has_passed: bool,
     /// The cursor of the record in flight.
     recording: Option<MessageId>,
     /// How many more messages to handle and record one by one: one of them may have killed the previous owner.
@@ -94,6 +96,7 @@ impl Ledger {
             done: done.max(cursor),
             unrecorded: 0,
             since: None,
+            has_passed: false,
             recording: None,
             careful: 0,
             is_closing: false,
@@ -155,6 +158,17 @@ impl Ledger {
         }
     }
 
+    /// A message need not be handled, which whoever reads it next would find as well. So nothing waits for its record,
+    /// and one record covers many. Those behind it stay suspect: an earlier owner may have passed it, too.
+    pub fn pass(&mut self, message: MessageId, now: Instant) {
+        self.done = self.done.max(message);
+        // At most once: it may have been recorded before its turn was over.
+        if message > self.confirmed {
+            self.has_passed = true;
+            self.since = self.since.or(Some(now));
+        }
+    }
+
     /// How far the cursor can move: to the last message done, but not beyond the first unfinished one.
     pub fn frontier(&self, unfinished: Option<MessageId>) -> MessageId {
         let end = unfinished.map_or(self.done, |first| self.done.min(first.previous()));
@@ -163,11 +177,12 @@ impl Ledger {
 
     /// Whether a record is due now. `is_idle`: nothing more will be done soon.
     pub fn is_record_due(&self, is_idle: bool, now: Instant) -> bool {
-        if self.recording.is_some() || self.unrecorded == 0 {
+        if self.recording.is_some() || self.unrecorded == 0 && !self.has_passed {
             return false;
         }
-        let is_idle = is_idle && matches!(self.commit, Commit::Count(_));
-        self.has_enough(now) || is_idle || self.is_closing || self.careful > 0
+        let is_counted = matches!(self.commit, Commit::Count(_));
+        let is_now = (is_idle || self.has_passed) && is_counted || self.is_closing || self.careful > 0;
+        is_now || self.has_enough(now)
     }
 
     /// When a record falls due by itself.
@@ -182,6 +197,7 @@ impl Ledger {
     pub fn start_record(&mut self, cursor: MessageId) {
         self.recording = Some(cursor);
         self.unrecorded = 0;
+        self.has_passed = false;
         self.since = None;
     }
 
@@ -192,7 +208,7 @@ impl Ledger {
 
     /// Whether everything done is recorded.
     pub fn is_recorded(&self) -> bool {
-        self.unrecorded == 0 && self.recording.is_none()
+        self.unrecorded == 0 && !self.has_passed && self.recording.is_none()
     }
 
     /// Begins no more messages.

@@ -184,10 +184,15 @@ impl Tally {
         }
     }
 
-    /// A message is done.
-    pub fn finish(&mut self, message: MessageId) {
+    /// A message is passed, because it has expired.
+    pub fn pass(&mut self, message: MessageId) {
         self.messages.remove(&message);
         self.ran.remove(&message);
+    }
+
+    /// A message is done.
+    pub fn finish(&mut self, message: MessageId) {
+        self.pass(message);
         self.suspects = self.suspects.saturating_sub(1);
     }
 

@@ -53,6 +53,8 @@ sys.stdin.read()
     let _worker = fleet.starting("mail", &limits, &["python3", "fed.py"]);
     fleet.wait_until_drained("mail");
     fleet.user.fails(&["worker", "mail", "--async", "--", "true"], 2, &["--async", "--serve"]);
+    let recorded_first = ["worker", "mail", "--serve", "--async", "--ack", "before", "--", "true"];
+    fleet.user.fails(&recorded_first, 2, &["--ack before", "lost together with their program"]);
 }
 
 #[test]

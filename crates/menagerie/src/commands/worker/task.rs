@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use clap::Args;
 use menagerie_kernel::{Session, guard};
+use menagerie_queues::core::ledger::Ack;
 use menagerie_queues::runner::exec::Exec;
 use menagerie_queues::runner::multiplex::Multiplex;
 use menagerie_queues::runner::python::Python;
@@ -150,6 +151,13 @@ impl TaskArgs {
             return refused(
                 "--async does not go with --batch: the program gets each message as soon as there is one",
                 "leave out --batch (or say --batch 1 if the configuration sets it), and set --concurrency",
+            );
+        }
+        // When a program dies or is ended, so do all messages that it has; recorded before, they would be lost.
+        if options.ack == Ack::Before {
+            return refused(
+                "--async does not go with --ack before: messages in flight would be lost together with their program",
+                "leave out --ack before, or leave out --async and set --concurrency: a program for each message",
             );
         }
         Ok(())

@@ -55,21 +55,23 @@ impl Machine {
         let Some(lane) = self.lanes.get_mut(partition) else { return self.turn.finish() };
         let Some(first) = lane.candidate(now.instant) else { return self.turn.finish() };
         let owned = Owned { partition: partition.clone(), fence: lane.fence };
+        if lane.window.is_expired(first, now.ticks) {
+            self.turn.finish();
+            return self.expire(partition, now);
+        }
         let is_waiting = lane.window.slot(first).is_some_and(|slot| slot.standing == Standing::Waiting);
         if lane.ledger.records_first() && is_waiting {
             lane.window.set(first, Standing::Recording);
             let plan = lane.start_record(first);
             return self.effects.push(Effect::Record(owned, plan, Urgency::First));
         }
-        if lane.window.is_expired(first, now.ticks) {
-            self.turn.finish();
-            self.stats.expired += 1;
-            return self.skip(partition, first, How::Expired, now);
-        }
         match lane.tally.begin(first, &policy) {
             Begin::Skip => {
                 self.turn.finish();
-                self.skip(partition, first, How::Skipped, now);
+                self.end_unhandled(partition, first, How::Skipped, now);
+                if let Some(lane) = self.lanes.get_mut(partition) {
+                    lane.finish(first, now.instant);
+                }
             }
             Begin::Poison { attempts } => {
                 self.turn.finish();
@@ -95,14 +97,23 @@ impl Machine {
         }
     }
 
-    /// A message does not have to be handled.
-    fn skip(&mut self, partition: &PartitionName, id: MessageId, how: How, now: Now) {
+    /// Passes the messages that have expired, up to one that has not: all of them in one turn, as there may be many.
+    fn expire(&mut self, partition: &PartitionName, now: Now) {
+        while let Some(first) = self.lanes.get(partition).and_then(|lane| lane.expired(now.ticks)) {
+            self.stats.expired += 1;
+            self.end_unhandled(partition, first, How::Expired, now);
+            if let Some(lane) = self.lanes.get_mut(partition) {
+                lane.pass(first, now.instant);
+            }
+        }
+    }
+
+    /// Tells that a message does not have to be handled.
+    fn end_unhandled(&mut self, partition: &PartitionName, id: MessageId, how: How, now: Now) {
         let Some(lane) = self.lanes.get_mut(partition) else { return };
-        let message = lane.window.slot(id).and_then(|slot| slot.message.clone());
         lane.counter.count(&how, now.instant);
         lane.has_news = true;
-        lane.finish(id, now.instant);
-        if let Some(message) = message {
+        if let Some(message) = lane.window.slot(id).and_then(|slot| slot.message.clone()) {
             let partition = partition.clone();
             self.tell(Happening::Ended(Ending { partition, message, attempt: 0, took: None, how }));
         }

@@ -53,6 +53,7 @@ impl Machine {
             let attempts = options.failure.policy(&handling).attempts.get();
             // What has run for long may have become silent meanwhile.
             let is_news = std::mem::take(&mut lane.has_news) || all && lane.window.running() > 0;
+            lane.is_telling = is_news;
             let activity = is_news.then(|| activity(lane, options.name.as_str(), attempts, now));
             let position = lane.ledger.confirmed();
             // With at-most-once delivery, a recorded message may still run.
@@ -86,7 +87,12 @@ impl Machine {
         for (partition, position) in known {
             if let Some(lane) = self.lanes.get_mut(&partition) {
                 lane.reported = lane.reported.max(position);
+                lane.is_telling = false;
             }
+        }
+        // What a journal did not take is told again, or it would show for ever what ran then.
+        for lane in self.lanes.values_mut() {
+            lane.has_news |= std::mem::take(&mut lane.is_telling);
         }
     }
 }

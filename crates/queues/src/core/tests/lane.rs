@@ -244,3 +244,16 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn where_messages_overtook_others_all_that_were_read_or_not_recorded_may_have_begun() {
+    let predecessor = Holder { fence: "another".to_owned(), window: 600, crashes: 0, released: false };
+    let options = Options::new(Name::new("w").unwrap(), Vec::new());
+    let suspects = |order, beyond| {
+        let handling = Handling { order, ..Handling::default() };
+        own(&options, handling, id(0), beyond, Some(predecessor.clone())).tally.suspects()
+    };
+    assert_eq!(suspects(Order::Partition, None), 600);
+    assert_eq!(suspects(Order::None, None), 1_624);
+    assert_eq!(suspects(Order::Partition, Some((id(3), vec![id(1)]))), 1_624, "it had another order before");
+}

@@ -117,13 +117,28 @@ fn an_expired_message_does_not_run_and_counts_as_done() {
         script.at = Duration::from_millis(100);
         let mut late = message(1, None, 0);
         late.expires = Some(Ticks(100));
-        script.read([late]);
-        if ack == Ack::Before {
-            assert_eq!(script.running().len(), 0);
-            script.confirmed();
-        }
+        let effects = script.read([late]);
+        assert!(effects.contains(&"record 1".to_owned()), "{effects:?}");
         assert_eq!((script.running().len(), script.endings.clone()), (0, vec!["1 expired".to_owned()]));
         assert_eq!(script.machine.view(script.now().instant).stats.expired, 1);
+    }
+}
+
+#[test]
+fn many_expired_messages_take_one_turn_and_one_record() {
+    for (ack, then) in [(Ack::After, "run 100"), (Ack::Before, "record 100 first")] {
+        let mut script = Script::new(Order::Partition, None, |options| options.ack = ack).owning(fresh());
+        script.at = Duration::from_millis(100);
+        let expired = (1..100).map(|number| message(number, None, 0)).map(|mut message| {
+            message.expires = Some(Ticks(100));
+            message
+        });
+        let mut effects = script.read(expired.chain([message(100, None, 0)]));
+        effects.extend(script.confirmed());
+        effects.retain(|effect| !effect.starts_with("read"));
+        effects.sort_by_key(|effect| effect != "record 99");
+        assert_eq!(effects, ["record 99", then]);
+        assert_eq!(script.machine.view(script.now().instant).stats.expired, 99);
     }
 }
 

@@ -202,3 +202,17 @@ fn what_an_earlier_ownership_still_says_is_ignored() {
     }
     assert_eq!(script.done(1), ["record 1", "run 2"]);
 }
+
+#[test]
+fn what_a_journal_did_not_take_is_reported_again() {
+    let mut script = Script::new(Order::Partition, None, |_| {}).owning(fresh());
+    script.read_numbers(1..=1);
+    let report = |script: &mut Script, known: Vec<_>| {
+        script.step(Fact::ReportDue { all: false });
+        assert!(!script.machine.has_unreported(), "one at a time");
+        script.step(Fact::Reported { known, lost: Vec::new(), lags: Vec::new() });
+        script.machine.has_unreported()
+    };
+    assert!(report(&mut script, Vec::new()));
+    assert!(!report(&mut script, vec![(partition(), id(0))]));
+}

@@ -1,7 +1,9 @@
 //! What a new owner makes of what the one before it left.
 
 use std::num::NonZeroU32;
+use std::time::Duration;
 
+use menagerie_journal::{Message, Ticks};
 use menagerie_znodes::queues::{Order, Retry};
 
 use super::super::{count, id, message};
@@ -31,6 +33,17 @@ fn in_partition_order_after_one_crash_messages_run_one_by_one_until_all_suspects
     assert_eq!(script.done(1), ["record 1"], "not ahead of its record");
     assert_eq!(script.confirmed(), ["run 2 (attempt 2)"]);
     assert_eq!(script.done(2), ["run 3"], "the next one cannot have begun; records by tens again");
+}
+
+#[test]
+fn messages_that_have_expired_are_not_the_ones_that_a_dead_owner_may_have_begun() {
+    let found = Ownership { predecessor: vanished(2, 0), ..fresh() };
+    let mut script = Script::new(Order::Partition, None, four).owning(found);
+    script.at = Duration::from_millis(100);
+    let expired = (1..=9).map(|number| Message { expires: Some(Ticks(9)), ..message(number, None, 0) });
+    let effects = script.read(expired.chain([message(10, None, 0)]));
+    assert!(effects.contains(&"record 9".to_owned()), "{effects:?}");
+    assert_eq!(script.confirmed(), ["count 2, run 10 (attempt 2)"]);
 }
 
 #[test]

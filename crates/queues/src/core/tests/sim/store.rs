@@ -54,11 +54,15 @@ impl Stored {
 
     /// Whether the record was stored. `from`: the cursor as its owner knows it.
     pub fn record(&mut self, fence: Fence, from: MessageId, plan: &RecordPlan, checks: Checks) -> bool {
-        let is_ours = self.tickets.iter().any(|ticket| ticket.fence == fence) && self.cursor == from;
-        if checks.ticket && !is_ours {
+        let has_ticket = self.tickets.iter().any(|ticket| ticket.fence == fence);
+        let moves = plan.cursor > from;
+        // The cursor moves from the version that its owner knows; gaps are only fenced by the ticket.
+        if checks.ticket && !has_ticket || moves && self.cursor != from {
             return false;
         }
-        self.cursor = plan.cursor;
+        if moves {
+            self.cursor = plan.cursor;
+        }
         if plan.beyond.is_some() {
             self.beyond.clone_from(&plan.beyond);
         }

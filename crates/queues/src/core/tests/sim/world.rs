@@ -73,6 +73,8 @@ pub struct World {
     started: Instant,
     now_ms: u64,
     counter: u64,
+    /// The last message that was put expires.
+    expires: bool,
     pub(super) is_healed: bool,
     transcript: Vec<String>,
     pub prints: bool,
@@ -120,6 +122,7 @@ impl World {
             started: Instant::now(),
             now_ms: 0,
             counter: EPOCH,
+            expires: false,
             is_healed: false,
             transcript: Vec::new(),
             prints: false,
@@ -245,7 +248,9 @@ impl World {
         };
         self.note(format!("put {} into {partition} key {key:?} priority {priority} {script:?}", id.0.0));
         let lives_ms = self.dice.pick(&[0, 5, 40]);
-        let expires = self.dice.one_in(12).then(|| Ticks(self.now().ticks.0 + lives_ms * 10_000));
+        // Often several in a row: those are passed together.
+        self.expires = self.dice.one_in(if self.expires { 2 } else { 12 });
+        let expires = self.expires.then(|| Ticks(self.now().ticks.0 + lives_ms * 10_000));
         let message = Message { id, meta, body: bytes::Bytes::new(), expires };
         self.stored.get_mut(&partition).expect("it is there").messages.push(message);
         let truth = Truth {
