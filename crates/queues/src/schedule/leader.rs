@@ -11,7 +11,8 @@ use menagerie_znodes::queues;
 use tokio::task::JoinSet;
 use tracing::{error, warn};
 
-use super::queue_loop;
+use super::patience::{PATIENCE, Patience};
+use super::queue_loop::{self, Ended};
 use crate::error::QueueError;
 use crate::journals::Journals;
 
@@ -33,25 +34,43 @@ pub async fn run(session: &Session, journals: &Journals, name: &str, shutdown: i
 }
 
 async fn stand(session: &Session, journals: &Journals, election: &Election, candidate: &mut Candidate) {
+    let mut patience = PATIENCE;
     while let Some(grant) = candidate.elected().await {
-        let failed = tokio::select! {
+        let resigned = tokio::select! {
             // The candidate stands again by itself.
-            _ = grant.lost() => None,
-            outcome = lead(session, journals, &grant) => outcome.err().filter(|error| !error.ends_term()),
+            _ = grant.lost() => continue,
+            resigned = lead(session, journals, &grant, patience) => resigned,
         };
-        if let Some(error) = failed {
-            error!(error = %whole(&error), "periodic messages cannot be put here; others may be able to");
-            let before = std::mem::replace(candidate, election.stand());
-            let _ = before.withdraw().await;
-            // We may be the only candidate; then try again, but do not spin.
-            tokio::time::sleep(RETRY_DELAY).await;
-        }
+        let pause = match resigned {
+            // No pause: the other queues' messages go on being put, by the next candidate or by us. A growing patience
+            // keeps candidates from taking turns too quickly.
+            Ok(longer) => {
+                patience = longer;
+                Duration::ZERO
+            }
+            Err(error) if error.ends_term() => continue,
+            Err(error) => {
+                error!(error = %whole(&error), "periodic messages cannot be put here; others may be able to");
+                RETRY_DELAY
+            }
+        };
+        // At the end of the line.
+        let before = std::mem::replace(candidate, election.stand());
+        let _ = before.withdraw().await;
+        // We may be the only candidate; then try again, but do not spin.
+        tokio::time::sleep(pause).await;
     }
 }
 
 /// Keeps a loop running for each queue that has schedules. They are apart, so that a journal that is down holds up only
-/// its own queues.
-async fn lead(session: &Session, journals: &Journals, grant: &Grant) -> Result<(), QueueError> {
+/// its own queues: for as long as `patience`, then another candidate has to try. Returns the patience of the next
+/// leadership.
+async fn lead(
+    session: &Session,
+    journals: &Journals,
+    grant: &Grant,
+    patience: Duration,
+) -> Result<Duration, QueueError> {
     // A new cache for each leadership: what was added before is known before anything is put.
     let cache = TreeCache::start(session, &queues::schedules());
     let mut changed = cache.subscribe();
@@ -69,17 +88,25 @@ async fn lead(session: &Session, journals: &Journals, grant: &Grant) -> Result<(
         for queue in queue_loop::schedules(&cache).into_values().map(|schedule| schedule.queue) {
             if running.insert(queue.clone()) {
                 let (session, journals, cache) = (session.clone(), journals.clone(), cache.clone());
-                let fence = grant.fence();
+                let (fence, patience) = (grant.fence(), Patience::new(patience));
                 loops.spawn(async move {
-                    queue_loop::run(session, journals, cache, queue.clone(), fence).await;
-                    queue
+                    let ended =
+                        queue_loop::run(session, journals, cache, queue.clone(), fence, patience).await;
+                    (queue, ended)
                 });
             }
         }
         tokio::select! {
-            seen = changed.changed() => if seen.is_err() { return Ok(cache.ready().await?) },
+            seen = changed.changed() => if seen.is_err() {
+                cache.ready().await?;
+                return Ok(patience);
+            },
             Some(ended) = loops.join_next() => match ended {
-                Ok(queue) => drop(running.remove(&queue)),
+                Ok((queue, Ended::Idle)) => drop(running.remove(&queue)),
+                Ok((queue, Ended::GaveUp { error, patience })) => {
+                    warn!(%queue, error, "resigned: its periodic messages cannot be put here; others may be able to");
+                    return Ok(patience);
+                }
                 // A bug; the others go on, and this one begins anew with the next leadership.
                 Err(panicked) => error!(error = %panicked, "the loop of a queue's schedules has ended"),
             },

@@ -5,7 +5,8 @@
 //! and writes the record, under the election's fence: so a deposed leader's commit is refused, and after a lost reply the
 //! record tells.
 //!
-//! - [`cron`]: which times a line means. [`core`]: which of them are due.
+//! - [`cron`]: which times a line means. [`core`]: which of them are due. `patience`: when the elected process makes way
+//!   for another.
 //! - `leader`: the election. `queue_loop`: the schedules of one queue. `outlet`: its consumer in the journal. `message`:
 //!   the message of a schedule.
 
@@ -14,6 +15,7 @@ pub mod cron;
 mod leader;
 pub(crate) mod message;
 pub(crate) mod outlet;
+mod patience;
 mod queue_loop;
 
 use std::time::{SystemTime, UNIX_EPOCH};

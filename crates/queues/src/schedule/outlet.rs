@@ -1,9 +1,10 @@
 //! Where the schedules of one queue put their messages: the queue's journal, under the fence of the election.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use bytes::Bytes;
-use menagerie_journal::{Append, Consumer, Fence, MessageId, PartitionId, Ticks};
+use menagerie_journal::{Append, Consumer, Fence, JournalError, MessageId, PartitionId, Ticks};
 use menagerie_journal_directory::FencedConsumer;
 use menagerie_journal_directory::consumer::{Opening, Outcome, Step as Move};
 use menagerie_kernel::Session;
@@ -19,6 +20,10 @@ use crate::journals::Journals;
 
 /// Consumer name of schedules in the journal.
 const CONSUMER: &str = "schedules";
+
+/// A call takes at most this long. After a lost reply a consumer asks what has happened for as long as the journal is
+/// away; meanwhile nobody would notice that the queue's loop is stuck.
+const CALL_MAX: Duration = Duration::from_secs(15);
 
 /// The consumer of schedules.
 pub(crate) fn consumer() -> Consumer {
@@ -81,7 +86,7 @@ impl Outlet {
     ) -> Result<Held<Self>, QueueError> {
         let settings = require_settings(&session.term(), queue).await?;
         let journal = journal_of(journals, queue, &settings)?;
-        match FencedConsumer::open(journal, home(queue)?, consumer(), fence).await? {
+        match answer(FencedConsumer::open(journal, home(queue)?, consumer(), fence)).await? {
             Opening::Ours { consumer, state } => {
                 Ok(Held::Ours(Self { consumer, records: Records::new(&state, &settings) }))
             }
@@ -113,7 +118,7 @@ impl Outlet {
         // late from undoing a later one.
         let through = MessageId(Ticks(self.consumer.position().0.0 + 1));
         let commit = Move { through, appends: append.into_iter().collect(), state };
-        match self.consumer.commit(commit).await? {
+        match answer(self.consumer.commit(commit)).await? {
             Outcome::Committed { .. } => {
                 self.records.by_name.retain(|known, _| !stale.contains(known));
                 self.records.by_name.insert(name.clone(), record);
@@ -127,6 +132,12 @@ impl Outlet {
     pub(super) fn stale(&self, schedules: &BTreeMap<Name, Schedule>) -> Vec<Name> {
         self.records.by_name.keys().filter(|name| !schedules.contains_key(*name)).cloned().collect()
     }
+}
+
+/// The journal's answer, if it comes in time.
+async fn answer<T>(call: impl Future<Output = Result<T, JournalError>>) -> Result<T, JournalError> {
+    let silence = |_| Err(JournalError::Unknown(format!("no answer within {CALL_MAX:?}")));
+    tokio::time::timeout(CALL_MAX, call).await.unwrap_or_else(silence)
 }
 
 /// The message of a schedule for this time, for its partition. The queue is read anew, because it may have got partitions.

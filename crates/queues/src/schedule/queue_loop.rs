@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use menagerie_journal::Fence;
 use menagerie_kernel::recipes::tree_cache::TreeCache;
-use menagerie_kernel::{Session, whole};
+use menagerie_kernel::{Moment, Session, whole};
 use menagerie_znodes::queues::{QueueName, Schedule};
 use menagerie_znodes::{Name, queues, quote};
 use tracing::{debug, warn};
@@ -14,6 +14,7 @@ use super::core::{Step, due};
 use super::cron::{Calendar, ScheduleError};
 use super::message::message;
 use super::outlet::{Held, Outlet, append};
+use super::patience::Patience;
 use crate::error::QueueError;
 use crate::journals::Journals;
 
@@ -57,15 +58,29 @@ fn understand(schedule: &Schedule) -> Result<Calendar, ScheduleError> {
     Calendar::of(schedule)
 }
 
-/// Puts what is due until the queue has no schedules. To stop, drop the future: whoever opens the queue next knows what
-/// has happened.
+/// Why the loop of a queue ended.
+pub(super) enum Ended {
+    /// The queue has no schedules.
+    Idle,
+    /// It has failed for too long: another process may be able to reach the journal.
+    GaveUp {
+        /// The last error, with its causes.
+        error: String,
+        /// How long the loops of the next leadership may fail.
+        patience: Duration,
+    },
+}
+
+/// Puts what is due until the queue has no schedules, or cannot be reached for longer than `patience`. To stop, drop the
+/// future: whoever opens the queue next knows what has happened.
 pub(super) async fn run(
     session: Session,
     journals: Journals,
     cache: TreeCache,
     queue: QueueName,
     fence: Fence,
-) {
+    mut patience: Patience,
+) -> Ended {
     let mut changed = cache.subscribe();
     let (mut outlet, mut pause, mut told) = (None, PAUSE, None);
     loop {
@@ -73,8 +88,9 @@ pub(super) async fn run(
         let mut ours = schedules(&cache);
         ours.retain(|_, schedule| schedule.queue == queue);
         if ours.is_empty() {
-            return;
+            return Ended::Idle;
         }
+        let began = Moment::now();
         let turn = async {
             let open = match outlet.take() {
                 Some(open) => Held::Ours(open),
@@ -90,6 +106,7 @@ pub(super) async fn run(
         let sleep = match turn.await {
             Ok(Held::Ours((open, next))) => {
                 (outlet, pause, told) = (Some(open), PAUSE, None);
+                patience.on_success();
                 until(next)
             }
             Ok(Held::Deposed) => {
@@ -97,7 +114,15 @@ pub(super) async fn run(
                 PAUSE_MAX
             }
             Err(error) => {
+                // Into a queue that does not exist nobody else could put either.
+                let is_exhausted = match error {
+                    QueueError::NoQueue { .. } => false,
+                    _ => patience.on_failure(began, Moment::now()),
+                };
                 let error = whole(&error).to_string();
+                if is_exhausted {
+                    return Ended::GaveUp { error, patience: patience.limit_after() };
+                }
                 if told.as_ref() != Some(&error) {
                     warn!(%queue, error, "periodic messages cannot be put now; trying again");
                     told = Some(error);

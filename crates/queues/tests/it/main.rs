@@ -21,4 +21,5 @@ mod runners;
 mod scale;
 mod schedule;
 mod stories;
+mod troubled;
 mod world;

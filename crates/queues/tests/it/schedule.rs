@@ -9,13 +9,14 @@ use menagerie_queues::admin::Created;
 use menagerie_queues::admin::schedule::{self, ScheduleView};
 use menagerie_queues::schedule::core::Record;
 use menagerie_queues::schedule::{ScheduleError, run};
-use menagerie_queues::{MessageUuid, Meta, QueueError, Via};
+use menagerie_queues::{Journals, MessageUuid, Meta, QueueError, Via};
 use menagerie_testkit::{SHORT, eventually_async};
 use menagerie_znodes::Name;
 use menagerie_znodes::queues::{self, Schedule};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
+use crate::troubled::{Trouble, Troubled};
 use crate::world::{World, name};
 
 fn now_ms() -> u64 {
@@ -47,8 +48,12 @@ struct Scheduler {
 
 impl Scheduler {
     fn start(world: &World, session: Session, name: &'static str) -> Self {
+        Self::start_with(session, name, world.journals())
+    }
+
+    fn start_with(session: Session, name: &'static str, journals: Journals) -> Self {
         let (stop, stopped) = oneshot::channel::<()>();
-        let (journals, kept) = (world.journals(), session.clone());
+        let kept = session.clone();
         let run =
             tokio::spawn(async move { run(&kept, &journals, name, async { drop(stopped.await) }).await });
         Self { session, stop, run }
@@ -146,6 +151,48 @@ async fn the_next_one_goes_on_when_the_session_of_the_elected_one_expires() {
     let beat = only(&world, &session).await.record.unwrap();
     assert_eq!(put(&world, 1).await as i64, beat.through - begin - beat.missed as i64);
     assert_eq!(beat.missed, 0, "a session is shorter than a minute");
+}
+
+/// `candidates` stand one after the other, and only the last one reaches the journal.
+async fn assert_the_last_one_puts(world: &World, candidates: Vec<(&'static str, Journals)>) {
+    let session = world.session().await;
+    world.create(&session, "mail", 1).await;
+    schedule::add(&session, &name("beat"), &of_mail("* * * * * *")).await.unwrap();
+    let able = candidates.last().unwrap().0;
+    let mut all = Vec::new();
+    for (name, journals) in candidates {
+        all.push(Scheduler::start_with(world.session().await, name, journals));
+        let election = Election::new(&session, queues::schedule_election(), "witness");
+        let standing = all.len();
+        eventually_async("it stands", async || {
+            (election.candidates().await.unwrap().len() == standing).then_some(())
+        })
+        .await;
+    }
+    eventually_async("it puts", async || (put(world, 1).await > 0).then_some(())).await;
+    assert_eq!(leader(&session).await, able);
+    assert_eq!(
+        only(world, &session).await.record.unwrap().missed,
+        0,
+        "others had their turn within a minute"
+    );
+    for one in all {
+        one.kill().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_elected_process_that_cannot_reach_the_journal_makes_way() {
+    let world = World::new("schedule-blind");
+    let nothing = Journals::from([]);
+    assert_the_last_one_puts(&world, vec![("blind", nothing), ("able", world.journals())]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_elected_process_whose_journal_is_silent_makes_way() {
+    let world = World::new("schedule-silent");
+    let silent = Troubled::journals(&world, Trouble::Silence);
+    assert_the_last_one_puts(&world, vec![("deaf", silent), ("able", world.journals())]).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
