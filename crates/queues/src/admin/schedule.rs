@@ -23,6 +23,10 @@ pub use crate::schedule::message::body;
 /// Largest message of a schedule: it is stored in a znode, and read by all that may be elected.
 pub const BODY_BYTES_MAX: usize = 64 << 10;
 
+/// Why a schedule is silent whose times were put or skipped by a clock that was ahead.
+const LIES_AHEAD: &str = "its last time lies in the future, because a clock was wrong, and nothing is put before then: remove \
+                          the schedule and add it again to begin now";
+
 /// A schedule, and how it is doing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ScheduleView {
@@ -133,8 +137,13 @@ pub async fn list(session: &Session, journals: &Journals) -> Result<Vec<Schedule
         }
         MaybeDamaged::Sound(schedule) => {
             let wrong = Calendar::of(&schedule).err().map(|error| error.to_string());
+            let ahead = |record: &Record| record.lies_ahead(now()).then(|| LIES_AHEAD.to_owned());
             let (record, problem) = match records.get(&schedule.queue) {
-                Some(Ok(records)) => (Some(records.of(&name, &schedule)), None),
+                Some(Ok(records)) => {
+                    let record = records.of(&name, &schedule);
+                    let problem = ahead(&record);
+                    (Some(record), problem)
+                }
                 Some(Err(error)) => (None, Some(menagerie_kernel::whole(error).to_string())),
                 None => (None, None),
             };

@@ -35,6 +35,12 @@ impl Record {
         Self { added_ms, through: since, put: None, missed: 0, last_missed: None }
     }
 
+    /// Whether its last time lies in the future of this clock, by more than clocks of hosts differ: then a clock was wrong,
+    /// and nothing is put before that time.
+    pub fn lies_ahead(&self, now: i64) -> bool {
+        self.through > now.saturating_add(LATE_MAX_SECONDS)
+    }
+
     /// The record after this step.
     #[must_use]
     pub fn after(&self, step: Step) -> Self {
@@ -79,7 +85,8 @@ pub struct Due {
 }
 
 /// What is due after `through`. Whatever the clock does, a time is in the steps at most once, because they begin after
-/// the last one, and it is not lost, because they end before the next one.
+/// the last one, and it is not left out, because they end before the next one. But a clock that is ahead skips what it takes
+/// for missed, for good: so check it before.
 pub fn due(next_after: impl Fn(i64) -> Option<i64>, through: i64, now: i64, catch_up: bool) -> Due {
     let on_time = now.saturating_sub(LATE_MAX_SECONDS);
     let mut steps = Vec::new();
@@ -160,6 +167,12 @@ mod tests {
     #[test]
     fn a_clock_that_goes_back_puts_nothing_twice() {
         assert_eq!(due(every(60), 6000, 3000, true), Due { steps: vec![], next: Some(6060) });
+    }
+
+    #[test]
+    fn last_time_in_the_future_shows_that_a_clock_was_wrong() {
+        let record = Record::new(0, 1000);
+        assert!(record.lies_ahead(939) && !record.lies_ahead(940) && !record.lies_ahead(2000));
     }
 
     proptest! {

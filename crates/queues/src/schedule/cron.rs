@@ -32,6 +32,12 @@ pub enum ScheduleError {
     /// Somebody else wrote something that is not Base64.
     #[error("the message of the schedule is damaged: {why}")]
     Body { why: String },
+    /// It has jumped, or is far from ZooKeeper's.
+    #[error("the clock of this host is not trusted: it is {} s {}", ahead.abs(), if *ahead > 0 { "ahead" } else { "behind" })]
+    Clock {
+        /// By how many seconds it is ahead; negative if it is behind.
+        ahead: i64,
+    },
 }
 
 impl Explain for ScheduleError {
@@ -50,13 +56,16 @@ impl Explain for ScheduleError {
             .into(),
             Self::Missing { .. } => "`menagerie queue schedule list` shows those that there are".into(),
             Self::Large { .. } => "store what is large elsewhere, and put where it is".into(),
+            Self::Clock { .. } => {
+                "see whether the clocks of this host and of ZooKeeper's hosts are right (`timedatectl`)".into()
+            }
             Self::Body { .. } => "remove the schedule, and add it again".into(),
         }
     }
 
     fn exit_code(&self) -> u8 {
         match self {
-            Self::Exists { .. } | Self::Body { .. } => exit_code::FAILED,
+            Self::Exists { .. } | Self::Body { .. } | Self::Clock { .. } => exit_code::FAILED,
             Self::Line { .. } | Self::Never { .. } | Self::Zone { .. } => exit_code::USAGE,
             Self::Missing { .. } | Self::Large { .. } => exit_code::USAGE,
         }

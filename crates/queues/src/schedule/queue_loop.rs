@@ -12,6 +12,7 @@ use tracing::{debug, warn};
 
 use super::core::{Step, due};
 use super::cron::{Calendar, ScheduleError};
+use super::host_clock::HostClock;
 use super::message::message;
 use super::outlet::{Held, Outlet, append};
 use super::patience::Patience;
@@ -76,6 +77,7 @@ pub(super) enum Ended {
 pub(super) async fn run(
     session: Session,
     journals: Journals,
+    clock: HostClock,
     cache: TreeCache,
     queue: QueueName,
     fence: Fence,
@@ -92,12 +94,13 @@ pub(super) async fn run(
         }
         let began = Moment::now();
         let turn = async {
+            let now = clock.now()?;
             let open = match outlet.take() {
                 Some(open) => Held::Ours(open),
                 None => Outlet::open(&session, &journals, &queue, fence).await?,
             };
             let Held::Ours(mut open) = open else { return Ok(Held::Deposed) };
-            let next = put_due(&session, &journals, &mut open, &ours).await?;
+            let next = put_due(&session, &journals, &mut open, &ours, now).await?;
             Ok::<_, QueueError>(match next {
                 Held::Ours(next) => Held::Ours((open, next)),
                 Held::Deposed => Held::Deposed,
@@ -107,7 +110,7 @@ pub(super) async fn run(
             Ok(Held::Ours((open, next))) => {
                 (outlet, pause, told) = (Some(open), PAUSE, None);
                 patience.on_success();
-                until(next)
+                next.map_or(SLEEP_MAX, |next| clock.until(next).min(SLEEP_MAX))
             }
             Ok(Held::Deposed) => {
                 debug!(%queue, "somebody else puts its periodic messages");
@@ -138,22 +141,15 @@ pub(super) async fn run(
     }
 }
 
-/// How long to sleep until this time.
-fn until(next: Option<i64>) -> Duration {
-    let Some(next) = next else { return SLEEP_MAX };
-    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
-    let next = Duration::from_secs(u64::try_from(next).unwrap_or(0));
-    next.saturating_sub(now).min(SLEEP_MAX)
-}
-
-/// Puts what is due by now. Returns the next time of all schedules.
+/// Puts what is due by `now`. Returns the next time of all schedules.
 async fn put_due(
     session: &Session,
     journals: &Journals,
     outlet: &mut Outlet,
     schedules: &BTreeMap<Name, Schedule>,
+    now: i64,
 ) -> Result<Held<Option<i64>>, QueueError> {
-    let (now, mut first) = (super::now(), None);
+    let mut first = None;
     for (name, schedule) in schedules {
         // The leader has told why not.
         let Ok(calendar) = understand(schedule) else { continue };

@@ -1,14 +1,17 @@
 //! Periodic messages: each time exactly once, whoever dies.
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use menagerie_journal::Message;
+use menagerie_journal::store::Clock;
+use menagerie_journal::{
+    Commit, Consumer, Fence, Journal as _, Message, PartitionId, StateWrite, Ticks, Topic,
+};
 use menagerie_kernel::Session;
 use menagerie_kernel::recipes::election::Election;
 use menagerie_queues::admin::Created;
 use menagerie_queues::admin::schedule::{self, ScheduleView};
 use menagerie_queues::schedule::core::Record;
-use menagerie_queues::schedule::{ScheduleError, run};
+use menagerie_queues::schedule::{ScheduleError, run_by};
 use menagerie_queues::{Journals, MessageUuid, Meta, QueueError, Via};
 use menagerie_testkit::{SHORT, eventually_async};
 use menagerie_znodes::Name;
@@ -18,6 +21,8 @@ use tokio::task::JoinHandle;
 
 use crate::troubled::{Trouble, Troubled};
 use crate::world::{World, name};
+
+const DAY: Duration = Duration::from_secs(86_400);
 
 fn now_ms() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis() as u64
@@ -52,10 +57,15 @@ impl Scheduler {
     }
 
     fn start_with(session: Session, name: &'static str, journals: Journals) -> Self {
+        Self::start_by(session, name, journals, Clock::default())
+    }
+
+    fn start_by(session: Session, name: &'static str, journals: Journals, clock: Clock) -> Self {
         let (stop, stopped) = oneshot::channel::<()>();
         let kept = session.clone();
-        let run =
-            tokio::spawn(async move { run(&kept, &journals, name, async { drop(stopped.await) }).await });
+        let run = tokio::spawn(async move {
+            run_by(&kept, &journals, name, clock, async { drop(stopped.await) }).await
+        });
         Self { session, stop, run }
     }
 
@@ -153,46 +163,54 @@ async fn the_next_one_goes_on_when_the_session_of_the_elected_one_expires() {
     assert_eq!(beat.missed, 0, "a session is shorter than a minute");
 }
 
-/// `candidates` stand one after the other, and only the last one reaches the journal.
-async fn assert_the_last_one_puts(world: &World, candidates: Vec<(&'static str, Journals)>) {
+/// One that can put stands after one that cannot, because of its journal or its clock.
+async fn assert_makes_way_in_time(world: &World, journals: Journals, clock: Clock) {
     let session = world.session().await;
     world.create(&session, "mail", 1).await;
     schedule::add(&session, &name("beat"), &of_mail("* * * * * *")).await.unwrap();
-    let able = candidates.last().unwrap().0;
-    let mut all = Vec::new();
-    for (name, journals) in candidates {
-        all.push(Scheduler::start_with(world.session().await, name, journals));
-        let election = Election::new(&session, queues::schedule_election(), "witness");
-        let standing = all.len();
-        eventually_async("it stands", async || {
-            (election.candidates().await.unwrap().len() == standing).then_some(())
-        })
-        .await;
-    }
-    eventually_async("it puts", async || (put(world, 1).await > 0).then_some(())).await;
-    assert_eq!(leader(&session).await, able);
-    assert_eq!(
-        only(world, &session).await.record.unwrap().missed,
-        0,
-        "others had their turn within a minute"
-    );
-    for one in all {
+    let unable = Scheduler::start_by(world.session().await, "unable", journals, clock);
+    assert_eq!(leader(&session).await, "unable");
+    let able = Scheduler::start(world, world.session().await, "able");
+    eventually_async("the other one leads", async || (leader(&session).await == "able").then_some(())).await;
+    let before = put(world, 1).await;
+    eventually_async("it puts", async || (put(world, 1).await > before).then_some(())).await;
+    for one in [unable, able] {
         one.kill().await;
     }
+    let beat = only(world, &session).await;
+    let record = beat.record.unwrap();
+    assert_eq!((record.missed, beat.problem), (0, None), "the other one had its turn within a minute");
+    let added = (beat.schedule.unwrap().added_ms / 1000) as i64;
+    assert_eq!(put(world, 1).await as i64, record.through - added);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_elected_process_that_cannot_reach_the_journal_makes_way() {
     let world = World::new("schedule-blind");
-    let nothing = Journals::from([]);
-    assert_the_last_one_puts(&world, vec![("blind", nothing), ("able", world.journals())]).await;
+    assert_makes_way_in_time(&world, Journals::from([]), Clock::default()).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_elected_process_whose_journal_is_silent_makes_way() {
     let world = World::new("schedule-silent");
     let silent = Troubled::journals(&world, Trouble::Silence);
-    assert_the_last_one_puts(&world, vec![("deaf", silent), ("able", world.journals())]).await;
+    assert_makes_way_in_time(&world, silent, Clock::default()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_elected_process_whose_clock_is_a_day_ahead_makes_way() {
+    let world = World::new("schedule-clock");
+    let ahead = Clock::new(|| Ticks::now().plus(DAY));
+    assert_makes_way_in_time(&world, world.journals(), ahead).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_elected_process_whose_clock_jumps_makes_way() {
+    let world = World::new("schedule-jump");
+    let start = Instant::now();
+    let is_ahead = move || start.elapsed() > Duration::from_secs(5);
+    let jumps = Clock::new(move || Ticks::now().plus(if is_ahead() { DAY } else { Duration::ZERO }));
+    assert_makes_way_in_time(&world, world.journals(), jumps).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -237,6 +255,31 @@ async fn missed_times_are_counted_or_caught_up_with() {
     assert_eq!(put, quarters(caught.through));
     assert!(put >= 4);
     assert_eq!(bodies.len() as u64 - put + skipped.missed, quarters(skipped.through));
+}
+
+#[tokio::test]
+async fn last_time_in_the_future_is_named_as_the_problem() {
+    let world = World::new("schedule-ahead");
+    let session = world.session().await;
+    world.create(&session, "mail", 1).await;
+    let (nightly, settings) = (name("nightly"), of_mail("0 3 * * *"));
+    schedule::add(&session, &nightly, &settings).await.unwrap();
+    // What a process leaves behind whose clock is a day ahead.
+    let tomorrow = (now_ms() / 1000) as i64 + 86_400;
+    let record = Record::new(settings.added_ms, tomorrow);
+    let (partition, consumer) =
+        (PartitionId::new(Topic::new("mail").unwrap(), 1), Consumer::new("schedules").unwrap());
+    let fence = Fence::new(0, 1);
+    world.store().open(&partition, &consumer, fence).await.unwrap();
+    let (key, value) = ("nightly".into(), Some(serde_json::to_vec(&record).unwrap().into()));
+    let states = vec![StateWrite { partition, consumer, fence, key, value }];
+    world.store().commit(Commit { states, ..Commit::default() }).await.unwrap();
+    let problem = only(&world, &session).await.problem.unwrap();
+    assert!(problem.contains("lies in the future") && problem.contains("add it again"), "{problem}");
+    schedule::remove(&session, &nightly).await.unwrap();
+    let again = Schedule { added_ms: settings.added_ms + 1, ..settings };
+    schedule::add(&session, &nightly, &again).await.unwrap();
+    assert_eq!(only(&world, &session).await.problem, None);
 }
 
 #[tokio::test]
