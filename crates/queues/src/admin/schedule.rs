@@ -136,12 +136,13 @@ pub async fn list(session: &Session, journals: &Journals) -> Result<Vec<Schedule
             ScheduleView { name, schedule: Err(why), record: None, problem }
         }
         MaybeDamaged::Sound(schedule) => {
-            let wrong = Calendar::of(&schedule).err().map(|error| error.to_string());
+            let wrong = message::message(&schedule).map(drop).and(Calendar::of(&schedule).map(drop)).err();
+            let wrong = wrong.map(|error| error.to_string());
             let ahead = |record: &Record| record.lies_ahead(now()).then(|| LIES_AHEAD.to_owned());
             let (record, problem) = match records.get(&schedule.queue) {
                 Some(Ok(records)) => {
                     let record = records.of(&name, &schedule);
-                    let problem = ahead(&record);
+                    let problem = record.problem.clone().or_else(|| ahead(&record));
                     (Some(record), problem)
                 }
                 Some(Err(error)) => (None, Some(menagerie_kernel::whole(error).to_string())),

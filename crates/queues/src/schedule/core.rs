@@ -27,12 +27,15 @@ pub struct Record {
     /// The last of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_missed: Option<i64>,
+    /// Why its next time is not put, if the journal or the queue refuses this message. Others of the queue go on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub problem: Option<String>,
 }
 
 impl Record {
     /// Of a schedule that has not come far: nothing up to `since` is put.
     pub fn new(added_ms: u64, since: i64) -> Self {
-        Self { added_ms, through: since, put: None, missed: 0, last_missed: None }
+        Self { added_ms, through: since, put: None, missed: 0, last_missed: None, problem: None }
     }
 
     /// Whether its last time lies in the future of this clock, by more than clocks of hosts differ: then a clock was wrong,
@@ -45,7 +48,7 @@ impl Record {
     #[must_use]
     pub fn after(&self, step: Step) -> Self {
         match step {
-            Step::Put { time, .. } => Self { through: time, put: Some(time), ..self.clone() },
+            Step::Put { time, .. } => Self { through: time, put: Some(time), problem: None, ..self.clone() },
             Step::Skip { times, last } => Self {
                 through: last,
                 missed: self.missed.saturating_add(times),

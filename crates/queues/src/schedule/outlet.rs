@@ -12,6 +12,7 @@ use menagerie_znodes::Name;
 use menagerie_znodes::queues::{QueueName, Schedule, Settings};
 
 use super::core::{Record, Step};
+use super::cron::ScheduleError;
 use super::message::{dedup, message, origin};
 use crate::admin::{Putter, journal_of, require_settings};
 use crate::coordination::claim::partition_id;
@@ -99,8 +100,8 @@ impl Outlet {
         self.records.of(name, schedule)
     }
 
-    /// Does one step of a schedule, in one commit, which also removes records that are stale. After an error nobody knows
-    /// what came of it: open it again.
+    /// Does one step of a schedule, in one commit, which also removes records that are stale. An error that
+    /// [`is_about_the_message`] has changed nothing. After any other nobody knows what came of it: open it again.
     pub(super) async fn perform(
         &mut self,
         name: &Name,
@@ -110,6 +111,30 @@ impl Outlet {
         stale: &[Name],
     ) -> Result<Held<()>, QueueError> {
         let record = self.record(name, schedule).after(step);
+        self.write(name, record, append, stale).await
+    }
+
+    /// Records why the next time of a schedule is refused, unless that is known.
+    pub(super) async fn set_aside(
+        &mut self,
+        name: &Name,
+        schedule: &Schedule,
+        why: &str,
+    ) -> Result<Held<()>, QueueError> {
+        let record = self.record(name, schedule);
+        if record.problem.as_deref() == Some(why) {
+            return Ok(Held::Ours(()));
+        }
+        self.write(name, Record { problem: Some(why.to_owned()), ..record }, None, &[]).await
+    }
+
+    async fn write(
+        &mut self,
+        name: &Name,
+        record: Record,
+        append: Option<Append>,
+        stale: &[Name],
+    ) -> Result<Held<()>, QueueError> {
         let value = serde_json::to_vec(&record).expect("numbers can be written").into();
         let key = |name: &Name| Bytes::copy_from_slice(name.as_str().as_bytes());
         let gone = stale.iter().map(|name| (key(name), None));
@@ -131,6 +156,20 @@ impl Outlet {
     /// Records of schedules that are not among these: they were removed.
     pub(super) fn stale(&self, schedules: &BTreeMap<Name, Schedule>) -> Vec<Name> {
         self.records.by_name.keys().filter(|name| !schedules.contains_key(*name)).cloned().collect()
+    }
+}
+
+/// Whether an error concerns only the message of one schedule: others of the queue can be put.
+pub(super) fn is_about_the_message(error: &QueueError) -> bool {
+    match error {
+        // A partition that the queue does not have, or a key that is too long: somebody wrote the schedule by hand.
+        QueueError::NoPartition { .. }
+        | QueueError::LongKey { .. }
+        | QueueError::Schedule(ScheduleError::Body { .. }) => true,
+        QueueError::Journal(error) => {
+            matches!(error, JournalError::TooLarge { .. } | JournalError::NoPartition { .. })
+        }
+        _ => false,
     }
 }
 

@@ -14,7 +14,7 @@ use super::core::{Step, due};
 use super::cron::{Calendar, ScheduleError};
 use super::host_clock::HostClock;
 use super::message::message;
-use super::outlet::{Held, Outlet, append};
+use super::outlet::{Held, Outlet, append, is_about_the_message};
 use super::patience::Patience;
 use crate::error::QueueError;
 use crate::journals::Journals;
@@ -156,21 +156,31 @@ async fn put_due(
         let record = outlet.record(name, schedule);
         let due = due(|time| calendar.next_after(time), record.through, now, schedule.catch_up);
         for step in due.steps {
-            let append = match step {
-                Step::Put { time, .. } => match append(session, journals, name, schedule, time).await {
-                    // Somebody wrote it by hand; the others need not wait.
-                    Err(error @ QueueError::NoPartition { .. }) => {
-                        warn!(schedule = %name, %error, "this schedule cannot be put");
-                        break;
-                    }
-                    append => Some(append?),
-                },
-                Step::Skip { .. } => None,
-            };
             let stale = outlet.stale(schedules);
-            match outlet.perform(name, schedule, step, append, &stale).await? {
-                Held::Ours(()) => tell(name, schedule, &calendar, step),
-                Held::Deposed => return Ok(Held::Deposed),
+            let done = async {
+                let append = match step {
+                    Step::Put { time, .. } => Some(append(session, journals, name, schedule, time).await?),
+                    Step::Skip { .. } => None,
+                };
+                outlet.perform(name, schedule, step, append, &stale).await
+            };
+            match done.await {
+                Ok(Held::Ours(())) => tell(name, schedule, &calendar, step),
+                Ok(Held::Deposed) => return Ok(Held::Deposed),
+                Err(error) if is_about_the_message(&error) => {
+                    let why = whole(&error).to_string();
+                    if record.problem.as_ref() != Some(&why) {
+                        warn!(schedule = %name, why, "this schedule cannot be put; others go on");
+                    }
+                    match outlet.set_aside(name, schedule, &why).await {
+                        Ok(Held::Ours(())) => break,
+                        Ok(Held::Deposed) => return Ok(Held::Deposed),
+                        // What is too large is its record; the log has told.
+                        Err(error) if is_about_the_message(&error) => break,
+                        Err(error) => return Err(error),
+                    }
+                }
+                Err(error) => return Err(error),
             }
         }
         first = [first, due.next].into_iter().flatten().min();
@@ -189,7 +199,7 @@ fn tell(name: &Name, schedule: &Schedule, calendar: &Calendar, step: Step) {
         }
         Step::Skip { times, last } => {
             let last = calendar.show(last);
-            warn!(schedule = %name, %queue, times, last, "nobody was there to put these times; they are skipped");
+            warn!(schedule = %name, %queue, times, last, "these times are over and were not put; they are skipped");
         }
     }
 }

@@ -6,8 +6,8 @@ use menagerie_journal::store::Clock;
 use menagerie_journal::{
     Commit, Consumer, Fence, Journal as _, Message, PartitionId, StateWrite, Ticks, Topic,
 };
-use menagerie_kernel::Session;
 use menagerie_kernel::recipes::election::Election;
+use menagerie_kernel::{Session, retry};
 use menagerie_queues::admin::Created;
 use menagerie_queues::admin::schedule::{self, ScheduleView};
 use menagerie_queues::schedule::core::Record;
@@ -255,6 +255,33 @@ async fn missed_times_are_counted_or_caught_up_with() {
     assert_eq!(put, quarters(caught.through));
     assert!(put >= 4);
     assert_eq!(bodies.len() as u64 - put + skipped.missed, quarters(skipped.through));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn message_that_is_refused_does_not_hold_up_others() {
+    let world = World::new("schedule-refused");
+    let session = world.session().await;
+    world.create(&session, "mail", 1).await;
+    // They come before the sound one in every turn.
+    let large = Schedule { body: schedule::body(b"large"), ..of_mail("* * * * * *") };
+    schedule::add(&session, &name("a-large"), &large).await.unwrap();
+    let by_hand = name("b-by-hand");
+    let long = Schedule { key: Some("k".repeat(2_000)), ..of_mail("* * * * * *") };
+    let long = menagerie_znodes::Payload::encode(&long);
+    retry::ensure(&session.term(), queues::schedule(&by_hand).path(), &long).await.unwrap();
+    schedule::add(&session, &name("sound"), &of_mail("* * * * * *")).await.unwrap();
+    let small = Troubled::journals(&world, Trouble::SmallLimit);
+    let scheduler = Scheduler::start_with(world.session().await, "s", small);
+    let all = eventually_async("the sound one is put twice", async || {
+        let all = schedule::list(&session, &world.journals()).await.unwrap();
+        (put(&world, 1).await >= 2).then_some(all)
+    })
+    .await;
+    scheduler.kill().await;
+    let problem = |at: usize| all[at].problem.clone().unwrap_or_default();
+    assert!(problem(0).contains("a message of 5 is more than the maximum of 4"), "{}", problem(0));
+    assert!(problem(1).contains("a message's key has at most 1024 bytes, not 2000"), "{}", problem(1));
+    assert_eq!(all[2].problem, None);
 }
 
 #[tokio::test]

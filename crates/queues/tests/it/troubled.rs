@@ -1,10 +1,10 @@
-//! A journal that is in trouble whenever a consumer opens a partition.
+//! A journal in trouble.
 
 use std::sync::Arc;
 
 use menagerie_journal::{
-    Batch, Commit, Committed, Consumer, Created, Fence, Journal, MessageId, Opened, PartitionId,
-    PartitionStats, RandomId, Read, Reply, Store, Ticks, Topic, TopicConfig, TopicView, Usage,
+    Append, Batch, Commit, Committed, Consumer, Created, Fence, Journal, JournalError, MessageId, Opened,
+    PartitionId, PartitionStats, RandomId, Read, Reply, Store, Ticks, Topic, TopicConfig, TopicView, Usage,
 };
 use menagerie_queues::Journals;
 
@@ -13,8 +13,10 @@ use crate::world::{JOURNAL, World};
 /// What happens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Trouble {
-    /// There is no answer.
+    /// There is no answer to opening a partition.
     Silence,
+    /// Messages that say "large" are too large.
+    SmallLimit,
 }
 
 pub struct Troubled {
@@ -31,9 +33,15 @@ impl Troubled {
 }
 
 impl Journal for Troubled {
-    fn open<'a>(&'a self, _: &'a PartitionId, _: &'a Consumer, _: Fence) -> Reply<'a, Opened> {
+    fn open<'a>(
+        &'a self,
+        partition: &'a PartitionId,
+        consumer: &'a Consumer,
+        fence: Fence,
+    ) -> Reply<'a, Opened> {
         match self.trouble {
             Trouble::Silence => Box::pin(std::future::pending()),
+            Trouble::SmallLimit => self.store.open(partition, consumer, fence),
         }
     }
 
@@ -54,6 +62,11 @@ impl Journal for Troubled {
     }
 
     fn commit(&self, commit: Commit) -> Reply<'_, Committed> {
+        let is_large = |append: &Append| &append.message.body[..] == b"large";
+        if self.trouble == Trouble::SmallLimit && commit.appends.iter().any(is_large) {
+            let refused = JournalError::TooLarge { what: "a message".into(), size: 5, max: 4 };
+            return Box::pin(async move { Err(refused) });
+        }
         self.store.commit(commit)
     }
 
