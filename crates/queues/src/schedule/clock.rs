@@ -141,7 +141,7 @@ mod tests {
         for second in (10..=3600).step_by(10) {
             let Ok(now) = clock.observe(at(second, ahead(second))) else { continue };
             let every_300 = |time: i64| Some((time.div_euclid(300) + 1) * 300);
-            for step in due(every_300, record.through, now, false).steps {
+            for step in due(every_300, &record, now, false).steps {
                 put.extend(match step {
                     Step::Put { time, .. } => Some(time),
                     Step::Skip { .. } => None,

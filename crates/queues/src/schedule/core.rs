@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 /// A time that is put at most this much later counts as put on time; after that it was missed.
 pub const LATE_MAX_SECONDS: i64 = 60;
 
-/// Missed times that are caught up with at once: whoever was away for a year does not want them all.
+/// Missed times that are put in a row: whoever was away for a year does not want them all.
 pub const CATCH_UP_MAX: usize = 100;
 
 /// Missed times that are counted at once. Beyond that, counting takes longer than the number is worth.
@@ -21,6 +21,9 @@ pub struct Record {
     /// The last time that was put.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub put: Option<i64>,
+    /// How many missed times were put in a row, up to [`CATCH_UP_MAX`]; zero if none is left to be caught up with.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub caught_up: usize,
     /// How many times were missed and not put.
     #[serde(default)]
     pub missed: u64,
@@ -35,7 +38,15 @@ pub struct Record {
 impl Record {
     /// Of a schedule that has not come far: nothing up to `since` is put.
     pub fn new(added_ms: u64, since: i64) -> Self {
-        Self { added_ms, through: since, put: None, missed: 0, last_missed: None, problem: None }
+        Self {
+            added_ms,
+            through: since,
+            put: None,
+            caught_up: 0,
+            missed: 0,
+            last_missed: None,
+            problem: None,
+        }
     }
 
     /// Whether its last time lies in the future of this clock, by more than clocks of hosts differ: then a clock was wrong,
@@ -48,15 +59,22 @@ impl Record {
     #[must_use]
     pub fn after(&self, step: Step) -> Self {
         match step {
-            Step::Put { time, .. } => Self { through: time, put: Some(time), problem: None, ..self.clone() },
+            Step::Put { time, caught_up, .. } => {
+                Self { through: time, put: Some(time), caught_up, problem: None, ..self.clone() }
+            }
             Step::Skip { times, last } => Self {
                 through: last,
+                caught_up: 0,
                 missed: self.missed.saturating_add(times),
                 last_missed: Some(last),
                 ..self.clone()
             },
         }
     }
+}
+
+fn is_zero(number: &usize) -> bool {
+    *number == 0
 }
 
 /// What is to be done about times that are due. Each step is one commit.
@@ -68,6 +86,8 @@ pub enum Step {
         time: i64,
         /// Nobody was there when it was due.
         missed: bool,
+        /// How many missed times were put in a row, this one included; zero if it ends the row.
+        caught_up: usize,
     },
     /// Skip times that were missed.
     Skip {
@@ -87,17 +107,21 @@ pub struct Due {
     pub next: Option<i64>,
 }
 
-/// What is due after `through`. Whatever the clock does, a time is in the steps at most once, because they begin after
-/// the last one, and it is not left out, because they end before the next one. But a clock that is ahead skips what it takes
-/// for missed, for good: so check it before.
-pub fn due(next_after: impl Fn(i64) -> Option<i64>, through: i64, now: i64, catch_up: bool) -> Due {
+/// What is due after the last time of `record`. Whatever the clock does, a time is in the steps at most once, because they
+/// begin after the last one, and it is not left out, because they end before the next one. But a clock that is ahead skips
+/// what it takes for missed, for good: so check it before.
+pub fn due(next_after: impl Fn(i64) -> Option<i64>, record: &Record, now: i64, catch_up: bool) -> Due {
     let on_time = now.saturating_sub(LATE_MAX_SECONDS);
     let mut steps = Vec::new();
-    let mut next = next_after(through);
+    let mut next = next_after(record.through);
+    // The record counts across failures: whoever goes on does not begin to count anew.
+    let mut caught_up = if catch_up { record.caught_up } else { CATCH_UP_MAX };
     let (mut skipped, mut last) = (0, 0);
     while let Some(time) = next.filter(|time| *time < on_time) {
-        if catch_up && steps.len() < CATCH_UP_MAX {
-            steps.push(Step::Put { time, missed: true });
+        if caught_up < CATCH_UP_MAX {
+            caught_up += 1;
+            let is_last = next_after(time).is_none_or(|next| next >= on_time);
+            steps.push(Step::Put { time, missed: true, caught_up: if is_last { 0 } else { caught_up } });
         } else {
             (skipped, last) = (skipped + 1, time);
         }
@@ -110,7 +134,7 @@ pub fn due(next_after: impl Fn(i64) -> Option<i64>, through: i64, now: i64, catc
         steps.push(Step::Skip { times: skipped, last });
     }
     while let Some(time) = next.filter(|time| *time <= now) {
-        steps.push(Step::Put { time, missed: false });
+        steps.push(Step::Put { time, missed: false, caught_up: 0 });
         next = next_after(time);
     }
     Due { steps, next }
@@ -127,49 +151,86 @@ mod tests {
         move |time| Some((time.div_euclid(period) + 1) * period)
     }
 
+    fn since(time: i64) -> Record {
+        Record::new(0, time)
+    }
+
     fn on_time(time: i64) -> Step {
-        Step::Put { time, missed: false }
+        Step::Put { time, missed: false, caught_up: 0 }
+    }
+
+    fn missed(time: i64, caught_up: usize) -> Step {
+        Step::Put { time, missed: true, caught_up }
     }
 
     #[test]
     fn nothing_is_due_before_its_time() {
-        assert_eq!(due(every(300), 600, 899, false), Due { steps: vec![], next: Some(900) });
-        assert_eq!(due(every(300), 600, 900, false), Due { steps: vec![on_time(900)], next: Some(1200) });
-        assert_eq!(due(|_| None, 600, 900, false), Due { steps: vec![], next: None });
+        assert_eq!(due(every(300), &since(600), 899, false), Due { steps: vec![], next: Some(900) });
+        assert_eq!(
+            due(every(300), &since(600), 900, false),
+            Due { steps: vec![on_time(900)], next: Some(1200) }
+        );
+        assert_eq!(due(|_| None, &since(600), 900, false), Due { steps: vec![], next: None });
     }
 
     #[test]
     fn a_minute_late_is_not_missed() {
-        assert_eq!(due(every(300), 600, 960, false).steps, [on_time(900)]);
-        assert_eq!(due(every(300), 600, 961, false).steps, [Step::Skip { times: 1, last: 900 }]);
-        assert_eq!(due(every(300), 600, 961, true).steps, [Step::Put { time: 900, missed: true }]);
+        assert_eq!(due(every(300), &since(600), 960, false).steps, [on_time(900)]);
+        assert_eq!(due(every(300), &since(600), 961, false).steps, [Step::Skip { times: 1, last: 900 }]);
+        assert_eq!(due(every(300), &since(600), 961, true).steps, [missed(900, 0)]);
     }
 
     #[test]
     fn missed_times_are_skipped_and_counted_or_caught_up_with() {
-        let away = due(every(300), 0, 1510, false);
+        let away = due(every(300), &since(0), 1510, false);
         assert_eq!(away.steps, [Step::Skip { times: 4, last: 1200 }, on_time(1500)]);
-        let caught = due(every(300), 0, 1510, true);
-        let missed = |time| Step::Put { time, missed: true };
-        assert_eq!(caught.steps, [missed(300), missed(600), missed(900), missed(1200), on_time(1500)]);
+        let caught = due(every(300), &since(0), 1510, true);
+        assert_eq!(
+            caught.steps,
+            [missed(300, 1), missed(600, 2), missed(900, 3), missed(1200, 0), on_time(1500)]
+        );
         assert_eq!((away.next, caught.next), (Some(1800), Some(1800)));
     }
 
     #[test]
     fn catching_up_is_bounded() {
-        let caught = due(every(10), 0, 10_000, true);
+        let caught = due(every(10), &since(0), 10_000, true);
         let put = caught.steps.iter().filter(|step| matches!(step, Step::Put { missed: true, .. })).count();
         assert_eq!(put, CATCH_UP_MAX);
         assert_eq!(caught.steps[CATCH_UP_MAX], Step::Skip { times: 893, last: 9930 });
         assert_eq!(caught.steps[CATCH_UP_MAX + 1..].first(), Some(&on_time(9940)));
-        let year = due(every(1), 0, 31_536_000, false);
+        let year = due(every(1), &since(0), 31_536_000, false);
         assert_eq!(year.steps[0], Step::Skip { times: MISSED_COUNT_MAX, last: 31_536_000 - 61 });
         assert_eq!(year.steps[1], on_time(31_536_000 - 60), "what is not counted is skipped nevertheless");
     }
 
     #[test]
+    fn catching_up_is_bounded_across_failures() {
+        let (mut record, mut put) = (since(0), 0);
+        // Whoever leads dies after 40 steps, and time goes on: the bound holds all the same.
+        for now in [10_000, 10_100, 10_200] {
+            for step in due(every(10), &record, now, true).steps.into_iter().take(40) {
+                put += usize::from(matches!(step, Step::Put { missed: true, .. }));
+                record = record.after(step);
+            }
+        }
+        assert_eq!((put, record.through, record.caught_up), (CATCH_UP_MAX, 10_200, 0));
+    }
+
+    #[test]
+    fn each_outage_is_caught_up_with_anew() {
+        // A machine that is off whenever its time comes is never on time.
+        let mut record = since(0);
+        for outage in 1..=200 {
+            let steps = due(every(1000), &record, outage * 1000 + 500, true).steps;
+            assert_eq!(steps, [missed(outage * 1000, 0)]);
+            record = record.after(steps[0]);
+        }
+    }
+
+    #[test]
     fn a_clock_that_goes_back_puts_nothing_twice() {
-        assert_eq!(due(every(60), 6000, 3000, true), Due { steps: vec![], next: Some(6060) });
+        assert_eq!(due(every(60), &since(6000), 3000, true), Due { steps: vec![], next: Some(6060) });
     }
 
     #[test]
@@ -189,7 +250,7 @@ mod tests {
             let mut record = Record::new(0, 100);
             let mut decided = Vec::new();
             for (now, done) in looks {
-                let due = due(every(period), record.through, now, catch_up);
+                let due = due(every(period), &record, now, catch_up);
                 // Whoever leads dies after some of the steps; each is recorded by the commit that does it.
                 for step in due.steps.iter().take(done) {
                     match *step {
@@ -199,6 +260,7 @@ mod tests {
                         }
                     }
                     record = record.after(*step);
+                    prop_assert!(record.caught_up <= CATCH_UP_MAX);
                 }
             }
             let expected: Vec<i64> = std::iter::successors(every(period)(100), |time| every(period)(*time))
@@ -208,7 +270,7 @@ mod tests {
 
         #[test]
         fn the_next_time_is_the_first_in_the_future(period in 1_i64..400, through in 0_i64..1000, now in 0_i64..5000) {
-            let due = due(every(period), through, now, false);
+            let due = due(every(period), &since(through), now, false);
             prop_assert_eq!(due.next, every(period)(through.max(now)));
         }
     }

@@ -154,7 +154,7 @@ async fn put_due(
         // The leader has told why not.
         let Ok(calendar) = understand(schedule) else { continue };
         let record = outlet.record(name, schedule);
-        let due = due(|time| calendar.next_after(time), record.through, now, schedule.catch_up);
+        let due = due(|time| calendar.next_after(time), &record, now, schedule.catch_up);
         for step in due.steps {
             let stale = outlet.stale(schedules);
             let done = async {
@@ -191,10 +191,10 @@ async fn put_due(
 fn tell(name: &Name, schedule: &Schedule, calendar: &Calendar, step: Step) {
     let queue = &schedule.queue;
     match step {
-        Step::Put { time, missed: false } => {
+        Step::Put { time, missed: false, .. } => {
             debug!(schedule = %name, %queue, time = calendar.show(time), "put");
         }
-        Step::Put { time, missed: true } => {
+        Step::Put { time, missed: true, .. } => {
             warn!(schedule = %name, %queue, time = calendar.show(time), "this time was missed, and is put now");
         }
         Step::Skip { times, last } => {

@@ -164,7 +164,7 @@ impl ScheduleRow {
             calendar,
         };
         let (Some(record), Some(calendar)) = (view.record, &row.calendar) else { return row };
-        let due = due(|time| calendar.next_after(time), record.through, now(), false);
+        let due = due(|time| calendar.next_after(time), &record, now(), false);
         let record = match due.steps.first() {
             Some(skipped @ Step::Skip { .. }) => record.after(*skipped),
             Some(Step::Put { .. }) | None => record,
