@@ -1,6 +1,6 @@
 //! The election: one process puts all periodic messages.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
 use menagerie_journal::store::Clock;
@@ -18,7 +18,7 @@ use super::queue_loop::{self, Ended};
 use crate::error::QueueError;
 use crate::journals::Journals;
 
-/// Pause before standing again after an error.
+/// Pause before standing again after an error, and before the loop of a queue begins anew after a panic.
 const RETRY_DELAY: Duration = Duration::from_secs(5);
 
 /// Stands for election under this name, and puts periodic messages while elected, until `shutdown` or the end of the
@@ -96,7 +96,7 @@ impl Scheduler<'_> {
         let mut changed = cache.subscribe();
         cache.ready().await?;
         self.clock.compare(grant, self.name).await?;
-        let (mut loops, mut running, mut told) = (JoinSet::new(), BTreeSet::new(), BTreeMap::new());
+        let (mut loops, mut running, mut told) = (JoinSet::new(), HashMap::new(), BTreeMap::new());
         loop {
             changed.borrow_and_update();
             let complaints = queue_loop::complaints(&cache);
@@ -107,16 +107,13 @@ impl Scheduler<'_> {
                 told = complaints;
             }
             for queue in queue_loop::schedules(&cache).into_values().map(|schedule| schedule.queue) {
-                if running.insert(queue.clone()) {
+                if !running.values().any(|other| *other == queue) {
                     let (session, journals) = (self.session.clone(), self.journals.clone());
                     let (clock, cache) = (self.clock.clone(), cache.clone());
                     let (fence, patience) = (grant.fence(), Patience::new(patience));
-                    loops.spawn(async move {
-                        let ended =
-                            queue_loop::run(session, journals, clock, cache, queue.clone(), fence, patience)
-                                .await;
-                        (queue, ended)
-                    });
+                    let run =
+                        queue_loop::run(session, journals, clock, cache, queue.clone(), fence, patience);
+                    running.insert(loops.spawn(run).id(), queue);
                 }
             }
             tokio::select! {
@@ -124,14 +121,23 @@ impl Scheduler<'_> {
                     cache.ready().await?;
                     return Ok(patience);
                 },
-                Some(ended) = loops.join_next() => match ended {
-                    Ok((queue, Ended::Idle)) => drop(running.remove(&queue)),
-                    Ok((queue, Ended::GaveUp { error, patience })) => {
-                        warn!(%queue, error, "resigned: its periodic messages cannot be put here; others may be able to");
+                Some(ended) = loops.join_next_with_id() => match ended {
+                    Ok((id, Ended::Idle)) => drop(running.remove(&id)),
+                    Ok((id, Ended::GaveUp { error, patience })) => {
+                        let queue = running.remove(&id).map(|queue| queue.to_string());
+                        warn!(queue, error, "resigned: its periodic messages cannot be put here; others may be able to");
                         return Ok(patience);
                     }
-                    // A bug; the others go on, and this one begins anew with the next leadership.
-                    Err(panicked) => error!(error = %panicked, "the loop of a queue's schedules has ended"),
+                    // A bug; the others go on, and this one begins anew after a pause, which takes its place until then.
+                    Err(panicked) => {
+                        error!(error = %panicked, "the loop of a queue's schedules has ended; starting it again");
+                        let pause = loops.spawn(async {
+                            tokio::time::sleep(RETRY_DELAY).await;
+                            Ended::Idle
+                        });
+                        let queue = running.remove(&panicked.id());
+                        running.extend(queue.map(|queue| (pause.id(), queue)));
+                    }
                 },
             }
         }

@@ -284,6 +284,19 @@ async fn message_that_is_refused_does_not_hold_up_others() {
     assert_eq!(all[2].problem, None);
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn loop_that_panics_is_started_again() {
+    let world = World::new("schedule-panic");
+    let session = world.session().await;
+    world.create(&session, "mail", 1).await;
+    schedule::add(&session, &name("beat"), &of_mail("* * * * * *")).await.unwrap();
+    let panics = Troubled::journals(&world, Trouble::Panic);
+    let scheduler = Scheduler::start_with(world.session().await, "s", panics);
+    eventually_async("it puts", async || (put(&world, 1).await > 0).then_some(())).await;
+    assert_eq!(only(&world, &session).await.record.unwrap().missed, 0);
+    scheduler.kill().await;
+}
+
 #[tokio::test]
 async fn last_time_in_the_future_is_named_as_the_problem() {
     let world = World::new("schedule-ahead");

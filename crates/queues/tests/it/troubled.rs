@@ -1,6 +1,7 @@
 //! A journal in trouble.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use menagerie_journal::{
     Append, Batch, Commit, Committed, Consumer, Created, Fence, Journal, JournalError, MessageId, Opened,
@@ -15,6 +16,8 @@ use crate::world::{JOURNAL, World};
 pub enum Trouble {
     /// There is no answer to opening a partition.
     Silence,
+    /// Opening a partition panics the first time.
+    Panic,
     /// Messages that say "large" are too large.
     SmallLimit,
 }
@@ -22,12 +25,13 @@ pub enum Trouble {
 pub struct Troubled {
     store: Store,
     trouble: Trouble,
+    opened: AtomicBool,
 }
 
 impl Troubled {
     /// The world's journal, with this trouble.
     pub fn journals(world: &World, trouble: Trouble) -> Journals {
-        let journal = Self { store: world.store().clone(), trouble };
+        let journal = Self { store: world.store().clone(), trouble, opened: AtomicBool::new(false) };
         Journals::from([(JOURNAL.to_owned(), Arc::new(journal) as _)])
     }
 }
@@ -41,7 +45,8 @@ impl Journal for Troubled {
     ) -> Reply<'a, Opened> {
         match self.trouble {
             Trouble::Silence => Box::pin(std::future::pending()),
-            Trouble::SmallLimit => self.store.open(partition, consumer, fence),
+            Trouble::Panic if !self.opened.swap(true, Ordering::Relaxed) => panic!("a bug"),
+            Trouble::Panic | Trouble::SmallLimit => self.store.open(partition, consumer, fence),
         }
     }
 
