@@ -113,7 +113,8 @@ fn per_second(rate: Option<f64>) -> String {
 
 impl output::Show for QueueOverview {
     fn show(&self) -> String {
-        let mut text = format!("queue {}: {}", self.queue, self.verdict);
+        // Errors and reasons for a pause are in it.
+        let mut text = format!("queue {}: {}", self.queue, escape_for_terminal(Some(&self.verdict)));
         if let Some(rate) = self.rate {
             text += &format!(" (in {}, out {})", per_second(rate.put), per_second(Some(rate.handled)));
         }
@@ -192,4 +193,52 @@ fn details(view: &PartitionView) -> Vec<String> {
         )
     });
     running.chain(retrying).take(DETAILS_MAX).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::output::Show as _;
+
+    #[test]
+    fn what_others_wrote_does_not_control_the_terminal() {
+        let pause = Pause { by: "ann\u{1b}[2J".to_owned(), reason: Some("up\ngrade\u{1b}[1m".to_owned()) };
+        let queue = QueueView {
+            queue: "mail".parse().unwrap(),
+            journal: "main".to_owned(),
+            keep: Keep::default(),
+            handling: Handling::default(),
+            paused: Some(pause),
+            failed: 0,
+            failed_uncounted: 0,
+            workers: 0,
+            partitions: vec![partition()],
+            without_cursor: Vec::new(),
+        };
+        let text = compose(&queue).show();
+        assert!(!text.contains('\u{1b}'), "{text:?}");
+        let first = text.lines().next().unwrap();
+        assert!(first.ends_with(r"it is paused by ann\u{1b}[2J: up\ngrade\u{1b}[1m"), "{first}");
+    }
+
+    fn partition() -> PartitionView {
+        PartitionView {
+            partition: "mail-1".parse().unwrap(),
+            owner: None,
+            owner_paused: false,
+            cursor: "0.0000000".to_owned(),
+            ahead_ms: None,
+            messages: 1,
+            lag: 1,
+            oldest_ms: None,
+            delayed: 0,
+            failed: 0,
+            running: Vec::new(),
+            running_count: 0,
+            retrying: Vec::new(),
+            retrying_count: 0,
+            recent: None,
+            rate: None,
+        }
+    }
 }
