@@ -28,7 +28,11 @@ pub fn verdict(view: &QueueView) -> String {
     }
     let lag = view.lag();
     if lag == 0 {
-        return "not behind".to_owned();
+        // With `--ack before`, messages do not count as waiting while they run.
+        return match hung(view) {
+            Some(hung) => format!("nothing else waits, but {hung}"),
+            None => "not behind".to_owned(),
+        };
     }
     let behind = if lag == 1 { "1 message behind".to_owned() } else { format!("{lag} messages behind") };
     match obstacle(view) {
@@ -61,23 +65,13 @@ fn obstacle(view: &QueueView) -> Option<String> {
         let most = errors.into_iter().max_by_key(|(_, count)| *count).map_or("", |(error, _)| error);
         return Some(format!("every task fails, {failed} times within the last minute; most often: {most}"));
     }
-    let stands_still =
-        |at: &&PartitionView| at.lag > 0 && at.recent.as_ref().is_none_or(|recent| recent.done == 0);
-    let still = || view.partitions.iter().filter(stands_still);
-    let longest = still().flat_map(|at| at.running.iter().map(move |running| (at, running)));
-    let longest = longest.max_by_key(|(_, running)| running.for_ms);
-    if let Some((at, running)) = longest.filter(|(_, running)| Duration::from_millis(running.for_ms) >= LONG)
-    {
-        let time = precise(Duration::from_millis(running.for_ms));
-        let worker = at.owner.as_ref().map_or(String::new(), |owner| format!(" at {owner}"));
-        let silent =
-            if running.silent { ", and its program has not answered: does it flush its output?" } else { "" };
-        return Some(format!(
-            "message {} of {} has been running for {time}{worker}{silent}",
-            running.id, at.partition
-        ));
+    if let Some(hung) = hung(view) {
+        return Some(hung);
     }
-    let blocked = still()
+    let blocked = view
+        .partitions
+        .iter()
+        .filter(|at| at.lag > 0 && stands_still(at))
         .filter(|_| view.handling.retry() == Retry::Block)
         .find_map(|at| Some((at, at.retrying.first()?)));
     blocked.map(|(at, retrying)| {
@@ -87,6 +81,30 @@ fn obstacle(view: &QueueView) -> Option<String> {
             retrying.id, at.partition, retrying.attempt, retrying.attempts, retrying.error
         )
     })
+}
+
+/// The message that has been running longest, if that is long, and nothing else of its partition gets done.
+fn hung(view: &QueueView) -> Option<String> {
+    let still = view.partitions.iter().filter(|at| stands_still(at));
+    let running = still.flat_map(|at| at.running.iter().map(move |running| (at, running)));
+    let (at, longest) = running.max_by_key(|(_, running)| running.for_ms)?;
+    let time = Duration::from_millis(longest.for_ms);
+    let worker = at.owner.as_ref().map_or(String::new(), |owner| format!(" at {owner}"));
+    let silent =
+        if longest.silent { ", and its program has not answered: does it flush its output?" } else { "" };
+    (time >= LONG).then(|| {
+        format!(
+            "message {} of {} has been running for {}{worker}{silent}",
+            longest.id,
+            at.partition,
+            precise(time)
+        )
+    })
+}
+
+/// Whether nothing of a partition got done lately.
+fn stands_still(at: &PartitionView) -> bool {
+    at.recent.as_ref().is_none_or(|recent| recent.done == 0)
 }
 
 /// How it goes if nothing is in the way.
@@ -200,6 +218,10 @@ mod tests {
         assert_eq!(verdict(&queue(vec![hung.clone()])), expected);
         let silent = PartitionView { running: vec![running(true)], recent: still, ..partition(1, 4) };
         assert!(verdict(&queue(vec![silent])).ends_with("does it flush its output?"));
+        let ack_before = PartitionView { lag: 0, ..hung.clone() };
+        let expected =
+            format!("nothing else waits, but message {ID} of mail-1 has been running for 10m at w1");
+        assert_eq!(verdict(&queue(vec![ack_before])), expected);
         let busy = PartitionView { recent: partition(1, 4).recent, ..hung };
         assert!(!verdict(&queue(vec![busy])).contains("has been running"));
     }
