@@ -5,14 +5,15 @@
 //! keeps as much as the queue keeps handled messages.
 //!
 //! - `page`: what workers write; `act`: what operators did. `pen`: writes it.
-//! - `search`: finds a message's outcomes among millions. `trace`: the whole story of a message. `state`: what has become
-//!   of it. `find`: messages of a queue; `matching`: which are wanted.
+//! - `reader`: reads both. `search`: finds a message's outcomes among millions. `trace`: the whole story of a message.
+//!   `state`: what has become of it. `find`: messages of a queue; `matching`: which are wanted.
 
 pub(crate) mod act;
 mod find;
 mod matching;
 mod page;
 mod pen;
+mod reader;
 mod search;
 mod state;
 mod trace;

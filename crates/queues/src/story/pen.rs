@@ -3,16 +3,16 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use menagerie_journal::{
-    Append, Commit, Journal, JournalError, MessageId, NewMessage, PartitionId, Topic, TopicConfig,
+    Append, Commit, Journal, JournalError, MessageId, NewMessage, PartitionId, Read, Topic, TopicConfig,
 };
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tracing::{debug, warn};
 
-use super::{Entry, Page};
+use super::{Entry, Page, reader};
 
 /// How long outcomes wait for others, to share a page: what a crash loses.
 const GATHER: Duration = Duration::from_millis(100);
@@ -25,6 +25,8 @@ const WAITING_MAX: usize = 50_000;
 /// Pause between tries, and how often to try before the outcomes are dropped.
 const PAUSE: Duration = Duration::from_secs(1);
 const TRIES_MAX: u32 = 30;
+/// So soon after our own page, no other owner has written one.
+const OURS: Duration = Duration::from_secs(1);
 /// How long a worker that stops waits for its last outcomes to be written.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 
@@ -81,8 +83,8 @@ struct Desk {
     worker: String,
     config: ConfigOf,
     dropped: Arc<AtomicU64>,
-    /// The newest message of each partition of which an outcome was written.
-    tops: BTreeMap<PartitionId, MessageId>,
+    /// Of each partition, the newest message of which an outcome was written, and when we wrote the last one.
+    tops: BTreeMap<PartitionId, (MessageId, Instant)>,
 }
 
 impl Desk {
@@ -119,6 +121,7 @@ impl Desk {
         for (journal, partitions) in journals {
             let mut commit = Commit::default();
             for (partition, entries) in partitions {
+                self.read_top(&*journal, &partition).await;
                 for entries in entries.chunks(PAGE_ENTRIES_MAX) {
                     let message = NewMessage::new(self.page(&partition, entries));
                     commit.appends.push(Append { partition: partition.clone(), message });
@@ -128,10 +131,28 @@ impl Desk {
         }
     }
 
+    /// Continues where another owner has stopped. It may have been ahead of what we begin with; a search relies on tops
+    /// that never fall.
+    async fn read_top(&mut self, journal: &dyn Journal, partition: &PartitionId) {
+        if self.tops.get(partition).is_some_and(|(_, written)| written.elapsed() < OURS) {
+            return;
+        }
+        let newest = Read::after(partition.clone(), MessageId::ZERO).limit(1).descending();
+        match reader::read(journal, newest).await {
+            Ok(newest) => {
+                let page = newest.messages.first().and_then(|page| serde_json::from_slice(&page.body).ok());
+                let top = page.map_or(MessageId::ZERO, |page: Page| page.top);
+                let (known, written) = self.tops.entry(partition.clone()).or_insert((top, Instant::now()));
+                (*known, *written) = (top.max(*known), Instant::now());
+            }
+            Err(error) => debug!(%partition, %error, "the last page of outcomes cannot be read now"),
+        }
+    }
+
     fn page(&mut self, partition: &PartitionId, entries: &[Entry]) -> Vec<u8> {
         let newest = entries.iter().map(|entry| entry.position).max().unwrap_or_default();
-        let top = self.tops.entry(partition.clone()).or_default();
-        *top = newest.max(*top);
+        let (top, written) = self.tops.entry(partition.clone()).or_insert((newest, Instant::now()));
+        (*top, *written) = (newest.max(*top), Instant::now());
         let page = Page { worker: self.worker.clone(), top: *top, entries: entries.to_vec() };
         serde_json::to_vec(&page).expect("texts and numbers can be written")
     }

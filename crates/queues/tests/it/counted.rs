@@ -1,21 +1,33 @@
-//! A journal that counts what is read from it.
+//! A journal that counts what is read from it, and cannot read some.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use menagerie_journal::{
-    Batch, Commit, Committed, Consumer, Created, Fence, Journal, MessageId, Opened, PartitionId,
-    PartitionStats, RandomId, Read, Reply, Store, Ticks, Topic, TopicConfig, TopicView, Usage,
+    Batch, Commit, Committed, Consumer, Created, Fence, Journal, JournalError, Message, MessageId, Opened,
+    PartitionId, PartitionStats, RandomId, Read, Reply, Store, Ticks, Topic, TopicConfig, TopicView, Usage,
 };
 
 pub struct Counted {
     store: Store,
     reads: AtomicU64,
     messages: AtomicU64,
+    damaged: Vec<(PartitionId, MessageId)>,
 }
 
 impl Counted {
     pub fn new(store: &Store) -> Self {
-        Self { store: store.clone(), reads: AtomicU64::new(0), messages: AtomicU64::new(0) }
+        Self {
+            store: store.clone(),
+            reads: AtomicU64::new(0),
+            messages: AtomicU64::new(0),
+            damaged: Vec::new(),
+        }
+    }
+
+    /// Cannot read this message any more.
+    pub fn damaged(mut self, partition: PartitionId, message: MessageId) -> Self {
+        self.damaged.push((partition, message));
+        self
     }
 
     /// Reads, and messages that they returned, since the last time.
@@ -27,7 +39,19 @@ impl Counted {
 impl Journal for Counted {
     fn read(&self, read: Read) -> Reply<'_, Batch> {
         Box::pin(async move {
-            let batch = self.store.read(read).await?;
+            let partition = read.partition.clone();
+            let mut batch = self.store.read(read).await?;
+            let is_damaged =
+                |message: &Message| self.damaged.iter().any(|one| *one == (partition.clone(), message.id));
+            // As the store does: what comes before, then an error that names the ids.
+            if let Some(at) = batch.messages.iter().position(is_damaged) {
+                let id = batch.messages[at].id;
+                if at == 0 {
+                    let why = format!("bad checksum; messages {id} to {id} cannot be read");
+                    return Err(JournalError::Damaged(why));
+                }
+                batch.messages.truncate(at);
+            }
             self.reads.fetch_add(1, Ordering::Relaxed);
             self.messages.fetch_add(batch.messages.len() as u64, Ordering::Relaxed);
             Ok(batch)

@@ -21,5 +21,6 @@ mod runners;
 mod scale;
 mod schedule;
 mod stories;
+mod traces;
 mod troubled;
 mod world;

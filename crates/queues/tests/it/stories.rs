@@ -8,6 +8,7 @@ use std::time::Duration;
 use menagerie_journal::{
     Append, Commit, Journal as _, Message, MessageId, NewMessage, PartitionId, Read, Ticks, Topic,
 };
+use menagerie_kernel::Session;
 use menagerie_queues::admin::Destination;
 use menagerie_queues::admin::delayed::{DelayedMessages, DelayedName};
 use menagerie_queues::story::{self, Entry, Filter, Line, Outcome, Page, State};
@@ -15,7 +16,7 @@ use menagerie_queues::{Journals, MessageUuid, task};
 use menagerie_testkit::eventually_async;
 
 use crate::counted::Counted;
-use crate::world::{JOURNAL, Log, World, options};
+use crate::world::{JOURNAL, Log, World, options, set_cursor};
 
 /// The outcomes of a message of `mail-1`: attempt, outcome, error.
 async fn outcomes(world: &World, message: &Message) -> Vec<(u32, Outcome, Option<String>)> {
@@ -83,7 +84,7 @@ const PAGES: u64 = 400;
 const ENTRIES: u64 = 500;
 
 /// Puts all messages of `mail-1` and writes their outcomes: page by page, or all messages first. Returns some of them.
-async fn write_pages(world: &World, is_behind: bool) -> Vec<Message> {
+async fn write_pages(world: &World, session: &Session, is_behind: bool) -> Vec<Message> {
     let (mail, pages) = (
         PartitionId::new(Topic::new("mail").unwrap(), 1),
         PartitionId::new(story::topic(&"mail".parse().unwrap()).unwrap(), 2),
@@ -121,6 +122,7 @@ async fn write_pages(world: &World, is_behind: bool) -> Vec<Message> {
         world.store().commit(Commit { appends, ..Commit::default() }).await.unwrap();
         some.push(messages[messages.len() / 2].clone());
     }
+    set_cursor(session, &"mail-1".parse().unwrap(), after).await;
     some
 }
 
@@ -163,7 +165,7 @@ async fn few_reads_find_one_of_200_000() {
         let world = World::new(name);
         let session = world.session().await;
         world.create(&session, "mail", 1).await;
-        let some = write_pages(&world, is_behind).await;
+        let some = write_pages(&world, &session, is_behind).await;
         let journal = Arc::new(Counted::new(world.store()));
         let journals = Journals::from([(JOURNAL.to_owned(), journal.clone() as _)]);
         for at in [0, 1, PAGES / 2, PAGES - 1] {

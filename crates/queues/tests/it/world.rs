@@ -135,6 +135,12 @@ pub async fn cursor_of(session: &Session, partition: &PartitionName) -> Cursor {
     term.read(&znode).await.unwrap().unwrap().value
 }
 
+/// Sets a cursor as the partition's owner would.
+pub async fn set_cursor(session: &Session, partition: &PartitionName, position: MessageId) {
+    let cursor = cursor::of_message(position).encode();
+    session.term().set(queues::cursor(partition).path(), &cursor, None).await.unwrap();
+}
+
 pub async fn assignment(session: &Session) -> Assignment {
     let term = session.term();
     let path = queues::assignment();
