@@ -82,7 +82,7 @@ impl Filter {
 }
 
 /// Whether a text occurs in a body, which may be no text.
-fn has(body: &[u8], text: &str) -> bool {
+pub(super) fn has(body: &[u8], text: &str) -> bool {
     match std::str::from_utf8(body) {
         Ok(body) => body.contains(text),
         Err(_) => text.is_empty() || body.windows(text.len()).any(|part| part == text.as_bytes()),

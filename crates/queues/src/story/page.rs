@@ -75,10 +75,17 @@ pub struct Entry {
 pub struct Page {
     /// Who.
     pub worker: String,
-    /// The newest message of which this worker has written an outcome: lets a search skip pages.
+    /// The newest message of which an outcome has been written, here or before: lets a search skip pages.
     pub top: MessageId,
     /// Oldest first.
     pub entries: Vec<Entry>,
+}
+
+impl Page {
+    /// What a stored page has in it if it has an outcome of the message at this position.
+    pub(super) fn mark(position: MessageId) -> String {
+        format!("\"p\":{}", position.0.0)
+    }
 }
 
 impl Entry {

@@ -1,13 +1,14 @@
 //! Finds the outcomes of one message among those of millions.
 //!
-//! Pages are in the order of time, and their `top` rises as long as one worker writes them. So a binary search over time
-//! finds the first page that can have the message; its outcomes are there or behind it.
+//! Pages are in the order of time, and their `top` never falls. So a binary search over time finds the first page that can
+//! have the message; its outcomes are there or behind it, far behind if the message was tried again while others went on.
 
 use std::time::Duration;
 
 use menagerie_journal::{Journal, JournalError, Message, MessageId, PartitionId, Read, Ticks};
 
-use super::{Entry, Page};
+use super::matching::has;
+use super::{Entry, Outcome, Page, reader};
 use crate::message_uuid::MessageUuid;
 
 /// A search ends when it is this close in time.
@@ -17,13 +18,70 @@ const PAGES_BEFORE: u32 = 4;
 /// Pages of one read, and bytes.
 const PAGES: u32 = 32;
 const BYTES: u32 = 1 << 20;
-/// Most pages to read from one place on.
-const PAGES_MAX: u32 = 512;
+/// The same, once an outcome is not where it is as a rule.
+const PAGES_FAR: u32 = 1_000;
+const BYTES_FAR: u32 = 4 << 20;
+/// After so many pages an outcome is not where it is as a rule.
+const PAGES_NEAR: usize = 512;
+/// Most pages to look through for one message, and bytes of them: half an hour of a busy partition, hours of others.
+const PAGES_MAX: usize = 100_000;
+const BYTES_MAX: usize = 256 << 20;
+/// Pages to read behind the end of a message: another owner may have run it again, and recorded only that.
+const PAGES_BEHIND_END: usize = 16;
 /// How much earlier than announced an attempt may seem to end: clocks differ.
 const CLOCK_SKEW: Duration = Duration::from_secs(2);
 
 /// An outcome of a message, and the worker that wrote it.
 pub type Found = (String, Entry);
+
+/// What a search for the outcomes of a message gave.
+#[derive(Debug, Default)]
+pub(super) struct Outcomes {
+    /// Oldest first.
+    pub found: Vec<Found>,
+    /// Pages up to here have been dropped.
+    pub trimmed: Option<MessageId>,
+    /// Some pages cannot be read.
+    pub is_damaged: bool,
+    /// There are more pages, and the search has stopped before them.
+    pub is_cut_short: bool,
+}
+
+impl Outcomes {
+    /// How the last attempt ended that counts. An end that was told and never recorded does not: another attempt followed.
+    pub fn last(&self) -> Option<Outcome> {
+        let mut newest = self.found.iter().rev().map(|(_, entry)| entry.outcome);
+        let last = newest.next()?;
+        match last {
+            Outcome::Stopped => {
+                newest.find(|outcome| *outcome != Outcome::Stopped).filter(|it| !it.is_final())
+            }
+            last => Some(last),
+        }
+    }
+
+    /// Whether the first attempt is not told, although a later one is.
+    pub fn lacks_its_begin(&self) -> bool {
+        self.found.first().is_some_and(|(_, entry)| entry.attempt > 1)
+    }
+
+    fn has_end(&self) -> bool {
+        self.last().is_some_and(Outcome::is_final)
+    }
+
+    /// When the next attempt may end at the earliest, if that was announced.
+    fn next_attempt(&self) -> Option<MessageId> {
+        let (_, entry) = self.found.last()?;
+        let next = entry.at.plus(Duration::from_millis(entry.next_ms?));
+        Some(MessageId(next.minus(CLOCK_SKEW)))
+    }
+
+    /// Adds those of a page.
+    fn add(&mut self, page: Page, position: MessageId) {
+        let ours = page.entries.into_iter().filter(|entry| entry.position == position);
+        self.found.extend(ours.map(|entry| (page.worker.clone(), entry)));
+    }
+}
 
 /// All outcomes of the message at this position, oldest first. Empty if there are none (yet, or any more).
 pub async fn outcomes(
@@ -31,35 +89,53 @@ pub async fn outcomes(
     pages: &PartitionId,
     position: MessageId,
 ) -> Result<Vec<Found>, JournalError> {
-    let Some(mut from) = first_page(journal, pages, position).await? else { return Ok(Vec::new()) };
-    let mut found: Vec<Found> = Vec::new();
-    let mut read = 0;
+    Ok(look_up(journal, pages, position, false).await?.found)
+}
+
+/// The outcomes of the message at this position. Workers tell an outcome before they record it, so an end is the end only
+/// if workers are done with the message (`is_past`); else the next owner may have told another one.
+pub(super) async fn look_up(
+    journal: &dyn Journal,
+    pages: &PartitionId,
+    position: MessageId,
+    is_past: bool,
+) -> Result<Outcomes, JournalError> {
+    let mut outcomes = Outcomes::default();
+    let Some(mut from) = first_page(journal, pages, position).await? else { return Ok(outcomes) };
+    let mark = Page::mark(position);
+    let (mut pages_read, mut bytes_read, mut in_vain, mut behind_end) = (0, 0, 0, 0);
     loop {
-        let batch =
-            journal.read(Read { bytes_max: BYTES, ..Read::after(pages.clone(), from).limit(PAGES) }).await?;
-        let Some(last) = batch.messages.last().map(|message| message.id) else { return Ok(found) };
-        for message in &batch.messages {
-            let Some(page) = parse(message) else { continue };
-            let ours = page.entries.into_iter().filter(|entry| entry.position == position);
-            for entry in ours {
-                let is_final = entry.outcome.is_final();
-                found.push((page.worker.clone(), entry));
-                if is_final {
-                    return Ok(found);
+        let (limit, bytes_max) = if in_vain < PAGES_NEAR { (PAGES, BYTES) } else { (PAGES_FAR, BYTES_FAR) };
+        let read = Read { bytes_max, ..Read::after(pages.clone(), from).limit(limit) };
+        let stretch = reader::read(journal, read).await?;
+        outcomes.is_damaged |= stretch.is_damaged;
+        outcomes.trimmed = outcomes.trimmed.max(stretch.trimmed);
+        let Some(last) = stretch.messages.last().map(|message| message.id) else { return Ok(outcomes) };
+        for message in &stretch.messages {
+            (pages_read, bytes_read) = (pages_read + 1, bytes_read + message.body.len());
+            (in_vain, behind_end) = (in_vain + 1, behind_end + usize::from(outcomes.has_end()));
+            // Most pages name other messages; reading them as JSON takes much longer than this.
+            if has(&message.body, &mark) {
+                let before = outcomes.found.len();
+                parse(message).into_iter().for_each(|page| outcomes.add(page, position));
+                if outcomes.found.len() > before {
+                    (in_vain, behind_end) = (0, 0);
                 }
             }
         }
+        if is_past && behind_end >= PAGES_BEHIND_END {
+            return Ok(outcomes);
+        }
         from = last;
-        read += batch.messages.len() as u32;
-        if read >= PAGES_MAX {
-            // The next attempt may be far away: go on where it was announced.
-            let next = found
-                .last()
-                .and_then(|(_, entry)| Some(entry.at.plus(Duration::from_millis(entry.next_ms?))));
-            match next.map(|next| MessageId(next.minus(CLOCK_SKEW))).filter(|next| *next > from) {
-                Some(next) => (from, read) = (next, 0),
-                None => return Ok(found),
-            }
+        // The next attempt may be far away: go on where it was announced.
+        if in_vain >= PAGES_NEAR
+            && let Some(next) = outcomes.next_attempt().filter(|next| *next > from)
+        {
+            from = next;
+        }
+        if pages_read >= PAGES_MAX || bytes_read >= BYTES_MAX {
+            outcomes.is_cut_short = true;
+            return Ok(outcomes);
         }
     }
 }
@@ -70,17 +146,14 @@ async fn first_page(
     pages: &PartitionId,
     position: MessageId,
 ) -> Result<Option<MessageId>, JournalError> {
-    let newest = match journal.read(Read::after(pages.clone(), MessageId::ZERO).limit(1).descending()).await {
-        // Nothing has been written yet.
-        Err(JournalError::NoTopic { .. } | JournalError::NoPartition { .. }) => return Ok(None),
-        batch => batch?,
-    };
+    let newest = Read::after(pages.clone(), MessageId::ZERO).limit(1).descending();
+    let newest = reader::read(journal, newest).await?;
     let Some(mut end) = newest.messages.first().map(|message| message.id) else { return Ok(None) };
     // An outcome is written after its message.
     let mut begin = position;
     while end.0.since(begin.0) > CLOSE {
         let middle = MessageId(Ticks(begin.0.0 + (end.0.0 - begin.0.0) / 2));
-        let batch = journal.read(Read::after(pages.clone(), middle).limit(1)).await?;
+        let batch = reader::read(journal, Read::after(pages.clone(), middle).limit(1)).await?;
         match batch.messages.first() {
             Some(message) if parse(message).is_some_and(|page| page.top < position) => {
                 begin = message.id.min(end)
@@ -89,7 +162,7 @@ async fn first_page(
         }
     }
     let before = Read { before: begin.next(), ..Read::after(pages.clone(), MessageId::ZERO) };
-    let before = journal.read(before.limit(PAGES_BEFORE).descending()).await?;
+    let before = reader::read(journal, before.limit(PAGES_BEFORE).descending()).await?;
     let from = before.messages.last().map_or(begin, |message| message.id.previous());
     Ok(Some(from.max(position)))
 }
@@ -101,19 +174,16 @@ pub(super) async fn expired(
     id: MessageUuid,
 ) -> Result<Option<MessageId>, JournalError> {
     let (mut from, mut read) = (MessageId(id.time()), 0);
-    while read < PAGES_MAX {
+    while read < PAGES_NEAR {
         let next = Read { bytes_max: BYTES, ..Read::after(pages.clone(), from).limit(PAGES) };
-        let batch = match journal.read(next).await {
-            Err(JournalError::NoTopic { .. } | JournalError::NoPartition { .. }) => return Ok(None),
-            batch => batch?.messages,
-        };
+        let batch = reader::read(journal, next).await?.messages;
         let Some(last) = batch.last() else { return Ok(None) };
         let mut entries = batch.iter().filter_map(parse).flat_map(|page| page.entries);
         let is_it = |entry: &Entry| entry.meta.as_ref().is_some_and(|meta| meta.id == Some(id));
         if let Some(entry) = entries.find(is_it) {
             return Ok(Some(entry.position));
         }
-        (from, read) = (last.id, read + batch.len() as u32);
+        (from, read) = (last.id, read + batch.len());
     }
     Ok(None)
 }
@@ -125,4 +195,50 @@ pub(super) fn is_expired(message: &Message) -> bool {
 
 fn parse(message: &Message) -> Option<Page> {
     serde_json::from_slice(&message.body).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(attempts: &[(u32, Outcome)]) -> Outcomes {
+        let entry = |(attempt, outcome): &(u32, Outcome)| Entry {
+            position: MessageId(Ticks(17)),
+            at: Ticks(18),
+            attempt: *attempt,
+            took_ms: None,
+            outcome: *outcome,
+            error: None,
+            next_ms: None,
+            meta: None,
+        };
+        let found = attempts.iter().map(|attempt| ("w1".to_owned(), entry(attempt))).collect();
+        Outcomes { found, ..Outcomes::default() }
+    }
+
+    #[test]
+    fn the_last_outcome_counts_and_one_that_another_attempt_followed_does_not() {
+        use Outcome::{Done, Failed, Retry, Stopped};
+        for (attempts, last) in [
+            (&[][..], None),
+            (&[(1, Stopped)], None),
+            (&[(1, Retry), (2, Stopped)], Some(Retry)),
+            (&[(1, Done), (2, Stopped)], None),
+            (&[(1, Done), (2, Retry)], Some(Retry)),
+            (&[(1, Failed), (2, Done)], Some(Done)),
+        ] {
+            assert_eq!(told(attempts).last(), last, "{attempts:?}");
+        }
+        assert!(told(&[(2, Done)]).lacks_its_begin() && !told(&[(1, Retry), (2, Done)]).lacks_its_begin());
+    }
+
+    #[test]
+    fn a_page_has_the_mark_of_each_of_its_messages() {
+        let entries: Vec<Entry> =
+            told(&[(1, Outcome::Done)]).found.into_iter().map(|(_, entry)| entry).collect();
+        let page = Page { worker: "w1".to_owned(), top: MessageId(Ticks(20)), entries };
+        let page = serde_json::to_vec(&page).unwrap();
+        assert!(has(&page, &Page::mark(MessageId(Ticks(17)))));
+        assert!(!has(&page, &Page::mark(MessageId(Ticks(20)))));
+    }
 }

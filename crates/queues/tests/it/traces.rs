@@ -108,6 +108,26 @@ async fn the_newest_message_that_pages_name_never_falls_when_another_owner_begin
     assert_eq!(told(&put[0]).await.last().map(|(_, end)| *end), Some(Outcome::Done));
 }
 
+#[tokio::test]
+async fn an_attempt_long_after_others_is_found() {
+    /// A page each: more than a minute of a worker that is never idle.
+    const OTHERS: usize = 1_500;
+    let world = World::new("story-late");
+    let session = world.session().await;
+    world.create(&session, "mail", 1).await;
+    let [(id, position), other] = put(&world, &session, &["late", "other"]).await[..] else { panic!("two") };
+    write_page(&world, "w1", vec![entry(position, 1, Outcome::Retry)]).await;
+    for _ in 0..OTHERS {
+        write_page(&world, "w1", vec![entry(other.1, 1, Outcome::Done)]).await;
+    }
+    write_page(&world, "w1", vec![entry(position, 2, Outcome::Done)]).await;
+    set_cursor(&session, &mail().partition(1), other.1).await;
+    let story = trace(&world, &session, id).await.unwrap();
+    let told = attempts(&story);
+    assert_eq!((told, story.state), (vec![(1, Outcome::Retry), (2, Outcome::Done)], State::Done));
+    assert!(!story.is_incomplete, "{story:?}");
+}
+
 /// A queue `aside` with a message of a foreign id.
 async fn put_aside(world: &World, session: &Session) -> MessageUuid {
     world.create(session, "aside", 1).await;
