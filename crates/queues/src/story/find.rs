@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
-use menagerie_journal::{DelayedId, Journal, JournalError, Message, MessageId, PartitionId, Read, Ticks};
+use menagerie_journal::{DelayedId, Journal, Message, MessageId, PartitionId, Read, Ticks};
 use menagerie_kernel::Session;
 use menagerie_znodes::queues::{PartitionName, QueueName};
 
@@ -16,7 +16,7 @@ use super::act::{self, ActKind};
 use super::matching::{Collected, Filter, Finding, FoundMessage};
 use super::search::is_expired;
 use super::state::Facts;
-use super::{Entry, Outcome, Page, State, outcomes_of, running_in};
+use super::{Entry, Outcome, Page, State, outcomes_of, reader, running_in};
 use crate::admin::failed::FailedMessages;
 use crate::admin::past::Past;
 use crate::admin::{delayed, journal_of, require_settings};
@@ -171,7 +171,7 @@ impl Finder {
             let begin = batch.last().map_or(from, |message| message.id);
             let candidates = self.candidates(partition, &batch, &mut retried);
             if wants_expired || !candidates.is_empty() {
-                pages.read_back_to(&*self.store, begin).await?;
+                pages.read_back_to(&*self.store, begin, before).await?;
             }
             let mut told = pages.split_off(begin);
             for (id, position, found) in candidates {
@@ -242,27 +242,29 @@ impl Pages {
         Self { partition, from, before: MessageId::MAX, last: BTreeMap::new() }
     }
 
-    /// Reads all pages that can have outcomes of messages at this position or behind it.
-    async fn read_back_to(&mut self, store: &dyn Journal, position: MessageId) -> Result<(), QueueError> {
+    /// Reads all pages that can have outcomes of messages at this position or behind it. Those of messages from `before`
+    /// on are of no use any more.
+    async fn read_back_to(
+        &mut self,
+        store: &dyn Journal,
+        position: MessageId,
+        before: MessageId,
+    ) -> Result<(), QueueError> {
         while self.before > position {
             let read = Read::after(self.partition.clone(), self.from.previous()).limit(PAGES).descending();
             let read = Read { before: self.before, bytes_max: PAGES_BYTES, ..read };
-            let pages = match store.read(read).await {
-                // Nothing has been written yet.
-                Err(JournalError::NoTopic { .. } | JournalError::NoPartition { .. }) => Vec::new(),
-                batch => batch?.messages,
-            };
+            let pages = reader::read(store, read).await?.messages;
             self.before = pages.last().map_or(MessageId::ZERO, |page| page.id);
             let pages = pages.iter().filter_map(|page| serde_json::from_slice::<Page>(&page.body).ok());
-            pages.for_each(|page| self.add(page));
+            pages.for_each(|page| self.add(page, before));
         }
         Ok(())
     }
 
-    /// Adds a page that is older than all before.
-    fn add(&mut self, page: Page) {
+    /// Adds a page that is older than all before: what it says of messages before this position.
+    fn add(&mut self, page: Page, before: MessageId) {
         for entry in page.entries.into_iter().rev() {
-            if entry.outcome != Outcome::Stopped {
+            if entry.outcome != Outcome::Stopped && entry.position < before {
                 self.last.entry(entry.position).or_insert(entry);
             }
         }
@@ -271,5 +273,36 @@ impl Pages {
     /// Takes the outcomes of messages at this position or behind it.
     fn split_off(&mut self, position: MessageId) -> BTreeMap<MessageId, Entry> {
         self.last.split_off(&position)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn page(positions: impl IntoIterator<Item = u64>) -> Page {
+        let entry = |position| Entry {
+            position: MessageId(Ticks(position)),
+            at: Ticks(position),
+            attempt: 1,
+            took_ms: None,
+            outcome: Outcome::Done,
+            error: None,
+            next_ms: None,
+            meta: None,
+        };
+        Page {
+            worker: "w1".to_owned(),
+            top: MessageId::MAX,
+            entries: positions.into_iter().map(entry).collect(),
+        }
+    }
+
+    #[test]
+    fn outcomes_of_messages_that_were_looked_at_are_not_kept() {
+        let mut pages = Pages::new(outcomes_of(&"mail".parse().unwrap(), 1).unwrap(), MessageId::ZERO);
+        pages.add(page(900..1_000), MessageId(Ticks(950)));
+        pages.add(page(0..900), MessageId(Ticks(10)));
+        assert_eq!(pages.last.len(), 50 + 10);
     }
 }
