@@ -39,6 +39,20 @@ pub(crate) const TOGETHER: Duration = Duration::from_millis(1);
 /// Batches to read from the time on at which a message was due.
 const CLOSE_BATCHES: usize = 32;
 
+/// Batches of the newest messages to look through, in all partitions together, for a message that is not where its id
+/// says; at least one in each.
+const MOVED_BATCHES: usize = 32;
+const MOVED_BATCH: u32 = 1000;
+
+/// What a search for the messages with an id has given.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Looked {
+    /// Those found: as a rule one.
+    pub found: Vec<QueuedMessage>,
+    /// The search has stopped after so many of the newest messages; there are more.
+    pub stopped_after: Option<u64>,
+}
+
 impl QueuedMessage {
     /// Its id, for life.
     pub fn id(&self) -> MessageUuid {
@@ -153,63 +167,78 @@ impl Browser {
         partitions: &[PartitionName],
         id: MessageUuid,
     ) -> Result<Vec<QueuedMessage>, QueueError> {
-        let back = put_back(&*self.store, &self.queue, id).await?;
-        match back.filter(|back| partitions.contains(&back.partition)) {
-            Some(back) => Ok(vec![back]),
-            None => self.first_with_id(partitions, id).await,
+        Ok(self.look_for(partitions, id).await?.found)
+    }
+
+    /// The same, and whether there are messages that were not looked at.
+    pub async fn look_for(
+        &self,
+        partitions: &[PartitionName],
+        id: MessageUuid,
+    ) -> Result<Looked, QueueError> {
+        let back = self.put_back(id).await?;
+        if let Some(back) = back.filter(|back| partitions.contains(&back.partition)) {
+            return Ok(Looked { found: vec![back], stopped_after: None });
+        }
+        let found = self.where_its_id_says(partitions, id).await?;
+        match found.is_empty() {
+            false => Ok(Looked { found, stopped_after: None }),
+            true => self.moved(partitions, id).await,
         }
     }
 
-    /// The same, where they stood first, if they are still there.
-    pub(crate) async fn first_with_id(
+    /// The message with this id where an operator has put it back last, after it had failed; `None` if nobody did.
+    pub async fn put_back(&self, id: MessageUuid) -> Result<Option<QueuedMessage>, QueueError> {
+        put_back(&*self.store, &self.queue, id).await
+    }
+
+    /// The messages with this id where they stood first, if they are still there: at its time, or close to when they were
+    /// due.
+    pub(crate) async fn where_its_id_says(
         &self,
         partitions: &[PartitionName],
         id: MessageUuid,
     ) -> Result<Vec<QueuedMessage>, QueueError> {
-        let derived = partitions.iter().find(|partition| id.position_in(partition).is_some());
-        let chosen = partitions.iter().filter(|partition| id.may_be_chosen_for(partition)).cloned();
-        let chosen: Vec<_> = chosen.collect();
-        let partitions = match (derived, chosen.as_slice()) {
-            (Some(partition), _) => std::slice::from_ref(partition),
-            (None, []) => partitions,
-            (None, chosen) => chosen,
-        };
-        let mut found = self.at(partitions, MessageId(id.time())).await?;
+        let likely = likely(partitions, id);
+        let mut found = self.at(&likely, MessageId(id.time())).await?;
         found.retain(|found| found.id() == id);
         if !found.is_empty() {
             return Ok(found);
         }
-        // It was delayed or retried, and stands somewhere behind the time of its id.
-        for partition in partitions {
-            let near = match id.is_chosen() {
-                true => once_delayed(&*self.store, partition, id).await?,
-                false => None,
-            };
-            let near = near.map(|message| QueuedMessage { partition: partition.clone(), message });
-            found.extend(match near {
-                Some(near) => Some(near),
-                None => self.moved(partition, id).await?,
-            });
+        for partition in likely.iter().filter(|partition| id.may_be_chosen_for(partition)) {
+            let due = once_delayed(&*self.store, partition, id).await?;
+            found.extend(due.map(|message| QueuedMessage { partition: partition.clone(), message }));
         }
         Ok(found)
     }
 
-    /// The newest message of a partition that has this id stored with it.
-    async fn moved(
+    /// The newest message of each partition that has this id stored with it, among the newest messages: one was delayed or
+    /// retried, and stands somewhere behind the time of its id.
+    pub(crate) async fn moved(
         &self,
-        partition: &PartitionName,
+        partitions: &[PartitionName],
         id: MessageUuid,
-    ) -> Result<Option<QueuedMessage>, QueueError> {
+    ) -> Result<Looked, QueueError> {
+        let likely = likely(partitions, id);
+        let batches = (MOVED_BATCHES / likely.len().max(1)).max(1);
+        let (mut found, mut looked_at, mut is_stopped) = (Vec::new(), 0, false);
         let from = MessageId(id.time().minus(CLOCKS_DIFFER));
-        let mut read = Read::from(partition_id(partition)?, from).descending();
-        loop {
-            let batch = self.read(partition, read.clone()).await?;
-            let Some(end) = batch.last().map(|found| found.message.id) else { return Ok(None) };
-            if let Some(found) = batch.into_iter().find(|found| found.id() == id) {
-                return Ok(Some(found));
+        'partitions: for partition in &likely {
+            let mut read = Read::from(partition_id(partition)?, from).limit(MOVED_BATCH).descending();
+            for _ in 0..batches {
+                let batch = self.read(partition, read.clone()).await?;
+                let Some(end) = batch.last().map(|found| found.message.id) else { continue 'partitions };
+                looked_at += batch.len() as u64;
+                if let Some(one) = batch.into_iter().find(|found| found.id() == id) {
+                    found.push(one);
+                    continue 'partitions;
+                }
+                read.before = end;
             }
-            read.before = end;
+            is_stopped |= !self.read(partition, read.limit(1)).await?.is_empty();
         }
+        let is_stopped = is_stopped && found.is_empty();
+        Ok(Looked { found, stopped_after: is_stopped.then_some(looked_at) })
     }
 
     /// Reads until `limit` is reached: the journal limits the bytes of each batch.
@@ -239,6 +268,16 @@ impl Browser {
             .map(|message| QueuedMessage { partition: partition.clone(), message })
             .collect())
     }
+}
+
+/// Those of these partitions that an id can be of: a derived one names its own, and one that was chosen at a put nearly
+/// does.
+fn likely(partitions: &[PartitionName], id: MessageUuid) -> Vec<PartitionName> {
+    if let Some(derived) = partitions.iter().find(|partition| id.position_in(partition).is_some()) {
+        return vec![derived.clone()];
+    }
+    let chosen: Vec<_> = partitions.iter().filter(|one| id.may_be_chosen_for(one)).cloned().collect();
+    if chosen.is_empty() { partitions.to_vec() } else { chosen }
 }
 
 /// The message with this id where an operator has put it back last, after it had failed; `None` if nobody did.

@@ -1,10 +1,11 @@
 //! Listing, retrying and dropping messages that were given up.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use menagerie_journal::{
-    Append, Commit, Edit, Journal, JournalError, Message, MessageId, NewMessage, PartitionId, Read,
+    Append, Commit, Edit, Journal, JournalError, Message, MessageId, NewMessage, PartitionId, Read, Ticks,
 };
 use menagerie_kernel::Session;
 use menagerie_znodes::queues::{PartitionName, QueueName, Settings};
@@ -21,6 +22,12 @@ use crate::story::{self, Act, ActKind};
 
 /// Messages read at once in search of one.
 const FIND_BATCH: u32 = 1000;
+/// Batches of a bounded search from each end.
+const FIND_BATCHES: usize = 8;
+/// How far from the time at which a worker says that a message failed it may stand: clocks differ, and a journal may have
+/// been away.
+const FAILED_BEFORE: Duration = Duration::from_secs(5);
+const FAILED_AFTER: Duration = Duration::from_secs(120);
 
 /// A message that was given up.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -105,6 +112,42 @@ impl FailedMessages {
                 return Ok(Some(found));
             }
         }
+    }
+
+    /// The one with this id, without reading the whole list: near the times at which workers say that it failed, then from
+    /// the time of its id, then from the newest. The other value says whether there are some that were not looked at.
+    pub(crate) async fn look_for(
+        &self,
+        id: MessageUuid,
+        failed_at: impl IntoIterator<Item = Ticks>,
+    ) -> Result<(Option<FailedMessage>, bool), QueueError> {
+        let is_it = |failed: &FailedMessage| failed.id == id;
+        let begin = MessageId(id.time().minus(CLOCKS_DIFFER)).previous();
+        let windows = failed_at.into_iter().map(|at| (at.minus(FAILED_BEFORE), at.plus(FAILED_AFTER)));
+        let windows = windows.map(|(from, to)| (MessageId(from), MessageId(to)));
+        let mut after = begin;
+        for (from, to) in windows.chain([(begin, MessageId::MAX)]) {
+            after = from;
+            for _ in 0..FIND_BATCHES {
+                let read = Read::after(self.partition.clone(), after).limit(FIND_BATCH);
+                let batch = self.read(Read { before: to, ..read }).await?;
+                let Some(last) = batch.last() else { break };
+                after = last.position;
+                if let Some(found) = batch.into_iter().find(is_it) {
+                    return Ok((Some(found), false));
+                }
+            }
+        }
+        let mut before = MessageId::MAX;
+        for _ in 0..FIND_BATCHES {
+            let batch = self.newest_between(after, before, FIND_BATCH).await?;
+            let Some(last) = batch.last() else { return Ok((None, false)) };
+            before = last.position;
+            if let Some(found) = batch.into_iter().find(is_it) {
+                return Ok((Some(found), false));
+            }
+        }
+        Ok((None, !self.newest_between(after, before, 1).await?.is_empty()))
     }
 
     /// Where failed messages are: a queue of one partition.

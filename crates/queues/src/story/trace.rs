@@ -195,7 +195,8 @@ impl<'a> Tracer<'a> {
 
     async fn tell(&self, id: MessageUuid, home: Option<PartitionName>) -> Result<Option<Story>, QueueError> {
         let mut acts = act::acts(&*self.store, &self.queue, id, id.time()).await?;
-        let failed = FailedMessages::open(self.session, self.journals, &self.queue).await?.find(id).await?;
+        let failed = FailedMessages::open(self.session, self.journals, &self.queue).await?;
+        let (failed, _) = failed.look_for(id, []).await?;
         let delayed = DelayedMessages::open(self.session, self.journals, &self.queue, None).await?;
         let delayed = match home.is_none() && id.is_chosen() {
             true => delayed.find(id).await?,
@@ -349,7 +350,10 @@ impl<'a> Tracer<'a> {
         }
         let browser = Browser::open(self.session, self.journals, &self.queue).await?;
         let partitions = browser.partitions(None)?;
-        if let Some(found) = browser.first_with_id(&partitions, id).await?.into_iter().next() {
+        if let Some(found) = browser.where_its_id_says(&partitions, id).await?.into_iter().next() {
+            return Ok(vec![found.into()]);
+        }
+        if let Some(found) = browser.moved(&partitions, id).await?.found.into_iter().next() {
             return Ok(vec![found.into()]);
         }
         // It may have been delayed, and then expired.

@@ -1,7 +1,7 @@
 //! `menagerie queue get NAME ID`
 
 use clap::Args;
-use menagerie_queues::admin::browse::{Browser, QueuedMessage};
+use menagerie_queues::admin::browse::{Browser, Looked, QueuedMessage};
 use menagerie_queues::admin::delayed::DelayedMessage;
 use menagerie_znodes::queues::{PartitionName, QueueName};
 
@@ -40,10 +40,17 @@ impl Get {
                     Format::Table => output::write_bytes(&delayed.message.body),
                 };
             }
-            let found = self.find(stores).await?;
+            let Looked { found, stopped_after } = self.find(stores).await?;
             match (found.as_slice(), self.format.output) {
                 ([], _) => Err(CliError::Refused {
-                    what: format!("there is no message {} in queue {}", self.id, self.queue),
+                    what: match stopped_after {
+                        None => format!("there is no message {} in queue {}", self.id, self.queue),
+                        Some(newest) => format!(
+                            "there is no message {} among the newest {newest} messages of queue {}, and older ones were not \
+                             looked at",
+                            self.id, self.queue
+                        ),
+                    },
                     help: format!(
                         "it may be of another queue, or older than this one keeps; `menagerie queue tail {0}` shows the newest, \
                          `menagerie queue failed {0}` those given up",
@@ -73,22 +80,24 @@ impl Get {
     }
 
     /// The message in its queue, or among the failed ones if its queue has dropped it.
-    async fn find(&self, stores: &Stores) -> Result<Vec<QueuedMessage>, CliError> {
+    async fn find(&self, stores: &Stores) -> Result<Looked, CliError> {
         let (browser, partitions) = self.browser(stores).await?;
         let id = match self.id {
             MessageName::Position(position) => {
-                return browser.at(&partitions, position).await.map_err(self.doing());
+                let found = browser.at(&partitions, position).await.map_err(self.doing())?;
+                return Ok(Looked { found, stopped_after: None });
             }
             MessageName::Id(id) => id,
         };
-        let found = browser.with_id(&partitions, id).await.map_err(self.doing())?;
-        if !found.is_empty() || self.queue.failures_of().is_some() || self.partition.is_some() {
-            return Ok(found);
+        let looked = browser.look_for(&partitions, id).await.map_err(self.doing())?;
+        if !looked.found.is_empty() || self.queue.failures_of().is_some() || self.partition.is_some() {
+            return Ok(looked);
         }
         let failed = failed::open(stores, &self.queue).await?;
         let found = failed.find(id).await.map_err(failed::doing(&self.queue))?;
         let queued = |message| QueuedMessage { partition: PartitionName::clone(failed.place()), message };
-        Ok(found.into_iter().map(|found| queued(found.message)).collect())
+        let found = found.into_iter().map(|found| queued(found.message)).collect();
+        Ok(Looked { found, ..looked })
     }
 
     async fn browser(&self, stores: &Stores) -> Result<(Browser, Vec<PartitionName>), CliError> {
