@@ -286,7 +286,7 @@ pub async fn put_back(
     queue: &QueueName,
     id: MessageUuid,
 ) -> Result<Option<QueuedMessage>, QueueError> {
-    let acts = act::acts(store, queue, id, id.time()).await?;
+    let acts = act::acts(store, queue, id, id.time()).await?.acts;
     match acts.iter().rfind(|(_, act)| act.act == ActKind::Retried) {
         Some((at, act)) => put_back_at(store, &act.partition, *at, id).await,
         None => Ok(None),

@@ -4,11 +4,13 @@ use menagerie_journal::{JournalError, MessageId};
 use menagerie_kernel::{CallError, Session, Term, retry};
 use menagerie_znodes::queues::{self, PartitionName, QueueName};
 
+use super::past::Past;
 use super::{journal_of, require_settings};
 use crate::coordination::claim::{partition_id, topic};
 use crate::error::QueueError;
 use crate::journals::Journals;
-use crate::story;
+use crate::story::act::{Sweep, note_sweep};
+use crate::story::{self, ActKind};
 
 /// Deletes a queue with all its messages, failed ones included. Its workers lose its partitions. Idempotent: the
 /// settings go last, so repeating it completes what a crash left half done.
@@ -95,5 +97,9 @@ pub async fn skip(
     if through > ours.map_or(MessageId::ZERO, |stats| stats.last) {
         return Err(JournalError::Ahead { id: through }.into());
     }
-    Ok(store.trim(&partition_id(partition)?, through).await?)
+    let after = Past::read(&session.term(), partition).await?.cursor;
+    store.trim(&partition_id(partition)?, through).await?;
+    let sweep = Sweep { partition: partition.clone(), after, through, sweep: ActKind::Skipped };
+    note_sweep(&*store, &settings, &sweep).await;
+    Ok(())
 }

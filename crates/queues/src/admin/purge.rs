@@ -4,11 +4,14 @@ use menagerie_kernel::Session;
 use menagerie_znodes::queues::QueueName;
 use serde::Serialize;
 
+use super::past::Past;
 use super::{journal_of, require_settings};
 use crate::coordination::claim::{partition_id, topic};
 use crate::coordination::cursor::CursorAt;
 use crate::error::QueueError;
 use crate::journals::Journals;
+use crate::story::ActKind;
+use crate::story::act::{Sweep, note_sweep};
 
 /// Drops every message of a queue, handled or not, and returns their number. Workers may still handle what they have
 /// read ahead. Delayed messages stay.
@@ -18,8 +21,14 @@ pub async fn purge(session: &Session, journals: &Journals, queue: &QueueName) ->
     let mut messages = 0;
     for stats in store.stats(&topic(queue)?).await? {
         let Ok(number) = u16::try_from(stats.partition) else { continue };
-        store.trim(&partition_id(&queue.partition(number))?, stats.last).await?;
+        let partition = queue.partition(number);
+        let after = Past::read(&session.term(), &partition).await?.cursor;
+        store.trim(&partition_id(&partition)?, stats.last).await?;
         messages += stats.messages;
+        let sweep = Sweep { partition, after, through: stats.last, sweep: ActKind::Purged };
+        if stats.messages > 0 {
+            note_sweep(&*store, &settings, &sweep).await;
+        }
     }
     Ok(messages)
 }

@@ -1,14 +1,13 @@
-//! What operators did to single messages, stored together with what it changed.
+//! What operators did: to single messages, stored together with what it changed; and to all up to one, stored after it.
 
 use menagerie_journal::{
-    Append, Commit, Committed, Journal, JournalError, Message, MessageId, NewMessage, PartitionId, Read,
-    Ticks,
+    Append, Commit, Committed, Journal, JournalError, MessageId, NewMessage, PartitionId, Read, Ticks,
 };
 use menagerie_znodes::queues::{PartitionName, QueueName, Settings};
 use serde::{Deserialize, Serialize};
 use tracing::warn;
 
-use super::{ACTS, prepare, topic};
+use super::{ACTS, prepare, reader, topic};
 use crate::error::QueueError;
 use crate::message_uuid::MessageUuid;
 use crate::meta::Meta;
@@ -28,6 +27,10 @@ pub enum ActKind {
     Cancelled,
     /// Deleted a message over HTTP.
     Deleted,
+    /// Dropped all messages of its partition.
+    Purged,
+    /// Dropped the messages of its partition up to one.
+    Skipped,
 }
 
 /// Something that an operator did to a message.
@@ -48,6 +51,50 @@ pub struct Act {
     /// What was stored with the message, if nothing else is left of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub meta: Option<Meta>,
+}
+
+/// All messages of a partition up to one that an operator has dropped. Those that were handled before do not count.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Sweep {
+    /// The partition.
+    pub partition: PartitionName,
+    /// Up to here they were handled.
+    pub after: MessageId,
+    /// The last that was dropped.
+    pub through: MessageId,
+    /// What was done.
+    pub sweep: ActKind,
+}
+
+impl Sweep {
+    /// Whether it dropped the message at this position, unless that was handled ahead of others.
+    pub(super) fn has(&self, partition: &PartitionName, position: MessageId) -> bool {
+        self.partition == *partition && self.after < position && position <= self.through
+    }
+}
+
+/// Acts and sweeps, each with when it was.
+#[derive(Debug, Default)]
+pub(crate) struct Acts {
+    /// Oldest first.
+    pub acts: Vec<(MessageId, Act)>,
+    /// The same of whole partitions.
+    pub sweeps: Vec<(MessageId, Sweep)>,
+    /// Some cannot be read.
+    pub is_damaged: bool,
+}
+
+/// Notes that messages were dropped, after it was done: they are gone in any case.
+pub(crate) async fn note_sweep(journal: &dyn Journal, settings: &Settings, sweep: &Sweep) {
+    let queue = sweep.partition.queue();
+    let note = async {
+        let body = serde_json::to_vec(sweep).expect("texts and numbers can be written");
+        let commit = Commit::append(PartitionId::new(topic(queue)?, ACTS), NewMessage::new(body));
+        commit_prepared(journal, queue, settings, commit).await
+    };
+    if let Err(error) = note.await {
+        warn!(partition = %sweep.partition, %error, "dropped messages were not noted; their stories have a gap");
+    }
 }
 
 /// Commits a change together with the acts that it consists of. A message as large as its journal allows leaves no room
@@ -97,19 +144,21 @@ async fn commit_prepared(
     }
 }
 
-/// What was done to a message since this time, oldest first, each with when that was.
-pub async fn acts(
+/// What was done to a message since this time, oldest first; and all sweeps.
+pub(crate) async fn acts(
     journal: &dyn Journal,
     queue: &QueueName,
     id: MessageUuid,
     since: Ticks,
-) -> Result<Vec<(MessageId, Act)>, QueueError> {
-    let (mut found, mut from) = (Vec::new(), MessageId(since).previous());
+) -> Result<Acts, QueueError> {
+    let (mut all, mut from) = (Acts::default(), MessageId(since).previous());
     loop {
-        let (acts, last) = after(journal, queue, from).await?;
-        let Some(last) = last else { return Ok(found) };
+        let (batch, last) = after(journal, queue, from).await?;
+        all.is_damaged |= batch.is_damaged;
+        let Some(last) = last else { return Ok(all) };
         from = last;
-        found.extend(acts.into_iter().filter(|(_, act)| act.id == id));
+        all.acts.extend(batch.acts.into_iter().filter(|(_, act)| act.id == id));
+        all.sweeps.extend(batch.sweeps);
     }
 }
 
@@ -118,13 +167,18 @@ pub(super) async fn after(
     journal: &dyn Journal,
     queue: &QueueName,
     from: MessageId,
-) -> Result<(Vec<(MessageId, Act)>, Option<MessageId>), QueueError> {
+) -> Result<(Acts, Option<MessageId>), QueueError> {
     let partition = PartitionId::new(topic(queue)?, ACTS);
-    let batch = match journal.read(Read::after(partition, from).limit(BATCH)).await {
-        Err(JournalError::NoTopic { .. }) => return Ok((Vec::new(), None)),
-        batch => batch?.messages,
-    };
-    // A newer version may write others.
-    let parse = |message: &Message| Some((message.id, serde_json::from_slice(&message.body).ok()?));
-    Ok((batch.iter().filter_map(parse).collect(), batch.last().map(|last| last.id)))
+    let stretch = reader::read(journal, Read::after(partition, from).limit(BATCH)).await?;
+    let (mut all, last) = (Acts::default(), stretch.messages.last().map(|last| last.id));
+    all.is_damaged = stretch.is_damaged;
+    for message in &stretch.messages {
+        // A newer version may write others.
+        if let Ok(act) = serde_json::from_slice(&message.body) {
+            all.acts.push((message.id, act));
+        } else if let Ok(sweep) = serde_json::from_slice(&message.body) {
+            all.sweeps.push((message.id, sweep));
+        }
+    }
+    Ok((all, last))
 }

@@ -129,9 +129,9 @@ impl Finder {
             let (batch, last) = act::after(&*self.store, queue, after).await?;
             let Some(last) = last else { return Ok(()) };
             after = last;
-            for (at, act) in batch {
+            for (at, act) in batch.acts {
                 match act.act {
-                    ActKind::Retried => {}
+                    ActKind::Retried | ActKind::Purged | ActKind::Skipped => {}
                     ActKind::Forgotten => {
                         self.dropped.insert(act.id);
                     }
@@ -154,10 +154,8 @@ impl Finder {
         mut pages: Pages,
     ) -> Result<(), QueueError> {
         let from = match self.filter.state {
-            // What is before the cursor neither waits nor is tried again.
-            Some(State::Waiting | State::Running | State::Retrying) => {
-                self.filter.from.max(past.cursor.next())
-            }
+            // What is before the cursor neither waits nor is tried again. With `--ack before`, the one at it may run.
+            Some(State::Waiting | State::Running | State::Retrying) => self.filter.from.max(past.cursor),
             _ => self.filter.from,
         };
         let wants_expired = self.filter.wants(State::Expired) && self.filter.contains.is_none();

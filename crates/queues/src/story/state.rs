@@ -98,28 +98,36 @@ pub(crate) struct Facts {
     pub is_running: bool,
     /// It is no longer in its partition.
     pub is_gone: bool,
+    /// An operator has dropped all messages around it.
+    pub is_swept: bool,
+    /// It is so old that the queue need not keep its story.
+    pub is_old: bool,
     /// Its time to live has ended.
     pub is_expired: bool,
 }
 
 /// What these facts amount to.
 pub(crate) fn state(facts: &Facts) -> State {
+    // What is recorded is the end. What was only told is not: another owner may run it again.
+    let is_over = facts.is_past && facts.last.is_some_and(Outcome::is_final);
     match facts.last {
         _ if facts.is_delayed => State::Delayed,
         _ if facts.is_failed => State::Failed,
         _ if facts.is_dropped => State::Forgotten,
+        // With `--ack before`, it is past before it runs.
+        _ if facts.is_running && !is_over => State::Running,
         Some(Outcome::Expired) => State::Expired,
         Some(Outcome::Skipped) => State::Skipped,
         Some(Outcome::Done) => State::Done,
         // It was among the failed messages, and whoever took it from there left no note.
-        Some(Outcome::Failed) => State::Forgotten,
+        Some(Outcome::Failed) if facts.is_past => State::Forgotten,
+        // Purged, or skipped by an operator. If its end was told, the story of that time would still have it.
+        _ if facts.is_gone && (facts.is_swept || !facts.is_past || !facts.is_old) => State::Forgotten,
         _ if facts.is_past => State::Done,
-        // Purged, or skipped by an operator.
-        _ if facts.is_gone => State::Forgotten,
-        _ if facts.is_running => State::Running,
         // Nobody has come to it yet.
         _ if facts.is_expired => State::Expired,
-        Some(Outcome::Retry | Outcome::Stuck) => State::Retrying,
+        // Its worker lost the partition before it could move it to the failed messages.
+        Some(Outcome::Failed | Outcome::Retry | Outcome::Stuck) => State::Retrying,
         Some(Outcome::Stopped) | None => State::Waiting,
     }
 }
@@ -165,7 +173,7 @@ mod tests {
             (Some(Outcome::Done), State::Done, State::Done),
             (Some(Outcome::Expired), State::Expired, State::Expired),
             (Some(Outcome::Skipped), State::Skipped, State::Skipped),
-            (Some(Outcome::Failed), State::Forgotten, State::Forgotten),
+            (Some(Outcome::Failed), State::Retrying, State::Forgotten),
         ] {
             assert_eq!(state(&facts(last)), ahead, "{last:?}");
             assert_eq!(state(&Facts { is_past: true, ..facts(last) }), past, "{last:?}");
@@ -182,9 +190,30 @@ mod tests {
     }
 
     #[test]
-    fn what_was_purged_unhandled_is_forgotten() {
+    fn what_runs_again_is_running_until_its_end_is_recorded() {
+        for last in [Outcome::Done, Outcome::Failed, Outcome::Expired, Outcome::Skipped, Outcome::Retry] {
+            let running = Facts { is_running: true, ..facts(Some(last)) };
+            assert_eq!(state(&running), State::Running, "{last:?}");
+        }
+        let done = Facts { is_running: true, is_past: true, ..facts(Some(Outcome::Done)) };
+        assert_eq!(state(&done), State::Done, "its owner says so once a second");
+        let recorded_first = Facts { is_running: true, is_past: true, ..facts(None) };
+        assert_eq!(state(&recorded_first), State::Running);
+    }
+
+    #[test]
+    fn what_is_gone_is_done_only_if_its_story_may_be_gone_too() {
         let gone = Facts { is_gone: true, ..facts(None) };
-        assert_eq!(state(&gone), State::Forgotten);
-        assert_eq!(state(&Facts { is_past: true, ..gone }), State::Done);
+        let past = Facts { is_past: true, ..gone };
+        for (facts, expected) in [
+            (gone, State::Forgotten),
+            (past, State::Forgotten),
+            (Facts { is_old: true, ..gone }, State::Forgotten),
+            (Facts { is_old: true, ..past }, State::Done),
+            (Facts { is_old: true, is_swept: true, ..past }, State::Forgotten),
+            (Facts { last: Some(Outcome::Done), is_swept: true, ..past }, State::Done),
+        ] {
+            assert_eq!(state(&facts), expected, "{facts:?}");
+        }
     }
 }

@@ -6,16 +6,16 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use menagerie_journal::{Journal, Message, MessageId, Read, Ticks};
 use menagerie_kernel::Session;
-use menagerie_znodes::queues::{PartitionName, QueueName, Settings};
+use menagerie_znodes::queues::{Keep, PartitionName, QueueName, Settings};
 use serde::Serialize;
 
-use super::act::{self, Act, ActKind};
-use super::search::{Found, expired, is_expired};
+use super::act::{self, Act, ActKind, Acts};
+use super::search::{Outcomes, expired, is_expired, look_up};
 use super::state::{Facts, State, state};
-use super::{Outcome, outcomes, outcomes_of, running_in};
+use super::{Outcome, outcomes_of, running_in};
 use crate::admin::browse::{Browser, QueuedMessage, TOGETHER, put_back_at};
 use crate::admin::delayed::DelayedMessages;
-use crate::admin::failed::{FailedMessage, FailedMessages};
+use crate::admin::failed::FailedMessages;
 use crate::admin::past::is_past;
 use crate::admin::{journal_of, require_settings, show};
 use crate::coordination::claim::partition_id;
@@ -98,8 +98,11 @@ pub struct Story {
     pub key: Option<String>,
     /// What happened, in order.
     pub lines: Vec<Line>,
-    /// Something is missing: it is older than the queue keeps, or a crash has cut it off.
+    /// Something is missing: it is older than the queue keeps, a crash has cut it off, it cannot be read, or it was not
+    /// looked for any further.
     pub is_incomplete: bool,
+    /// The search for it has stopped: so much would have to be read.
+    pub is_cut_short: bool,
     /// The message itself, while it is kept.
     #[serde(skip)]
     pub message: Option<Message>,
@@ -116,38 +119,54 @@ pub async fn trace(
         Some(queue) => vec![queue.clone()],
         None => show::list(session).await?.into_iter().collect(),
     };
-    // A derived id names its partition; look into others only if none fits.
-    let mut others = Vec::new();
+    // One queue that cannot be read does not hide the others.
+    let mut unread = None;
+    let mut tracers = Vec::new();
     for queue in queues {
-        // One queue that cannot be read does not hide the others.
-        let settings = match require_settings(&session.term(), &queue).await {
-            Err(error) if only.is_some() => return Err(error),
-            Err(_) => continue,
-            Ok(settings) => settings,
+        let tracer = match require_settings(&session.term(), &queue).await {
+            // It was deleted just now.
+            Err(QueueError::NoQueue { .. }) if only.is_none() => continue,
+            settings => settings.and_then(|settings| Tracer::new(session, journals, queue, settings)),
         };
-        let partitions = (1..=settings.partitions).map(|number| queue.partition(number));
-        let fits = |partition: &PartitionName| id.position_in(partition).is_some();
-        match partitions.into_iter().find(fits) {
-            Some(partition) => {
-                let tracer = Tracer::new(session, journals, queue, settings)?;
-                return tracer.tell(id, Some(partition)).await;
-            }
-            None => others.push((queue, settings)),
+        match tracer {
+            Ok(tracer) => tracers.push(tracer),
+            Err(error) => unread = unread.or(Some(error)),
+        }
+    }
+    // A derived id names its partition; look into others only if none fits.
+    for tracer in &tracers {
+        let home = tracer.partitions().find(|partition| id.position_in(partition).is_some());
+        if let Some(home) = home {
+            return tracer.tell(id, Some(home), Depth::Anywhere).await;
         }
     }
     // One that was chosen at a put names its partition, too, if vaguely.
-    let may_be_in = |(queue, settings): &(QueueName, Settings)| {
-        (1..=settings.partitions).any(|number| id.may_be_chosen_for(&queue.partition(number)))
-    };
-    if others.iter().any(may_be_in) {
-        others.retain(may_be_in);
+    let may_be_in =
+        |tracer: &Tracer<'_>| tracer.partitions().any(|partition| id.may_be_chosen_for(&partition));
+    if tracers.iter().any(may_be_in) {
+        tracers.retain(may_be_in);
     }
-    for (queue, settings) in others {
-        if let Some(story) = Tracer::new(session, journals, queue, settings)?.tell(id, None).await? {
-            return Ok(Some(story));
+    for depth in [Depth::WhereItsIdSays, Depth::Anywhere] {
+        let mut readable = Vec::new();
+        for tracer in tracers {
+            match tracer.tell(id, None, depth).await {
+                Ok(Some(story)) => return Ok(Some(story)),
+                Ok(None) => readable.push(tracer),
+                Err(error) => unread = unread.or(Some(error)),
+            }
         }
+        tracers = readable;
     }
-    Ok(None)
+    unread.map_or(Ok(None), Err)
+}
+
+/// Where to look for a message that no list names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Depth {
+    /// Close to where its id says: a few reads.
+    WhereItsIdSays,
+    /// Among the newest messages, too.
+    Anywhere,
 }
 
 /// Reads what is stored about a message of one queue.
@@ -155,6 +174,7 @@ struct Tracer<'a> {
     session: &'a Session,
     journals: &'a Journals,
     queue: QueueName,
+    settings: Settings,
     store: Arc<dyn Journal>,
 }
 
@@ -164,22 +184,27 @@ struct Life {
     position: MessageId,
     /// `None` if it was trimmed.
     message: Option<Message>,
+    /// Workers are done with it, in whatever way.
+    is_past: bool,
+    outcomes: Outcomes,
+}
+
+impl Life {
+    fn new(partition: PartitionName, position: MessageId, message: Option<Message>) -> Self {
+        Self { partition, position, message, is_past: false, outcomes: Outcomes::default() }
+    }
+
+    /// Whether attempts are missing: their pages were dropped, or lost in a crash.
+    fn is_incomplete(&self) -> bool {
+        let Outcomes { found, is_damaged, .. } = &self.outcomes;
+        *is_damaged || self.outcomes.lacks_its_begin() || found.is_empty() && self.is_past
+    }
 }
 
 impl From<QueuedMessage> for Life {
     fn from(QueuedMessage { partition, message }: QueuedMessage) -> Self {
-        Self { partition, position: message.id, message: Some(message) }
+        Self::new(partition, message.id, Some(message))
     }
-}
-
-/// What happened to a message after its put.
-#[derive(Default)]
-struct Told {
-    lines: Vec<Line>,
-    /// How the last attempt ended that counts.
-    last: Option<Outcome>,
-    /// What was stored with the message, if workers wrote it down.
-    meta: Option<Meta>,
 }
 
 impl<'a> Tracer<'a> {
@@ -190,42 +215,74 @@ impl<'a> Tracer<'a> {
         settings: Settings,
     ) -> Result<Self, QueueError> {
         let store = journal_of(journals, &queue, &settings)?;
-        Ok(Self { session, journals, queue, store })
+        Ok(Self { session, journals, queue, settings, store })
     }
 
-    async fn tell(&self, id: MessageUuid, home: Option<PartitionName>) -> Result<Option<Story>, QueueError> {
+    fn partitions(&self) -> impl Iterator<Item = PartitionName> {
+        (1..=self.settings.partitions).map(|number| self.queue.partition(number))
+    }
+
+    async fn tell(
+        &self,
+        id: MessageUuid,
+        home: Option<PartitionName>,
+        depth: Depth,
+    ) -> Result<Option<Story>, QueueError> {
         let mut acts = act::acts(&*self.store, &self.queue, id, id.time()).await?;
-        let failed = FailedMessages::open(self.session, self.journals, &self.queue).await?;
-        let (failed, _) = failed.look_for(id, []).await?;
         let delayed = DelayedMessages::open(self.session, self.journals, &self.queue, None).await?;
         let delayed = match home.is_none() && id.is_chosen() {
             true => delayed.find(id).await?,
             false => None,
         };
-        let lives = match &delayed {
-            Some(_) => Vec::new(),
-            None => self.lives(id, home, &acts, failed.as_ref()).await?,
-        };
+        let mut lives = BTreeMap::new();
+        if delayed.is_none() {
+            self.add_lives(id, home, &acts.acts, depth, &mut lives).await?;
+        }
+        // After the outcomes: a message that was given up is here, or somebody has taken it from here.
+        let failed = FailedMessages::open(self.session, self.journals, &self.queue).await?;
+        let (failed, is_failed_list_cut) = failed.look_for(id, given_up_at(&lives)).await?;
+        let record = failed.as_ref().and_then(|failed| failed.record.as_ref());
+        if let Some(life) = record.and_then(life_of).filter(|life| !lives.contains_key(&life.position)) {
+            self.add_life(life, &mut lives).await?;
+        }
+        let lives: Vec<Life> = lives.into_values().collect();
         if id.is_chosen() && delayed.is_none() && failed.is_none() && lives.is_empty() {
             // It may have been cancelled, which was before it was due.
             acts = act::acts(&*self.store, &self.queue, id, Ticks(0)).await?;
         }
-        let origin = failed.as_ref().and_then(|failed| Some(failed.record.as_ref()?.origin.clone()));
+        let origin = record.map(|record| record.origin.clone());
         let place = delayed.as_ref().map(|delayed| delayed.partition.clone());
-        let acted = acts.last().map(|(_, act)| act.partition.clone());
+        let acted = acts.acts.last().map(|(_, act)| act.partition.clone());
         let place = lives.last().map(|life| life.partition.clone()).or(place).or(origin).or(acted);
         let Some(partition) = place else { return Ok(None) };
         let message = lives.iter().rev().find_map(|life| life.message.as_ref());
         let message = message.or_else(|| failed.as_ref().map(|failed| &failed.message));
         let message = message.or_else(|| delayed.as_ref().map(|delayed| &delayed.message)).cloned();
-        let meta =
-            message.as_ref().map(Meta::of).or_else(|| acts.iter().find_map(|(_, act)| act.meta.clone()));
-        let is_dropped = acts.last().is_some_and(|(_, act)| act.act != ActKind::Retried);
-        let mut told = Told::default();
-        self.tell_lives(id, &lives, acts, &mut told).await?;
-        let (last, meta) = (told.last, meta.or(told.meta));
+        let meta = message.as_ref().map(Meta::of);
+        let meta = meta.or_else(|| acts.acts.iter().find_map(|(_, act)| act.meta.clone()));
+        let meta = meta.or_else(|| lives.iter().rev().find_map(meta_told));
+        let facts = Facts {
+            is_delayed: delayed.is_some(),
+            is_failed: failed.is_some(),
+            is_dropped: acts.acts.last().is_some_and(|(_, act)| act.act != ActKind::Retried),
+            is_running: running_in(&*self.store, &partition).await?.contains(&id),
+            is_expired: message.as_ref().is_some_and(is_expired),
+            ..lives.last().map_or_else(Facts::default, |life| self.facts(life, &acts))
+        };
+        let state = state(&facts);
         let is_known = meta.is_some();
         let meta = meta.unwrap_or_default();
+        let retries = acts.acts.iter().filter(|(_, act)| act.act == ActKind::Retried).count();
+        // Nobody handled what was dropped, so there is nothing to tell.
+        let is_told = |life: &Life| facts.is_swept && facts.is_gone && life.outcomes.found.is_empty();
+        let is_untold = facts.is_past && !facts.is_swept && !facts.is_running;
+        let is_cut_short = is_failed_list_cut || lives.iter().any(|life| life.outcomes.is_cut_short);
+        let is_incomplete = acts.is_damaged
+            || is_cut_short
+            || is_untold && facts.last.is_none_or(|outcome| !outcome.is_final())
+            || !is_known && state != State::Forgotten
+            || retries < meta.retries as usize
+            || lives.iter().any(|life| life.is_incomplete() && !is_told(life) && !facts.is_running);
         let mut lines = Vec::new();
         // An id that was chosen says when the message is due, not when it was put.
         if let Some(put) = meta.put.or((!id.is_chosen()).then_some(id.time())) {
@@ -234,96 +291,64 @@ impl<'a> Tracer<'a> {
         if let Some(delayed) = &delayed {
             lines.push(Line::Due { at_ms: ms(delayed.place.due) });
         }
-        lines.extend(told.lines);
-        let is_past = match lives.last() {
-            Some(life) => is_past(&self.session.term(), &life.partition, life.position).await?,
-            None => false,
-        };
-        let is_gone = lives.last().is_some_and(|life| life.message.is_none());
-        let state = state(&Facts {
-            is_delayed: delayed.is_some(),
-            is_failed: failed.is_some(),
-            is_dropped,
-            last,
-            is_past,
-            is_running: running_in(&*self.store, &partition).await?.contains(&id),
-            is_gone,
-            is_expired: message.as_ref().is_some_and(is_expired),
-        });
-        let is_untold = is_past && last.is_none_or(|outcome| !outcome.is_final());
         let position = lives.last().map(|life| life.position.seconds());
-        let is_incomplete = is_untold || !is_known && state != State::Forgotten;
-        Ok(Some(Story { id, partition, position, state, key: meta.key, lines, is_incomplete, message }))
+        let sweeps = if facts.is_swept && state == State::Forgotten { sweeps(&lives, &acts) } else { None };
+        tell_lives(id, lives, acts.acts, &mut lines);
+        lines.extend(sweeps);
+        let key = meta.key;
+        Ok(Some(Story { id, partition, position, state, key, lines, is_incomplete, is_cut_short, message }))
     }
 
-    /// Tells what happened in each of its lives. What separates two of them is told between them: clocks of workers
-    /// differ, so times do not order lines.
-    async fn tell_lives(
-        &self,
-        id: MessageUuid,
-        lives: &[Life],
-        acts: Vec<(MessageId, Act)>,
-        told: &mut Told,
-    ) -> Result<(), QueueError> {
-        let act_line = |(at, act): (MessageId, Act)| Line::Act { at_ms: ms(at.0), act: act.act, by: act.by };
-        let mut acts = acts.into_iter().peekable();
-        for (index, life) in lives.iter().enumerate() {
-            if index == 0 && id.is_chosen() {
-                told.lines.push(Line::Due { at_ms: ms(life.position.0) });
-            }
-            // It was put back together with the note that says so.
-            let begin = MessageId(life.position.0.plus(TOGETHER));
-            while index > 0
-                && let Some(act) = acts.next_if(|(at, _)| *at <= begin)
-            {
-                told.lines.push(act_line(act));
-            }
-            let pages = outcomes_of(&self.queue, life.partition.number())?;
-            let found = outcomes(&*self.store, &pages, life.position).await?;
-            let counts = |found: &&Found| found.1.outcome != Outcome::Stopped;
-            told.last = found.iter().rev().find(counts).map(|(_, entry)| entry.outcome);
-            told.meta = found.iter().rev().find_map(|(_, entry)| entry.meta.clone()).or(told.meta.take());
-            told.lines.extend(found.into_iter().map(|(worker, entry)| Line::Attempt {
-                at_ms: ms(entry.at),
-                worker,
-                attempt: entry.attempt,
-                took_ms: entry.took_ms,
-                outcome: entry.outcome,
-                error: entry.error,
-                next_ms: entry.next_ms,
-            }));
+    /// What its last life says about a message.
+    fn facts(&self, life: &Life, acts: &Acts) -> Facts {
+        let is_old = match self.settings.keep {
+            Keep::For(keep) => Ticks::now().since(life.position.0) > keep,
+            Keep::Forever => false,
+        };
+        Facts {
+            last: life.outcomes.last(),
+            is_past: life.is_past,
+            is_gone: life.message.is_none(),
+            is_swept: acts.sweeps.iter().any(|(_, sweep)| sweep.has(&life.partition, life.position)),
+            is_old,
+            ..Facts::default()
         }
-        told.lines.extend(acts.map(act_line));
-        Ok(())
     }
 
-    /// Everywhere it was, in the order of time: each has its outcomes.
-    async fn lives(
+    /// Everywhere it was, as far as its id and operators say: each has its outcomes.
+    async fn add_lives(
         &self,
         id: MessageUuid,
         home: Option<PartitionName>,
         acts: &[(MessageId, Act)],
-        failed: Option<&FailedMessage>,
-    ) -> Result<Vec<Life>, QueueError> {
-        let mut lives: BTreeMap<MessageId, Life> = BTreeMap::new();
-        let mut add = |life: Life| {
-            lives.entry(life.position).or_insert(life);
-        };
-        self.first_life(id, home).await?.into_iter().for_each(&mut add);
+        depth: Depth,
+        lives: &mut BTreeMap<MessageId, Life>,
+    ) -> Result<(), QueueError> {
+        let first = self.first_life(id, home, depth).await?;
+        let mut all: Vec<Life> = first.into_iter().collect();
         for (at, act) in acts {
             if act.act == ActKind::Retried {
                 let back = put_back_at(&*self.store, &act.partition, *at, id).await?;
-                back.map(Life::from).into_iter().for_each(&mut add);
+                all.extend(back.map(Life::from));
             }
-            let gone = |position| Life { partition: act.partition.clone(), position, message: None };
-            act.position.map(gone).into_iter().for_each(&mut add);
+            all.extend(act.position.map(|position| Life::new(act.partition.clone(), position, None)));
         }
-        let record = failed.and_then(|failed| failed.record.as_ref());
-        let position = |record: &FailureRecord| Some((record.origin.clone(), record.message.parse().ok()?));
-        if let Some((partition, position)) = record.and_then(position) {
-            add(Life { partition, position, message: None });
+        for life in all {
+            if !lives.contains_key(&life.position) {
+                self.add_life(life, lives).await?;
+            }
         }
-        Ok(lives.into_values().collect())
+        Ok(())
+    }
+
+    /// Adds a life with its outcomes. Whether it is past is read first: then its last outcome has been told.
+    async fn add_life(&self, life: Life, lives: &mut BTreeMap<MessageId, Life>) -> Result<(), QueueError> {
+        let Life { partition, position, message, .. } = life;
+        let is_past = is_past(&self.session.term(), &partition, position).await?;
+        let pages = outcomes_of(&self.queue, partition.number())?;
+        let outcomes = look_up(&*self.store, &pages, position, is_past).await?;
+        lives.insert(position, Life { partition, position, message, is_past, outcomes });
+        Ok(())
     }
 
     /// Where it was put, or became due.
@@ -331,7 +356,8 @@ impl<'a> Tracer<'a> {
         &self,
         id: MessageUuid,
         home: Option<PartitionName>,
-    ) -> Result<Vec<Life>, QueueError> {
+        depth: Depth,
+    ) -> Result<Option<Life>, QueueError> {
         if let Some((partition, position)) =
             home.and_then(|home| Some((home.clone(), id.position_in(&home)?)))
         {
@@ -344,27 +370,81 @@ impl<'a> Tracer<'a> {
             if !was_there {
                 // It has expired and is no longer kept, but a worker may have seen it.
                 let pages = outcomes_of(&self.queue, partition.number())?;
-                was_there = !outcomes(&*self.store, &pages, position).await?.is_empty();
+                was_there = !look_up(&*self.store, &pages, position, true).await?.found.is_empty();
             }
-            return Ok(was_there.then_some(Life { partition, position, message }).into_iter().collect());
+            return Ok(was_there.then_some(Life::new(partition, position, message)));
         }
         let browser = Browser::open(self.session, self.journals, &self.queue).await?;
         let partitions = browser.partitions(None)?;
         if let Some(found) = browser.where_its_id_says(&partitions, id).await?.into_iter().next() {
-            return Ok(vec![found.into()]);
-        }
-        if let Some(found) = browser.moved(&partitions, id).await?.found.into_iter().next() {
-            return Ok(vec![found.into()]);
+            return Ok(Some(found.into()));
         }
         // It may have been delayed, and then expired.
-        for partition in partitions.into_iter().filter(|partition| id.may_be_chosen_for(partition)) {
+        for partition in partitions.iter().filter(|partition| id.may_be_chosen_for(partition)) {
             let pages = outcomes_of(&self.queue, partition.number())?;
             if let Some(position) = expired(&*self.store, &pages, id).await? {
-                return Ok(vec![Life { partition, position, message: None }]);
+                return Ok(Some(Life::new(partition.clone(), position, None)));
             }
         }
-        Ok(Vec::new())
+        match depth {
+            Depth::WhereItsIdSays => Ok(None),
+            Depth::Anywhere => {
+                Ok(browser.moved(&partitions, id).await?.found.into_iter().next().map(Life::from))
+            }
+        }
     }
+}
+
+/// Where a failed message was, as its record says.
+fn life_of(record: &FailureRecord) -> Option<Life> {
+    Some(Life::new(record.origin.clone(), record.message.parse().ok()?, None))
+}
+
+/// When workers said that the message was given up, the last time first.
+fn given_up_at(lives: &BTreeMap<MessageId, Life>) -> Vec<Ticks> {
+    let entries = lives.values().rev().flat_map(|life| life.outcomes.found.iter().rev());
+    entries.filter(|(_, entry)| entry.outcome == Outcome::Failed).map(|(_, entry)| entry.at).collect()
+}
+
+/// What was stored with the message, if workers wrote it down.
+fn meta_told(life: &Life) -> Option<Meta> {
+    life.outcomes.found.iter().rev().find_map(|(_, entry)| entry.meta.clone())
+}
+
+/// The line of the operator who dropped it together with others.
+fn sweeps(lives: &[Life], acts: &Acts) -> Option<Line> {
+    let life = lives.last()?;
+    let (at, sweep) = acts.sweeps.iter().find(|(_, sweep)| sweep.has(&life.partition, life.position))?;
+    Some(Line::Act { at_ms: ms(at.0), act: sweep.sweep, by: None })
+}
+
+/// Tells what happened in each of its lives. What separates two of them is told between them: clocks of workers differ, so
+/// times do not order lines.
+fn tell_lives(id: MessageUuid, lives: Vec<Life>, acts: Vec<(MessageId, Act)>, lines: &mut Vec<Line>) {
+    let act_line = |(at, act): (MessageId, Act)| Line::Act { at_ms: ms(at.0), act: act.act, by: act.by };
+    let mut acts = acts.into_iter().peekable();
+    for (index, life) in lives.into_iter().enumerate() {
+        if index == 0 && id.is_chosen() {
+            lines.push(Line::Due { at_ms: ms(life.position.0) });
+        }
+        // It was put back together with the note that says so.
+        let begin = MessageId(life.position.0.plus(TOGETHER));
+        while index > 0
+            && let Some(act) = acts.next_if(|(at, _)| *at <= begin)
+        {
+            lines.push(act_line(act));
+        }
+        lines.extend(life.outcomes.found.into_iter().map(|(worker, entry)| Line::Attempt {
+            at_ms: ms(entry.at),
+            worker,
+            attempt: entry.attempt,
+            took_ms: entry.took_ms,
+            outcome: entry.outcome,
+            error: entry.error,
+            next_ms: entry.next_ms,
+        }));
+    }
+    lines.extend(acts.map(act_line));
 }
 
 fn ms(ticks: Ticks) -> u64 {

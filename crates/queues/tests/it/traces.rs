@@ -73,6 +73,124 @@ fn filter(state: State) -> Filter {
 }
 
 #[tokio::test]
+async fn an_outcome_that_was_not_recorded_is_not_the_end() {
+    let world = World::new("story-again");
+    let session = world.session().await;
+    world.create(&session, "mail", 1).await;
+    let [(id, position)] = put(&world, &session, &["a"]).await[..] else { panic!("one") };
+    // It is done, and its worker dies before it has recorded that.
+    write_page(&world, "w1", vec![entry(position, 1, Outcome::Done)]).await;
+    let log = Log::default();
+    let worker = world.start(&session, options("w2", &["mail"]), log.endless("w2", true));
+    eventually_async("it runs again", async || {
+        let story = trace(&world, &session, id).await.unwrap();
+        (story.state == State::Running).then_some(())
+    })
+    .await;
+    let found = story::find(&session, &world.journals(), &mail(), filter(State::Running)).await.unwrap();
+    assert_eq!(found.messages.len(), 1);
+    worker.abort().await;
+    write_page(&world, "w2", vec![entry(position, 2, Outcome::Retry)]).await;
+    let story = trace(&world, &session, id).await.unwrap();
+    let told: Vec<_> = attempts(&story).into_iter().filter(|(_, end)| *end != Outcome::Stopped).collect();
+    assert_eq!((told, story.state), (vec![(1, Outcome::Done), (2, Outcome::Retry)], State::Retrying));
+    // What is recorded was told before: also behind a first end.
+    write_page(&world, "w2", vec![entry(position, 3, Outcome::Done)]).await;
+    set_cursor(&session, &mail().partition(1), position).await;
+    let story = trace(&world, &session, id).await.unwrap();
+    assert_eq!((attempts(&story).last(), story.state), (Some(&(3, Outcome::Done)), State::Done));
+}
+
+#[tokio::test]
+async fn what_was_given_up_and_could_not_be_moved_is_tried_again() {
+    let world = World::new("story-unmoved");
+    let session = world.session().await;
+    world.create(&session, "mail", 1).await;
+    let [(id, position)] = put(&world, &session, &["a"]).await[..] else { panic!("one") };
+    write_page(&world, "w1", vec![entry(position, 1, Outcome::Failed)]).await;
+    assert_eq!(trace(&world, &session, id).await.unwrap().state, State::Retrying);
+    set_cursor(&session, &mail().partition(1), position).await;
+    assert_eq!(trace(&world, &session, id).await.unwrap().state, State::Forgotten);
+}
+
+#[tokio::test]
+async fn a_message_that_is_recorded_before_it_starts_is_running_and_not_done() {
+    let world = World::new("story-before");
+    let session = world.session().await;
+    world.create(&session, "mail", 1).await;
+    let [(id, position), _] = put(&world, &session, &["a", "b"]).await[..] else { panic!("two") };
+    let mut once = options("w1", &["mail"]);
+    once.ack = Ack::Before;
+    let log = Log::default();
+    let worker = world.start(&session, once, log.endless("w1", true));
+    let story = eventually_async("it runs", async || {
+        let story = trace(&world, &session, id).await.unwrap();
+        (story.state == State::Running).then_some(story)
+    })
+    .await;
+    assert!(!story.is_incomplete, "{story:?}");
+    let found = story::find(&session, &world.journals(), &mail(), filter(State::Running)).await.unwrap();
+    assert_eq!(found.messages.iter().map(|found| found.position).collect::<Vec<_>>(), [Some(position)]);
+    worker.abort().await;
+}
+
+#[tokio::test]
+async fn what_was_dropped_unhandled_is_forgotten_although_the_cursor_has_passed() {
+    for is_skipped in [false, true] {
+        let world = World::new(if is_skipped { "story-skip" } else { "story-purge" });
+        let session = world.session().await;
+        let settings = Settings { keep: Keep::For(Duration::ZERO), ..admin::default_settings(1, JOURNAL) };
+        admin::create_with(&session, &world.journals(), &mail(), &settings).await.unwrap();
+        let [handled, a, b] = put(&world, &session, &["handled", "a", "b"]).await[..] else {
+            panic!("three")
+        };
+        write_page(&world, "w1", vec![entry(handled.1, 1, Outcome::Done)]).await;
+        set_cursor(&session, &mail().partition(1), handled.1).await;
+        let act = match is_skipped {
+            true => {
+                admin::skip(&session, &world.journals(), &mail().partition(1), b.1).await.unwrap();
+                "Skipped"
+            }
+            false => {
+                admin::purge(&session, &world.journals(), &mail()).await.unwrap();
+                "Purged"
+            }
+        };
+        let next = put(&world, &session, &["c"]).await[0];
+        set_cursor(&session, &mail().partition(1), next.1).await;
+        for (id, _) in [a, b] {
+            let story = trace(&world, &session, id).await.unwrap();
+            assert_eq!(story.state, State::Forgotten, "{story:?}");
+            let last = story.lines.last().unwrap();
+            assert!(matches!(last, Line::Act { act: did, .. } if format!("{did:?}") == act), "{story:?}");
+        }
+        let story = trace(&world, &session, handled.0).await.unwrap();
+        assert_eq!((story.state, attempts(&story)), (State::Done, vec![(1, Outcome::Done)]));
+    }
+}
+
+#[tokio::test]
+async fn what_nobody_has_told_is_done_only_if_its_story_may_be_gone() {
+    for (name, keep, state) in [
+        ("story-kept", Keep::Forever, State::Forgotten),
+        ("story-old", Keep::For(Duration::ZERO), State::Done),
+    ] {
+        let world = World::new(name);
+        let session = world.session().await;
+        let settings = Settings { keep, ..admin::default_settings(1, JOURNAL) };
+        admin::create_with(&session, &world.journals(), &mail(), &settings).await.unwrap();
+        let [(id, position), next] = put(&world, &session, &["a", "b"]).await[..] else { panic!("two") };
+        // It has expired unseen; or its id is a mistake.
+        world.store().trim(&partition("mail"), position).await.unwrap();
+        set_cursor(&session, &mail().partition(1), next.1).await;
+        let story = trace(&world, &session, id).await.unwrap();
+        assert_eq!((story.state, story.is_incomplete), (state, true));
+        let never = MessageUuid::derived(&mail().partition(1), MessageId(Ticks::now()));
+        assert_eq!(trace(&world, &session, never).await, None, "no message ever stood there");
+    }
+}
+
+#[tokio::test]
 async fn the_newest_message_that_pages_name_never_falls_when_another_owner_begins_with_old_ones() {
     let world = World::new("story-tops");
     let session = world.session().await;
@@ -128,6 +246,21 @@ async fn an_attempt_long_after_others_is_found() {
     assert!(!story.is_incomplete, "{story:?}");
 }
 
+#[tokio::test]
+async fn a_story_without_its_begin_is_incomplete() {
+    let world = World::new("story-begin");
+    let session = world.session().await;
+    world.create(&session, "mail", 1).await;
+    let [(id, position)] = put(&world, &session, &["a"]).await[..] else { panic!("one") };
+    let first = write_page(&world, "w1", vec![entry(position, 1, Outcome::Retry)]).await;
+    write_page(&world, "w1", vec![entry(position, 2, Outcome::Done)]).await;
+    set_cursor(&session, &mail().partition(1), position).await;
+    assert!(!trace(&world, &session, id).await.unwrap().is_incomplete);
+    world.store().trim(&pages(), first).await.unwrap();
+    let story = trace(&world, &session, id).await.unwrap();
+    assert_eq!((story.state, story.is_incomplete), (State::Done, true), "{story:?}");
+}
+
 /// A queue `aside` with a message of a foreign id.
 async fn put_aside(world: &World, session: &Session) -> MessageUuid {
     world.create(session, "aside", 1).await;
@@ -137,4 +270,72 @@ async fn put_aside(world: &World, session: &Session) -> MessageUuid {
     let edits = vec![Edit::Replace { partition: partition("aside"), id: MessageId(id.time()), message }];
     world.store().commit(Commit { edits, ..Commit::default() }).await.unwrap();
     id
+}
+
+#[tokio::test]
+async fn a_queue_that_cannot_be_read_hides_no_other_and_is_not_taken_for_one_that_knows_nothing() {
+    let world = World::new("story-unread");
+    let session = world.session().await;
+    let elsewhere = Arc::new(world.store().clone());
+    let both =
+        Journals::from([(JOURNAL.to_owned(), elsewhere.clone() as _), ("other".to_owned(), elsewhere as _)]);
+    let first: QueueName = "aaa".parse().unwrap();
+    admin::create(&session, &both, &first, 1, "other").await.unwrap();
+    let id = put_aside(&world, &session).await;
+    let story = trace(&world, &session, id).await.unwrap();
+    assert_eq!(story.partition, "aside-1".parse::<PartitionName>().unwrap());
+    let unknown: MessageUuid = "6ba7b810-9dad-11d1-80b4-00c04fd430c9".parse().unwrap();
+    let refused = story::trace(&session, &world.journals(), unknown, None).await;
+    assert!(matches!(&refused, Err(QueueError::NoJournal { queue, .. }) if *queue == first), "{refused:?}");
+}
+
+#[tokio::test]
+async fn an_id_that_is_nobodys_costs_a_bounded_number_of_reads() {
+    const MESSAGES: usize = 60_000;
+    let world = World::new("story-nobodys");
+    let session = world.session().await;
+    world.create(&session, "aaa", 1).await;
+    let id = put_aside(&world, &session).await;
+    let config = TopicConfig::partitions(1);
+    world.store().create_topic(&Topic::new("aaa.failed").unwrap(), config).await.unwrap();
+    for topic in ["aaa", "aaa.failed"] {
+        for _ in 0..MESSAGES / 10_000 {
+            let append = |_| Append { partition: partition(topic), message: NewMessage::new("x") };
+            let appends = (0..10_000).map(append).collect();
+            world.store().commit(Commit { appends, ..Commit::default() }).await.unwrap();
+        }
+    }
+    let journal = Arc::new(Counted::new(world.store()));
+    let journals = Journals::from([(JOURNAL.to_owned(), journal.clone() as _)]);
+    // It stands where its id says, in a queue that comes later.
+    let story = story::trace(&session, &journals, id, None).await.unwrap().unwrap();
+    assert_eq!(story.state, State::Waiting);
+    let (reads, messages) = journal.take();
+    assert!(messages < 20_000, "{reads} reads of {messages} messages");
+    let unknown: MessageUuid = "6ba7b810-9dad-11d1-80b4-00c04fd430c9".parse().unwrap();
+    assert_eq!(story::trace(&session, &journals, unknown, None).await.unwrap(), None);
+    let (reads, messages) = journal.take();
+    assert!(messages < 70_000, "{reads} reads of {messages} messages");
+}
+
+#[tokio::test]
+async fn damage_is_a_gap_and_what_follows_is_told() {
+    let world = World::new("story-damaged");
+    let session = world.session().await;
+    world.create(&session, "mail", 1).await;
+    let [(id, position)] = put(&world, &session, &["a"]).await[..] else { panic!("one") };
+    let damaged = write_page(&world, "w1", vec![entry(position, 1, Outcome::Retry)]).await;
+    write_page(&world, "w1", vec![entry(position, 2, Outcome::Done)]).await;
+    set_cursor(&session, &mail().partition(1), position).await;
+    let acts = PartitionId::new(pages().topic, 1);
+    let note = world.store().commit(Commit::append(acts.clone(), NewMessage::new("?"))).await.unwrap();
+    let note = note.appends[0].id().unwrap();
+    let journal = Counted::new(world.store()).damaged(pages(), damaged).damaged(acts, note);
+    let journals = Journals::from([(JOURNAL.to_owned(), Arc::new(journal) as _)]);
+    let story = story::trace(&session, &journals, id, None).await.unwrap().unwrap();
+    let told = attempts(&story);
+    assert_eq!((told, story.state, story.is_incomplete), (vec![(2, Outcome::Done)], State::Done, true));
+    let browser = admin::browse::Browser::open(&session, &journals, &mail()).await.unwrap();
+    let found = browser.with_id(&[mail().partition(1)], id).await.unwrap();
+    assert_eq!(found.len(), 1);
 }

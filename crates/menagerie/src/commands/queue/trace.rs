@@ -44,7 +44,8 @@ impl Trace {
                         None => format!("nothing is known of a message {}", self.id),
                     },
                     help: "it may be of another queue or namespace, have expired before a worker saw it, or be older \
-                           than its queue keeps: `menagerie queue show NAME` says how long that is"
+                           than its queue keeps: `menagerie queue show NAME` says how long that is. Where an id does \
+                           not say where its message stands, only the newest messages are looked through"
                         .to_owned(),
                 }),
             }
@@ -54,7 +55,7 @@ impl Trace {
 
 impl output::Show for StoryView {
     fn show(&self) -> String {
-        let Story { id, partition, position, state, key, lines, is_incomplete, .. } = &self.story;
+        let Story { id, partition, position, state, key, lines, .. } = &self.story;
         let mut text = format!("message {id} of {partition}: {}\n", state.as_str());
         if let Some(position) = position {
             text += &format!("position {position}");
@@ -68,8 +69,10 @@ impl output::Show for StoryView {
             let at = utc(i64::try_from(line.at_ms()).unwrap_or(i64::MAX));
             text += &format!("{at}  {}\n", sentence(line));
         }
-        if *is_incomplete {
-            text += "\nSome of it is missing: it is older than the queue keeps, or was cut off by a crash.\n";
+        if self.story.is_cut_short {
+            text += "\nThere may be more: the search has stopped, as so much would have to be read.\n";
+        } else if self.story.is_incomplete {
+            text += "\nSome of it is missing: it is older than the queue keeps, was cut off by a crash, or cannot be read.\n";
         }
         text
     }
@@ -91,6 +94,8 @@ fn sentence(line: &Line) -> String {
                 ActKind::Forgotten => "dropped from the failed messages",
                 ActKind::Cancelled => "cancelled before it was due",
                 ActKind::Deleted => "deleted",
+                ActKind::Purged => "dropped with all messages of its partition",
+                ActKind::Skipped => "dropped with the messages of its partition up to one",
             };
             format!("{act}{}", by(who))
         }
