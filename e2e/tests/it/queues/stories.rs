@@ -162,6 +162,33 @@ fn what_operators_drop_is_forgotten() {
 }
 
 #[test]
+fn what_a_retried_message_is_skipped_through_must_be_said_by_position() {
+    let fleet = Fleet::with_queue("story-moved", "mail", 1);
+    let user = &fleet.user;
+    let id = &put(user, &["bad"]);
+    let worker = worker(&fleet, &["--attempts", "1"], "exit 1");
+    let first = wait_for_state(user, id, "failed")["position"].as_str().unwrap().to_owned();
+    drop(worker);
+    let between = &put(user, &["waits"]);
+    user.ok(&["queue", "retry", "mail", id]);
+    let now = trace(user, id)["position"].as_str().unwrap().to_owned();
+    let skip = |through: &str| {
+        ["queue", "skip", "mail", "--partition", "1", "--through", through].map(str::to_owned)
+    };
+    let refused = skip(id);
+    let refused: Vec<&str> = refused.iter().map(String::as_str).collect();
+    user.fails(&refused, 1, &[&first, &now, "since it was retried", "--through POSITION"]);
+    let by_position = skip(&now);
+    let by_position: Vec<&str> = by_position.iter().map(String::as_str).collect();
+    user.ok(&by_position);
+    let story = trace(user, between);
+    assert_eq!(
+        (short(&story), &story["state"]),
+        (vec!["put cli".into(), "skipped".into()], &"forgotten".into())
+    );
+}
+
+#[test]
 fn what_is_given_up_and_kept_nowhere_is_skipped() {
     let fleet = Fleet::with_queue("story-skipped", "mail", 1);
     let user = &fleet.user;

@@ -2,7 +2,9 @@
 
 use clap::Args;
 use menagerie_journal::MessageId;
-use menagerie_queues::admin::{self, browse::Browser};
+use menagerie_queues::MessageUuid;
+use menagerie_queues::admin;
+use menagerie_queues::admin::browse::{Browser, Looked, QueuedMessage};
 use menagerie_znodes::queues::{PartitionName, QueueName};
 use serde_json::json;
 
@@ -47,19 +49,41 @@ impl Skip {
             MessageName::Position(position) => return Ok(position),
             MessageName::Id(id) => id,
         };
-        if let Some(position) = id.position_in(partition) {
-            return Ok(position);
-        }
-        if id.is_old() {
-            return Ok(MessageId(id.time()));
-        }
         let doing = || cannot(format!("look into {partition}"));
         let browser = Browser::open(&stores.session, &stores.journals, &self.queue).await.map_err(doing())?;
+        let first = match id.is_old() {
+            true => Some(MessageId(id.time())),
+            false => id.position_in(partition),
+        };
+        if let Some(first) = first {
+            let back = browser.put_back(id).await.map_err(doing())?;
+            return back.map_or(Ok(first), |back| Err(self.moved(id, first, &back)));
+        }
         let partitions = browser.partitions(Some(self.partition)).map_err(doing())?;
-        let found = browser.with_id(&partitions, id).await.map_err(doing())?;
+        let Looked { found, stopped_after } = browser.look_for(&partitions, id).await.map_err(doing())?;
         found.first().map(|found| found.message.id).ok_or_else(|| CliError::Refused {
-            what: format!("there is no message {id} in {partition}"),
+            what: match stopped_after {
+                None => format!("there is no message {id} in {partition}"),
+                Some(newest) => {
+                    format!("there is no message {id} among the newest {newest} messages of {partition}")
+                }
+            },
             help: format!("`menagerie queue get {} {id} -o json` shows its partition", self.queue),
         })
+    }
+
+    /// Its id says where it stood first, and somebody has put it back since: which of the two is meant?
+    fn moved(&self, id: MessageUuid, first: MessageId, back: &QueuedMessage) -> CliError {
+        let (first, now, queue) = (first.seconds(), back.message.id.seconds(), &self.queue);
+        let here = self.queue.partition(self.partition);
+        CliError::Refused {
+            what: format!(
+                "message {id} stood at {first} of {here} until it failed, and stands at {now} of {} since it was retried",
+                back.partition
+            ),
+            help: format!(
+                "say which one is meant by its position: `menagerie queue skip {queue} --partition P --through POSITION`"
+            ),
+        }
     }
 }
