@@ -1,10 +1,9 @@
-//! Reading, replacing and deleting messages by id.
+//! Reading and replacing messages by id.
 
 use std::collections::{BTreeMap, HashSet};
 
 use menagerie_journal::{Commit, Edit, Edited, Message, MessageId, NewMessage};
 use menagerie_queues::admin::delayed::{DelayedMessage, DelayedMessages};
-use menagerie_queues::story::{Act, ActKind, commit_with_acts};
 use menagerie_queues::{MessageUuid, Meta, Origin};
 use menagerie_znodes::queues::{PartitionName, QueueName, Settings};
 
@@ -77,44 +76,6 @@ impl Service {
                 let why = "Messages of that time were dropped, and this one would be, too.";
                 return Err(Reply::error(409, "InvalidMessageID", why));
             }
-        }
-        Ok(Reply::done())
-    }
-
-    /// `DELETE /v1/{application}/{queue}/{ids}`
-    pub(crate) async fn delete(
-        &self,
-        caller: &Caller,
-        path: (&str, &str),
-        ids: &str,
-    ) -> Result<Reply, Reply> {
-        let (queue, settings) = self.queue(caller, Action::Delete, path).await?;
-        let targets = ids::parse_list(ids, &queue, settings.partitions).ok_or_else(|| bad_ids(ids))?;
-        let targets = without_repeats(targets);
-        let settings = self.settings_covering(&queue, settings, &targets).await?;
-        let store = self.open_store(queue, &settings)?;
-        let (mut commit, mut acts) = (Commit::default(), Vec::new());
-        let mut search = Search::new(&store, &targets, &settings);
-        let by = caller.origin(store.queue.application()).meta().by;
-        let act = |target: &MessageRef, position, message: &Message| {
-            let (partition, by) = (store.queue.partition(target.partition), by.clone());
-            let (id, meta) = (MessageUuid::of(&partition, message), Some(Meta::of(message)));
-            Act { id, partition, position, act: ActKind::Deleted, by, meta }
-        };
-        for target in targets.iter().filter(|target| is_in_queue(target, &settings)) {
-            if let Some(message) = search.find(target).await? {
-                let partition = store.partition(target.partition)?;
-                commit.edits.push(Edit::Remove { partition, id: message.id });
-                acts.push(act(target, Some(message.id), &message));
-            } else if let Some(delayed) = self.delayed(&store, target).await? {
-                let partition = store.partition(target.partition)?;
-                commit.edits.push(Edit::Cancel { partition, id: delayed.place });
-                acts.push(act(target, None, &delayed.message));
-            }
-        }
-        if !commit.is_empty() {
-            let committed = commit_with_acts(&*store.journal, &store.queue, &settings, commit, acts).await;
-            committed.map_err(unavailable)?;
         }
         Ok(Reply::done())
     }
@@ -197,7 +158,7 @@ impl Service {
 }
 
 /// Why a list of ids is refused. Each id costs a read from the journal, hence the maximum.
-fn bad_ids(ids: &str) -> Reply {
+pub(crate) fn bad_ids(ids: &str) -> Reply {
     if ids.split(',').count() <= ids::IDS_MAX {
         return Reply::bad_ids();
     }
@@ -206,7 +167,7 @@ fn bad_ids(ids: &str) -> Reply {
 }
 
 /// An id given twice counts once.
-fn without_repeats(mut targets: Vec<MessageRef>) -> Vec<MessageRef> {
+pub(crate) fn without_repeats(mut targets: Vec<MessageRef>) -> Vec<MessageRef> {
     let mut seen = HashSet::new();
     targets.retain(|target| seen.insert((target.partition, target.uuid)));
     targets

@@ -10,13 +10,14 @@
 //! - [`keys`]: hashed keys. [`keyring`]: all known keys. `settings_cache`: settings of all queues.
 //! - `newest_ids`: long polls.
 //! - [`receive`]: receiving messages and saying what became of them.
-//! - [`service`]: admits and dispatches requests. `queues`, `post`, `messages`, `by_id` and `one` carry them out,
-//!   `search` finds messages by id. [`server`]: sockets and the access log. [`metrics`]: counters.
+//! - [`service`]: admits and dispatches requests. `queues`, `post`, `messages`, `by_id`, `deletion` and `one` carry
+//!   them out, `search` finds messages by id. [`server`]: sockets and the access log. [`metrics`]: counters.
 
 pub mod access;
 pub mod bodies;
 pub mod bucket;
 mod by_id;
+mod deletion;
 pub mod form;
 pub mod ids;
 mod items;

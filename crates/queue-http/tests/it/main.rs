@@ -3,6 +3,7 @@
 
 mod access;
 mod checklist;
+mod deletion;
 mod fields;
 mod hostile;
 mod ids;
@@ -14,6 +15,7 @@ mod side_by_side;
 mod site;
 mod smuggling;
 mod waiting;
+mod watched;
 #[path = "../../../queues/tests/it/world.rs"]
 #[allow(
     dead_code,
