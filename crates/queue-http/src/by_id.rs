@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, HashSet};
 
 use menagerie_journal::{Commit, Edit, Edited, Message, MessageId, NewMessage};
-use menagerie_queues::admin::delayed::{DelayedMessage, DelayedMessages};
 use menagerie_queues::{MessageUuid, Meta, Origin};
 use menagerie_znodes::queues::{PartitionName, QueueName, Settings};
 
@@ -12,8 +11,8 @@ use crate::bodies::{self, PostedMessage};
 use crate::ids::{self, MessageRef};
 use crate::messages::{QueueStore, REPLY_BYTES_MAX, reply_bytes};
 use crate::reply::Reply;
-use crate::search::{Search, is_in_queue};
-use crate::service::{Request, RequestMemory, Service, journal_refusal, unavailable};
+use crate::search::{Purpose, Search, is_in_queue};
+use crate::service::{Request, RequestMemory, Service, journal_refusal};
 
 /// A replace writes its body once per id; this limits the product.
 const REPLACED_BYTES_MAX: usize = 32 << 20;
@@ -31,7 +30,7 @@ impl Service {
         let targets = ids::parse_list(ids, &queue, settings.partitions).ok_or_else(|| bad_ids(ids))?;
         let settings = self.settings_covering(&queue, settings, &targets).await?;
         let store = self.open_store(queue, &settings)?;
-        let mut search = Search::new(&store, &targets, &settings);
+        let mut search = Search::new(&self.session, &store, &targets, &settings, Purpose::Show);
         let (mut messages, mut bytes_left) = (Vec::new(), REPLY_BYTES_MAX);
         for target in targets.iter().filter(|target| is_in_queue(target, &settings)) {
             if bytes_left == 0 {
@@ -92,12 +91,14 @@ impl Service {
         targets.sort_by_key(|target| (target.partition, target.id));
         let mut commits = vec![Commit::default()];
         let mut new: BTreeMap<u16, usize> = BTreeMap::new();
-        let mut search = Search::new(store, &targets, settings);
+        let mut search = Search::new(&self.session, store, &targets, settings, Purpose::Change);
         let mut before = None;
         for target in &targets {
             let Some(id) = target.id.filter(|_| is_in_queue(target, settings)) else {
                 return Err(Reply::bad_ids());
             };
+            // First among the delayed ones: one that falls due meanwhile is then found as an ordinary message.
+            let delayed = search.delayed(target).await?;
             let existing = search.find(target).await?;
             let position = existing.as_ref().map_or(MessageId(id.time()), |existing| existing.id);
             let same_time =
@@ -108,7 +109,7 @@ impl Service {
                 let why = "Another message has the same time in this partition.";
                 return Err(Reply::error(409, "InvalidMessageID", why));
             }
-            if existing.is_none() && self.delayed(store, target).await?.is_some() {
+            if existing.is_none() && delayed.is_some() {
                 return Err(Reply::error(409, "InvalidMessageID", "This message is not due yet."));
             }
             let nth = match &existing {
@@ -128,19 +129,6 @@ impl Service {
             commits[nth].edits.push(Edit::Replace { partition, id: position, message });
         }
         Ok(commits)
-    }
-
-    /// The delayed message with this id.
-    pub(crate) async fn delayed(
-        &self,
-        store: &QueueStore,
-        target: &MessageRef,
-    ) -> Result<Option<DelayedMessage>, Reply> {
-        let partition = store.queue.partition(target.partition);
-        let Some(id) = target.id.filter(|id| id.may_be_chosen_for(&partition)) else { return Ok(None) };
-        let only = Some(target.partition);
-        let delayed = DelayedMessages::open(&self.session, &self.journals, &store.queue, only).await;
-        delayed.map_err(unavailable)?.find(id).await.map_err(unavailable)
     }
 
     /// The queue's settings, read afresh if an id names a partition beyond those we know: ours may be stale.

@@ -11,7 +11,7 @@ use crate::by_id::{bad_ids, without_repeats};
 use crate::ids::{self, MessageRef};
 use crate::messages::QueueStore;
 use crate::reply::Reply;
-use crate::search::{Search, is_in_queue};
+use crate::search::{Purpose, Search, is_in_queue};
 use crate::service::{Service, journal_refusal};
 
 /// How often to look for a message: one that falls due under our hands is somewhere else the second time, and stays
@@ -59,12 +59,12 @@ impl Service {
         targets: &[MessageRef],
         by: Option<&String>,
     ) -> Result<Vec<Deletion>, Reply> {
-        let mut search = Search::new(store, targets, settings);
+        let mut search = Search::new(&self.session, store, targets, settings, Purpose::Change);
         let mut deletions = Vec::new();
         for target in targets {
             let partition = store.partition(target.partition)?;
             // First among the delayed ones: one that falls due meanwhile is then found as an ordinary message.
-            let (edit, act) = if let Some(delayed) = self.delayed(store, target).await? {
+            let (edit, act) = if let Some(delayed) = search.delayed(target).await? {
                 let act = act(store, target, by, None, &delayed.message);
                 (Edit::Cancel { partition, id: delayed.place }, act)
             } else if let Some(message) = search.find(target).await? {

@@ -363,6 +363,14 @@ pub(crate) fn journal_refusal(error: JournalError) -> Reply {
     }
 }
 
+/// The reply to a client when a queue cannot be used.
+pub(crate) fn queue_refusal(error: QueueError) -> Reply {
+    match error {
+        QueueError::Journal(error) => journal_refusal(error),
+        error => unavailable(error),
+    }
+}
+
 /// The reply to a client when ZooKeeper or the journal does not answer.
 pub(crate) fn unavailable(error: QueueError) -> Reply {
     let reason = match &error {

@@ -11,6 +11,7 @@ mod memory;
 mod messages;
 mod queues;
 mod receiving;
+mod searching;
 mod side_by_side;
 mod site;
 mod smuggling;

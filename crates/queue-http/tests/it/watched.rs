@@ -1,5 +1,6 @@
-//! A journal that does something before each commit.
+//! A journal that does something before each commit, counts what is read from it, and can have small batches.
 
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use menagerie_journal::{
@@ -16,12 +17,19 @@ type Before = dyn Fn(Store, &Commit) -> Reply<'static, ()> + Send + Sync;
 pub struct Watched {
     store: Store,
     before: Mutex<Option<Arc<Before>>>,
+    reads: AtomicU64,
+    batch_max: AtomicU32,
 }
 
 impl Watched {
     pub fn new(world: &World) -> Arc<Self> {
         let store = world.store().clone();
-        Arc::new(Self { store, before: Mutex::default() })
+        Arc::new(Self {
+            store,
+            before: Mutex::default(),
+            reads: AtomicU64::new(0),
+            batch_max: AtomicU32::new(u32::MAX),
+        })
     }
 
     pub fn journals(self: &Arc<Self>) -> Journals {
@@ -42,11 +50,23 @@ impl Watched {
             Box::pin(async move { refused.map_or(Ok(()), Err) })
         });
     }
+
+    /// From now on, a read returns no more messages than this, as if they were large.
+    pub fn limit_batches(&self, messages: u32) {
+        self.batch_max.store(messages, Ordering::Relaxed);
+    }
+
+    /// Reads since the last time.
+    pub fn take_reads(&self) -> u64 {
+        self.reads.swap(0, Ordering::Relaxed)
+    }
 }
 
 impl Journal for Watched {
     fn read(&self, read: Read) -> Reply<'_, Batch> {
-        self.store.read(read)
+        self.reads.fetch_add(1, Ordering::Relaxed);
+        let limit = read.limit.min(self.batch_max.load(Ordering::Relaxed));
+        self.store.read(read.limit(limit))
     }
 
     fn commit(&self, commit: Commit) -> Reply<'_, Committed> {

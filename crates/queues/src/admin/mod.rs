@@ -5,6 +5,7 @@
 //!   `pause`: pausing queues and workers. `show`: lag, owners and rates.
 //!   `delayed`: listing and cancelling delayed messages. `failed`: listing and retrying messages that were given up.
 //!   `import`: qdo's cursors. `schedule`: messages that are put periodically. `past`: what workers are done with.
+//!   `retries`: which messages were put back.
 
 pub mod browse;
 mod change;
@@ -20,6 +21,7 @@ pub(crate) mod past;
 mod pause;
 mod purge;
 mod put;
+pub mod retries;
 pub mod schedule;
 pub mod show;
 mod stamp;
@@ -37,6 +39,7 @@ pub use change::{Change, Changed, change};
 pub use create::{Created, create, create_with, default_settings};
 pub use delete::{abandon, delete, skip};
 pub use handling::{HandlingChange, OrDefault, Unhandled, unhandled};
+pub use past::Past;
 pub use pause::{Scope, pause, resume};
 pub use purge::{Purged, purge, purge_handled};
 pub use put::{Destination, Put, Putter, ToPut};

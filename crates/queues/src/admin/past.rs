@@ -18,9 +18,9 @@ pub(crate) async fn is_past(
 
 /// What workers of a partition are done with.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Past {
+pub struct Past {
     /// They are done with everything up to here.
-    pub cursor: MessageId,
+    pub(crate) cursor: MessageId,
     gaps: Option<Gaps>,
 }
 
