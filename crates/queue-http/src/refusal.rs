@@ -96,6 +96,12 @@ impl Reply {
         Self::error(503, "busy", why).retry_after(Duration::ZERO)
     }
 
+    /// Others read stories of messages.
+    pub fn too_many_traces() -> Self {
+        let why = "Too many messages are looked up with their stories at once; come again in a moment.";
+        Self::error(503, "busy", why).retry_after(Duration::ZERO)
+    }
+
     /// Adds `Retry-After`, rounded up to whole seconds.
     fn retry_after(mut self, wait: Duration) -> Self {
         self.headers.push(("retry-after", wait.as_secs().saturating_add(1).to_string()));

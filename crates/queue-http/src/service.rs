@@ -23,6 +23,7 @@ use crate::keyring::{Application, CachedKey, Keyring};
 use crate::keys::Hash;
 use crate::memory::{IN_FLIGHT_BYTES_MAX, MemoryBudget, Reservation};
 use crate::newest_ids::NewestIds;
+use crate::one::Traces;
 use crate::receive::workers::{ReceiveOptions, Receiving};
 use crate::reply::Reply;
 use crate::route::{Route, Verb};
@@ -137,6 +138,7 @@ pub struct Service {
     rates: Mutex<Buckets<Client>>,
     memory: MemoryBudget<Client>,
     anonymous_lookups: Semaphore,
+    pub(crate) traces: Traces,
     /// Round robin over partitions, for messages that name none.
     next: AtomicU16,
 }
@@ -159,6 +161,7 @@ impl Service {
             newest_ids: NewestIds::default(),
             memory: MemoryBudget::new(options.in_flight_bytes_max.unwrap_or(IN_FLIGHT_BYTES_MAX)),
             anonymous_lookups: Semaphore::new(ANONYMOUS_LOOKUPS_MAX),
+            traces: Traces::default(),
             options,
             keyring,
             rates: Mutex::default(),

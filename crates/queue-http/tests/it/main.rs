@@ -15,6 +15,7 @@ mod searching;
 mod side_by_side;
 mod site;
 mod smuggling;
+mod stories;
 mod waiting;
 mod watched;
 #[path = "../../../queues/tests/it/world.rs"]

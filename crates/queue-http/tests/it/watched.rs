@@ -1,4 +1,5 @@
-//! A journal that does something before each commit, counts what is read from it, and can have small batches.
+//! A journal that does something before each commit, counts what is read from it, and can have small batches or
+//! hold its answers back.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -8,6 +9,7 @@ use menagerie_journal::{
     PartitionId, PartitionStats, RandomId, Read, Reply, Store, Ticks, Topic, TopicConfig, TopicView, Usage,
 };
 use menagerie_queues::Journals;
+use tokio::sync::watch;
 
 use crate::world::{JOURNAL, World};
 
@@ -19,6 +21,8 @@ pub struct Watched {
     before: Mutex<Option<Arc<Before>>>,
     reads: AtomicU64,
     batch_max: AtomicU32,
+    /// Reads get their answers while this is `false`.
+    is_held: watch::Sender<bool>,
 }
 
 impl Watched {
@@ -29,6 +33,7 @@ impl Watched {
             before: Mutex::default(),
             reads: AtomicU64::new(0),
             batch_max: AtomicU32::new(u32::MAX),
+            is_held: watch::Sender::new(false),
         })
     }
 
@@ -56,6 +61,11 @@ impl Watched {
         self.batch_max.store(messages, Ordering::Relaxed);
     }
 
+    /// Whether reads wait from now on.
+    pub fn hold_reads(&self, is_held: bool) {
+        self.is_held.send_replace(is_held);
+    }
+
     /// Reads since the last time.
     pub fn take_reads(&self) -> u64 {
         self.reads.swap(0, Ordering::Relaxed)
@@ -66,7 +76,11 @@ impl Journal for Watched {
     fn read(&self, read: Read) -> Reply<'_, Batch> {
         self.reads.fetch_add(1, Ordering::Relaxed);
         let limit = read.limit.min(self.batch_max.load(Ordering::Relaxed));
-        self.store.read(read.limit(limit))
+        let mut held = self.is_held.subscribe();
+        Box::pin(async move {
+            let _ = held.wait_for(|is_held| !is_held).await;
+            self.store.read(read.limit(limit)).await
+        })
     }
 
     fn commit(&self, commit: Commit) -> Reply<'_, Committed> {
