@@ -59,6 +59,14 @@ impl Caller {
         (public && action == Action::View) || self.0.iter().any(allowed)
     }
 
+    /// Whether the caller belongs to those who work with this queue, rather than being anybody who can read it because it
+    /// is public.
+    pub fn is_insider(&self, application: &str, queue: &Settings) -> bool {
+        let entitled =
+            |holder: &Holder| is_entitled(&holder.application, Action::View, application, Some(queue));
+        self.is_of(application) || self.0.iter().any(entitled)
+    }
+
     /// Who puts messages into queues of this application: the application and the public id of the key.
     pub fn origin(&self, application: &str) -> Origin {
         let own = self.0.iter().find(|holder| holder.application == application).or(self.0.first());
@@ -164,6 +172,22 @@ mod tests {
         let queue = settings(Visibility::Public, &[]);
         assert_eq!(granted(&Caller::default(), &queue), [Action::View]);
         assert_eq!(granted(&app("other"), &queue), [Action::View]);
+    }
+
+    #[test]
+    fn insiders_are_the_application_and_the_principles() {
+        let public = settings(Visibility::Public, &[]);
+        let shared = settings(Visibility::Public, &["app:other"]);
+        for (caller, of_public, of_shared) in [
+            (Caller::default(), false, false),
+            (app("notes"), true, true),
+            (holder("notes", &[Scope::Write]), true, true),
+            (app("other"), false, true),
+            (app("third"), false, false),
+        ] {
+            let is_insider = |queue| caller.is_insider("notes", queue);
+            assert_eq!((is_insider(&public), is_insider(&shared)), (of_public, of_shared), "{caller:?}");
+        }
     }
 
     #[test]

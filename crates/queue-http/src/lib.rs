@@ -7,6 +7,7 @@
 //! - [`form`]: parameters of queries, forms and headers. [`bodies`] and `items`: posted messages. [`ids`]: lists of
 //!   message ids. All of them parse text into values, or into the reasons why not, worded as Queuey words them.
 //! - [`reply`]: replies, with exactly the JSON keys that clients know. `refusal`: error replies.
+//!   `story_reply`: the one with a message's story.
 //! - [`keys`]: hashed keys. [`keyring`]: all known keys. `settings_cache`: settings of all queues.
 //! - `newest_ids`: long polls.
 //! - [`receive`]: receiving messages and saying what became of them.
@@ -38,3 +39,4 @@ mod search;
 pub mod server;
 pub mod service;
 mod settings_cache;
+mod story_reply;

@@ -12,6 +12,7 @@ use crate::messages::reply_bytes;
 use crate::reply::Reply;
 use crate::search::is_in_queue;
 use crate::service::{RequestMemory, Service, queue_refusal};
+use crate::story_reply::Audience;
 
 /// Stories that are read at a time: each takes many reads.
 const TRACES_MAX: usize = 16;
@@ -81,7 +82,11 @@ impl Service {
             return Err(nothing());
         }
         memory.grow(story_bytes(&story)).map_err(|_| Reply::busy())?;
-        Ok(Reply::story(&story))
+        let audience = match caller.is_insider(queue.application(), &settings) {
+            true => Audience::Insiders,
+            false => Audience::Public,
+        };
+        Ok(Reply::story(&story, audience))
     }
 }
 

@@ -7,7 +7,6 @@ use menagerie_znodes::queues::{Consistency, QueueName, Settings, Visibility};
 use serde::{Serialize, Serializer};
 
 use menagerie_queues::MessageUuid;
-use menagerie_queues::story::{Line, State, Story};
 
 use crate::receive::board::Delivery;
 
@@ -125,30 +124,7 @@ struct Received<'a> {
     body_base64: Option<&'a [u8]>,
 }
 
-#[derive(Serialize)]
-struct OneMessage<'a> {
-    message: Shown<'a>,
-}
-
-/// A message, and what has become of it.
-#[derive(Serialize)]
-struct Shown<'a> {
-    state: State,
-    message_id: String,
-    /// `None` while it is delayed, and of one that was cancelled.
-    timestamp: Option<&'a str>,
-    partition: u16,
-    key: Option<&'a str>,
-    /// Neither of both if it is no longer kept.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    body: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "base64")]
-    body_base64: Option<&'a [u8]>,
-    story: &'a [Line],
-    story_is_incomplete: bool,
-}
-
-fn base64<S: Serializer>(bytes: &Option<&[u8]>, serializer: S) -> Result<S::Ok, S::Error> {
+pub(crate) fn base64<S: Serializer>(bytes: &Option<&[u8]>, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(&STANDARD.encode(bytes.unwrap_or_default()))
 }
 
@@ -158,7 +134,7 @@ impl Reply {
         Self { code, body, media: JSON, headers: Vec::new(), messages: 0 }
     }
 
-    fn ok(code: u16, fields: impl Serialize) -> Self {
+    pub(crate) fn ok(code: u16, fields: impl Serialize) -> Self {
         Self::json(code, &Ok { status: "ok", fields })
     }
 
@@ -232,23 +208,6 @@ impl Reply {
         let reply = Self::json(200, &Messages { status: "ok", messages });
         Self { messages: deliveries.len(), ..reply }
     }
-
-    /// One message, and its story.
-    pub(crate) fn story(story: &Story) -> Self {
-        let (body, body_base64) = story.message.as_ref().map(body).unwrap_or_default();
-        let shown = Shown {
-            state: story.state,
-            message_id: story.id.hex(),
-            timestamp: story.position.as_deref(),
-            partition: story.partition.number(),
-            key: story.key.as_deref(),
-            body,
-            body_base64,
-            story: &story.lines,
-            story_is_incomplete: story.is_incomplete,
-        };
-        Self { messages: 1, ..Self::ok(200, OneMessage { message: shown }) }
-    }
 }
 
 impl Listed {
@@ -304,7 +263,7 @@ fn id(queue: &QueueName, partition: u16, message: &Message) -> String {
 }
 
 /// `body` and `body_base64`: a body that is not UTF-8 goes into the latter.
-fn body(message: &Message) -> (Option<&str>, Option<&[u8]>) {
+pub(crate) fn body(message: &Message) -> (Option<&str>, Option<&[u8]>) {
     let text = std::str::from_utf8(&message.body).ok();
     (text, text.is_none().then_some(&message.body))
 }
