@@ -7,6 +7,7 @@ use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use menagerie_journal::Ticks;
 use menagerie_queues::fields;
+use menagerie_queues::moment::moment_with_offset;
 use menagerie_znodes::queues::Settings;
 
 use crate::form::{Problems, Reasons, TTL_SECONDS_DEFAULT, TTL_SECONDS_MAX, integer};
@@ -107,8 +108,7 @@ fn message(problems: &mut Problems, index: usize, one: Field, settings: &Setting
         .and_then(|text| problems.check(&field("partition"), partition_number(text, settings.partitions)));
     problems.check(&field("key"), fields::destination(key, partition));
     let due_field = if item.delay == Field::Nothing { "at" } else { "delay" };
-    let due =
-        problems.check(&field(due_field), fields::due(item.delay.as_text(), item.at.as_text())).flatten();
+    let due = problems.check(&field(due_field), due(item.delay.as_text(), item.at.as_text())).flatten();
     let ttl = ttl(problems, &field("ttl"), item.ttl.as_text());
     let dedup = problems.check(&field("dedup"), dedup(&item.dedup)).flatten();
     let priority = item.priority.as_text().map(|text| fields::priority(text, settings.handling.order));
@@ -121,6 +121,14 @@ fn message(problems: &mut Problems, index: usize, one: Field, settings: &Setting
         priority: priority.unwrap_or_default(),
         ..PostedMessage::new(body?, ttl)
     })
+}
+
+/// When a message is due. A client does not know the server's time zone, so a time must say its offset.
+fn due(delay: Option<&str>, at: Option<&str>) -> Result<Option<Ticks>, String> {
+    match (delay, at) {
+        (None, Some(at)) => moment_with_offset(at).map(Some),
+        (delay, at) => fields::due(delay, at),
+    }
 }
 
 /// A field that must be a string.
@@ -240,6 +248,7 @@ mod tests {
             (r#""delay":-1"#, "0.delay", "not a duration"),
             (r#""delay":1,"at":"1794744000""#, "0.delay", "both delay and at"),
             (r#""at":"noon""#, "0.at", "no time"),
+            (r#""at":"2026-11-15T12:00:00""#, "0.at", "no offset: write 2026-11-15T12:00:00Z"),
             (r#""ttl":"9999d""#, "0.ttl", "greater than maximum value 33554432"),
             (r#""ttl":"soon""#, "0.ttl", "is not a number"),
             (r#""dedup":"""#, "0.dedup", "1 to 251 bytes"),

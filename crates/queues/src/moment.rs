@@ -20,6 +20,17 @@ pub fn moment(text: &str) -> Result<Ticks, String> {
     local.to_zoned(TimeZone::system()).map(|zoned| ticks(zoned.timestamp())).map_err(|_| wrong())
 }
 
+/// The same where nobody knows whose local time is meant: an offset is required.
+pub fn moment_with_offset(text: &str) -> Result<Ticks, String> {
+    let is_absolute = text.parse::<i64>().is_ok() || text.parse::<Timestamp>().is_ok();
+    match is_absolute || text.parse::<DateTime>().is_err() {
+        true => moment(text),
+        false => {
+            Err(format!("{text:?} has no offset: write 2026-11-15T12:00:00Z, or 2026-11-15T13:00:00+01:00"))
+        }
+    }
+}
+
 fn ticks(timestamp: Timestamp) -> Ticks {
     SystemTime::from(timestamp).into()
 }
@@ -34,6 +45,13 @@ mod tests {
         assert_eq!(moment("2026-11-15T13:00:00+01:00"), Ok(noon));
         assert_eq!(moment("1794744000"), Ok(noon));
         assert!(moment("2026-11-15T12:00:00").is_ok());
+        for text in ["2026-11-15T12:00:00Z", "2026-11-15T13:00:00+01:00", "1794744000"] {
+            assert_eq!(moment_with_offset(text), Ok(noon));
+        }
+        for text in ["2026-11-15T12:00:00", "2026-11-15 12:00:00", "2026-11-15"] {
+            assert!(moment_with_offset(text).unwrap_err().contains("no offset"), "{text}");
+        }
+        assert!(moment_with_offset("noon").unwrap_err().contains("no time"));
         for text in ["", "noon", "2026-13-01T00:00:00Z"] {
             assert!(moment(text).is_err(), "{text}");
         }
