@@ -8,9 +8,10 @@ use std::time::Duration;
 use menagerie_kernel::recipes::settle::Rule;
 use menagerie_kernel::recipes::tree_cache::{TreeCache, TreeCacheError};
 use menagerie_kernel::{Session, whole};
+use menagerie_queues::QueueError;
 use menagerie_queues::journals::Journals;
 use menagerie_queues::metrics::Metrics;
-use menagerie_queues::worker::{self, Deps, Order};
+use menagerie_queues::worker::{self, Deps, Ended, Order};
 use menagerie_znodes::queues::{self, QueueName};
 use menagerie_znodes::{Name, NameError};
 use prometheus_client::registry::Registry;
@@ -167,10 +168,20 @@ struct Work {
 impl Work {
     /// Runs until nobody receives any more, or the server stops.
     async fn run(self, deps: Deps, options: worker::Options) {
-        let mut stopping = self.stopping.clone();
-        let (queue, name) = (self.queue.clone(), options.name.clone());
+        let name = options.name.clone();
         let (orders, received) = mpsc::channel(ORDERS_MAX);
-        let work = worker::run(deps, options, received);
+        self.watch(name, orders, worker::run(deps, options, received)).await;
+    }
+
+    /// Sees to a worker that runs. If it panics, we are dropped.
+    async fn watch(
+        self,
+        name: Name,
+        orders: mpsc::Sender<Order>,
+        work: impl Future<Output = Result<Ended, QueueError>>,
+    ) {
+        let mut stopping = self.stopping.clone();
+        let queue = &self.queue;
         tokio::pin!(work);
         let order = tokio::select! {
             ended = &mut work => {
@@ -202,9 +213,42 @@ impl Work {
     }
 }
 
+impl Drop for Work {
+    /// However it ends: clients would wait for ever at a board without a worker.
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
 /// Unique in the fleet, and tells what it is. A queue's name may be too long to be part of it.
 fn worker_name(process: &str, queue: &QueueName) -> Result<Name, NameError> {
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
     let short = format!("{process}-http-{number}");
     Name::new(format!("{short}-{queue}")).or_else(|_| Name::new(short))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn the_board_of_a_worker_that_panics_makes_room_for_another() {
+        let (queue, board): (QueueName, _) = ("notes:mail".parse().unwrap(), Arc::new(Board::new(1)));
+        let boards = Arc::new(Mutex::new(HashMap::from([(queue.clone(), board.clone())])));
+        let stopping = watch::Sender::new(false);
+        let idle = Duration::from_secs(3_600);
+        let work = Work {
+            queue,
+            board: board.clone(),
+            boards: boards.clone(),
+            idle,
+            stopping: stopping.subscribe(),
+        };
+        let (orders, _received) = mpsc::channel(ORDERS_MAX);
+        let name = Name::new("w").unwrap();
+        let ended = tokio::spawn(work.watch(name, orders, async { panic!("a bug") })).await;
+        assert!(ended.unwrap_err().is_panic());
+        assert!(boards.lock().unwrap().is_empty());
+        assert!(board.enter().is_none(), "it is closed");
+    }
 }
