@@ -102,6 +102,12 @@ impl Reply {
         Self::error(503, "busy", why).retry_after(Duration::ZERO)
     }
 
+    /// Clients receive from too many queues.
+    pub fn too_many_received() -> Self {
+        let why = "Messages of too many queues are received at this server at once; use another one, or come again.";
+        Self::error(503, "busy", why).retry_after(Duration::ZERO)
+    }
+
     /// Adds `Retry-After`, rounded up to whole seconds.
     fn retry_after(mut self, wait: Duration) -> Self {
         self.headers.push(("retry-after", wait.as_secs().saturating_add(1).to_string()));

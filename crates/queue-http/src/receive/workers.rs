@@ -27,6 +27,12 @@ const IN_FLIGHT_MAX: usize = 256;
 /// Most queues that clients receive from at once: each costs a worker and what it reads ahead.
 const QUEUES_MAX: usize = 64;
 
+/// Most of these for one application, 1/2: it leaves the rest to others.
+const APPLICATION_QUEUES_MAX: usize = QUEUES_MAX / 2;
+
+/// Most bytes that all workers together read ahead, besides one message of each partition.
+const READ_AHEAD_BYTES: usize = 256 << 20;
+
 /// Bound of a worker's orders: it gets one.
 const ORDERS_MAX: usize = 1;
 
@@ -120,7 +126,10 @@ impl Receiving {
         if let Some(board) = boards.get(queue) {
             return Ok(board.clone());
         }
-        if boards.len() >= QUEUES_MAX || *self.stopping.borrow() {
+        if !has_room(boards.keys(), queue) {
+            return Err(Reply::too_many_received());
+        }
+        if *self.stopping.borrow() {
             return Err(Reply::busy());
         }
         let name = worker_name(&self.options.name, queue);
@@ -129,6 +138,7 @@ impl Receiving {
         boards.insert(queue.clone(), board.clone());
         let options = worker::Options {
             concurrency: IN_FLIGHT_MAX,
+            read_ahead_bytes: READ_AHEAD_BYTES / QUEUES_MAX,
             settle: self.options.settle,
             ..worker::Options::new(name, vec![queue.clone()])
         };
@@ -220,6 +230,16 @@ impl Drop for Work {
     }
 }
 
+/// Whether clients may receive from one more queue, beside these.
+fn has_room<'a>(open: impl Iterator<Item = &'a QueueName>, queue: &QueueName) -> bool {
+    let (mut all, mut own) = (0, 0);
+    for other in open {
+        all += 1;
+        own += usize::from(other.application() == queue.application());
+    }
+    all < QUEUES_MAX && own < APPLICATION_QUEUES_MAX
+}
+
 /// Unique in the fleet, and tells what it is. A queue's name may be too long to be part of it.
 fn worker_name(process: &str, queue: &QueueName) -> Result<Name, NameError> {
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
@@ -230,6 +250,20 @@ fn worker_name(process: &str, queue: &QueueName) -> Result<Name, NameError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn one_application_leaves_room_to_others() {
+        let queue = |application: &str, number: usize| -> QueueName {
+            format!("{application}:q{number}").parse().unwrap()
+        };
+        let mut open: Vec<_> = (0..31).map(|number| queue("notes", number)).collect();
+        assert!(has_room(open.iter(), &queue("notes", 99)));
+        open.push(queue("notes", 31));
+        assert!(!has_room(open.iter(), &queue("notes", 99)));
+        assert!(has_room(open.iter(), &queue("other", 99)));
+        open.extend((0..16).flat_map(|number| [queue("a", number), queue("b", number)]));
+        assert!(!has_room(open.iter(), &queue("other", 99)), "all places are taken");
+    }
 
     #[tokio::test]
     async fn the_board_of_a_worker_that_panics_makes_room_for_another() {

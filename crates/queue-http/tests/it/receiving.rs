@@ -7,13 +7,14 @@ use std::time::{Duration, Instant};
 use menagerie_queue_http::keys::{self, Hash};
 use menagerie_queue_http::receive::workers::ReceiveOptions;
 use menagerie_queue_http::service::Options;
-use menagerie_queues::admin::{self, keys as stored};
+use menagerie_queues::admin::{self, Change, HandlingChange, keys as stored};
 use menagerie_testkit::eventually_async;
-use menagerie_znodes::queues::{Pause, QueueName, Scope};
+use menagerie_znodes::queues::{Order, Pause, QueueName, Scope};
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
 use crate::site::{Answer, OTHER_KEY, Site, keys};
+use crate::watched::Watched;
 use crate::world::{Log, World, options};
 
 const QUEUE: &str = "/v1/notes/mail";
@@ -350,4 +351,20 @@ async fn several_clients_share_a_queue_and_each_message_is_handled_once() {
     world.drained(&site.session, NAME, 4).await;
     all.sort_unstable();
     assert_eq!(all, (0..40).collect::<Vec<_>>());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_queue_that_is_received_from_is_read_ahead_by_its_share_of_the_memory() {
+    let world = World::new("http-receive-share");
+    let journal = Watched::new(&world);
+    let site = Site::over(&world, journal.journals()).await;
+    site.queue("queue_name=mail&partitions=1").await;
+    // Such queues are read ahead furthest.
+    let handling = HandlingChange { order: Some(Order::None), ..HandlingChange::default() };
+    let change = Change { handling, ..Change::default() };
+    admin::change(&site.session, &world.journals(), &NAME.parse().unwrap(), &change).await.unwrap();
+    site.post(QUEUE, 1, "x").await;
+    let message = receive_one(&site).await;
+    assert_eq!(ack(&site, &message).await.code, 200);
+    assert_eq!(journal.largest_read(), 4 << 20);
 }

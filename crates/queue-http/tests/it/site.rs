@@ -82,6 +82,11 @@ impl Site {
     }
 
     pub async fn start(world: &World, journals: Journals, options: Options) -> Self {
+        Self::start_in(world.session().await, journals, options).await
+    }
+
+    /// A server with this session.
+    pub async fn start_in(session: Session, journals: Journals, options: Options) -> Self {
         let application = |key| Application { keys: vec![Hash::of(key)], ..Application::default() };
         let applications = BTreeMap::from([
             ("notes".to_owned(), application(KEY)),
@@ -89,7 +94,6 @@ impl Site {
         ]);
         let receive = ReceiveOptions { settle: QUICK, ..options.receive };
         let options = Options { journal: Some(JOURNAL.to_owned()), applications, receive, ..options };
-        let session = world.session().await;
         let service = Service::new(&session, journals, options).await.unwrap();
         let mut registry = Registry::default();
         let metrics = Metrics::new(&mut registry);

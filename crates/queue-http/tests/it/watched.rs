@@ -21,6 +21,7 @@ pub struct Watched {
     before: Mutex<Option<Arc<Before>>>,
     reads: AtomicU64,
     batch_max: AtomicU32,
+    largest_read: AtomicU32,
     /// Reads get their answers while this is `false`.
     is_held: watch::Sender<bool>,
 }
@@ -33,6 +34,7 @@ impl Watched {
             before: Mutex::default(),
             reads: AtomicU64::new(0),
             batch_max: AtomicU32::new(u32::MAX),
+            largest_read: AtomicU32::new(0),
             is_held: watch::Sender::new(false),
         })
     }
@@ -66,6 +68,11 @@ impl Watched {
         self.is_held.send_replace(is_held);
     }
 
+    /// Most bytes that a read has asked for.
+    pub fn largest_read(&self) -> u32 {
+        self.largest_read.load(Ordering::Relaxed)
+    }
+
     /// Reads since the last time.
     pub fn take_reads(&self) -> u64 {
         self.reads.swap(0, Ordering::Relaxed)
@@ -75,6 +82,7 @@ impl Watched {
 impl Journal for Watched {
     fn read(&self, read: Read) -> Reply<'_, Batch> {
         self.reads.fetch_add(1, Ordering::Relaxed);
+        self.largest_read.fetch_max(read.bytes_max, Ordering::Relaxed);
         let limit = read.limit.min(self.batch_max.load(Ordering::Relaxed));
         let mut held = self.is_held.subscribe();
         Box::pin(async move {

@@ -301,9 +301,9 @@ impl Lane {
         self.window.batch(first, count, now, |id| self.tally.is_fresh(id))
     }
 
-    /// Limits of the next read, if one is due; `partitions` is how many we own. The message to read, if it is one that
-    /// was unfinished when we took the partition; else whatever comes next.
-    pub fn next_read(&self, partitions: usize) -> Option<(ReadBudget, Option<MessageId>)> {
+    /// Limits of the next read, if one is due; `share` is how many bytes we may read ahead. The message to read, if it is
+    /// one that was unfinished when we took the partition; else whatever comes next.
+    pub fn next_read(&self, share: usize) -> Option<(ReadBudget, Option<MessageId>)> {
         if let Some(id) = self.window.next_unread(self.read) {
             return Some((ReadBudget { messages: 1, bytes: u32::MAX }, Some(id)));
         }
@@ -312,7 +312,7 @@ impl Lane {
             (Order::Partition, Retry::Block) => read_ahead::Depth::InOrder,
             _ => read_ahead::Depth::SideBySide,
         };
-        read_ahead::read_budget(depth, messages, bytes, partitions).map(|budget| (budget, None))
+        read_ahead::read_budget(depth, messages, bytes, share).map(|budget| (budget, None))
     }
 
     /// Where the next read begins. Everything up to the last finished message is done, or was unfinished and is read by

@@ -9,7 +9,7 @@ use menagerie_znodes::queues::QueueName;
 
 use super::failure;
 use super::ledger::{Ack, Commit};
-use super::turn;
+use super::{read_ahead, turn};
 
 /// Options chosen by the operator.
 #[derive(Debug, Clone)]
@@ -32,6 +32,8 @@ pub struct Options {
     pub failure: failure::Choice,
     /// Longest run of a task, if not the queue's.
     pub time_limit: Option<Duration>,
+    /// Most bytes to read ahead, of all partitions together; of each at least one message is read.
+    pub read_ahead_bytes: usize,
     /// When joining and leaving workers count as settled.
     pub settle: Rule,
     /// How long to wait at the start for a first read of every partition, so that the first queue comes first. After
@@ -54,6 +56,7 @@ impl Options {
             ack: Ack::default(),
             failure: failure::Choice::default(),
             time_limit: None,
+            read_ahead_bytes: read_ahead::WORKER_BYTES_MAX,
             settle: Rule::default(),
             first_read_wait: Duration::from_secs(1),
             stop_timeout: Duration::from_secs(30),

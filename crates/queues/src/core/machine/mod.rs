@@ -190,6 +190,7 @@ impl Machine {
         let is_ours = self.phase == Phase::Running && self.assigned.contains(partition);
         let paused = self.is_paused(partition);
         let partitions = self.assigned.len().max(self.lanes.len());
+        let share = self.options.read_ahead_bytes / partitions.max(1);
         let Some(lane) = self.lanes.get_mut(partition) else { return };
         let is_ours = is_ours && !lane.is_outdated;
         lane.window.wake(now.instant);
@@ -204,7 +205,7 @@ impl Machine {
             self.turn.mark_read(partition);
         }
         let reads = is_ours && !paused && !lane.is_lost && !lane.is_fetching;
-        if let Some((budget, only)) = lane.next_read(partitions).filter(|_| reads) {
+        if let Some((budget, only)) = lane.next_read(share).filter(|_| reads) {
             lane.is_fetching = true;
             let (after, waits, failures) = (lane.read_after(), lane.has_read, lane.read_failures);
             self.effects.push(Effect::Fetch(owned, Fetch { after, only, budget, waits, failures }));

@@ -100,7 +100,7 @@ impl World {
 
     /// Reads whatever can be read, as the machine does.
     fn read(&mut self) {
-        while let Some((_, only)) = self.lane.next_read(1) {
+        while let Some((_, only)) = self.lane.next_read(usize::MAX) {
             let after = self.lane.read_after();
             let wanted = |id: MessageId| only.map_or(id > after, |only| only == id);
             let found = self.put.iter().filter(|(id, _)| wanted(*id));
