@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use menagerie_kernel::State;
 use menagerie_queue_http::keys::{self, Hash};
 use menagerie_queue_http::receive::workers::ReceiveOptions;
 use menagerie_queue_http::service::Options;
@@ -15,7 +16,7 @@ use tokio::task::JoinSet;
 
 use crate::site::{Answer, OTHER_KEY, Site, keys};
 use crate::watched::Watched;
-use crate::world::{Log, World, options};
+use crate::world::{LONG, Log, World, options};
 
 const QUEUE: &str = "/v1/notes/mail";
 const NAME: &str = "notes:mail";
@@ -367,4 +368,19 @@ async fn a_queue_that_is_received_from_is_read_ahead_by_its_share_of_the_memory(
     let message = receive_one(&site).await;
     assert_eq!(ack(&site, &message).await.code, 200);
     assert_eq!(journal.largest_read(), 4 << 20);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_is_acknowledged_while_it_cannot_be_recorded() {
+    let world = World::new("http-receive-cut-off");
+    let (session, zookeeper) = world.session_through_proxy(LONG).await;
+    let site = Site::start_in(session, world.journals(), Options::default()).await;
+    site.queue("queue_name=mail&partitions=1").await;
+    site.post(QUEUE, 1, "x").await;
+    let message = receive_one(&site).await;
+    zookeeper.cut();
+    let mut state = site.session.term().state();
+    state.wait_for(|state| *state == State::Suspended).await.unwrap();
+    let refused = ack(&site, &message).await;
+    assert_eq!((refused.code, refused.reason("storage")), (500, "ZooKeeper does not answer".into()));
 }
