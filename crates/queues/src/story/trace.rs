@@ -275,11 +275,11 @@ impl<'a> Tracer<'a> {
         let retries = acts.acts.iter().filter(|(_, act)| act.act == ActKind::Retried).count();
         // Nobody handled what was dropped, so there is nothing to tell.
         let is_told = |life: &Life| facts.is_swept && facts.is_gone && life.outcomes.found.is_empty();
-        let is_untold = facts.is_past && !facts.is_swept && !facts.is_running;
+        let is_ended = facts.is_past && !facts.is_swept && !facts.is_running || facts.is_failed;
         let is_cut_short = is_failed_list_cut || lives.iter().any(|life| life.outcomes.is_cut_short);
         let is_incomplete = acts.is_damaged
             || is_cut_short
-            || is_untold && facts.last.is_none_or(|outcome| !outcome.is_final())
+            || is_ended && facts.last.is_none_or(|outcome| !outcome.is_final())
             || !is_known && state != State::Forgotten
             || retries < meta.retries as usize
             || lives.iter().any(|life| life.is_incomplete() && !is_told(life) && !facts.is_running);

@@ -114,6 +114,26 @@ async fn what_was_given_up_and_could_not_be_moved_is_tried_again() {
 }
 
 #[tokio::test]
+async fn a_failed_message_of_which_no_attempt_is_told_yet_is_incomplete() {
+    let world = World::new("story-early");
+    let session = world.session().await;
+    world.create(&session, "mail", 1).await;
+    let [(id, position)] = put(&world, &session, &["a"]).await[..] else { panic!("one") };
+    // The failed message is stored; its outcome is written a moment later.
+    let meta = format!(
+        r#"{{"id":"{id}","origin":"mail-1","message":"{position}","error":"no","attempts":1,"output":""}}"#
+    );
+    world.store().create_topic(&partition("mail.failed").topic, TopicConfig::partitions(1)).await.unwrap();
+    let message = NewMessage { meta: meta.into(), ..NewMessage::new("a") };
+    world.store().commit(Commit::append(partition("mail.failed"), message)).await.unwrap();
+    let story = trace(&world, &session, id).await.unwrap();
+    assert_eq!((story.state, story.is_incomplete), (State::Failed, true), "{story:?}");
+    write_page(&world, "w1", vec![entry(position, 1, Outcome::Failed)]).await;
+    let story = trace(&world, &session, id).await.unwrap();
+    assert_eq!((story.state, story.is_incomplete), (State::Failed, false), "{story:?}");
+}
+
+#[tokio::test]
 async fn a_message_that_is_recorded_before_it_starts_is_running_and_not_done() {
     let world = World::new("story-before");
     let session = world.session().await;
