@@ -29,7 +29,7 @@ use menagerie_znodes::queues::PartitionName;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use crate::meta::Meta;
+use crate::meta::Naming;
 
 /// A version 1 UUID has room for 60 bits of time.
 const TIME_MAX: u64 = (1 << 60) - 1;
@@ -60,10 +60,10 @@ impl MessageUuid {
     /// The id of a message in this partition: the one stored with it, or else the one that follows from its position.
     /// Messages that an older version put keep the id that they had there.
     pub fn of(partition: &PartitionName, message: &Message) -> Self {
-        let meta = Meta::of(message);
-        match meta.id {
+        let naming = Naming::of(message);
+        match naming.id {
             Some(id) => id,
-            None if meta.via.is_some() => Self::derived(partition, message.id),
+            None if naming.via.is_some() => Self::derived(partition, message.id),
             None => Self::old(message.id),
         }
     }

@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 use menagerie_journal::{Message, Ticks};
+use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 
 use crate::message_uuid::MessageUuid;
@@ -74,6 +75,32 @@ fn is_zero(priority: &i8) -> bool {
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
 fn is_none(retries: &u32) -> bool {
     *retries == 0
+}
+
+/// Fields of [`Naming`] as they are written.
+const ID: &[u8] = b"\"id\":";
+const VIA: &[u8] = b"\"via\":";
+
+/// What of the metadata says which id the message has: read for each message, so without the rest.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Naming {
+    /// The id that is stored with it.
+    pub id: Option<MessageUuid>,
+    /// Set if it was put since ids are for life.
+    pub via: Option<IgnoredAny>,
+}
+
+impl Naming {
+    /// How a message is named; as by an older version if it carries something else.
+    pub fn of(message: &Message) -> Self {
+        // Nearly all messages have none, and a quote within a text is never written without a backslash before it.
+        if !message.meta.windows(ID.len()).any(|bytes| bytes == ID) {
+            let via = message.meta.windows(VIA.len()).any(|bytes| bytes == VIA);
+            return Self { id: None, via: via.then_some(IgnoredAny) };
+        }
+        serde_json::from_slice(&message.meta).unwrap_or_default()
+    }
 }
 
 impl Meta {

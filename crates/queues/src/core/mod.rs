@@ -5,6 +5,7 @@ pub mod assignment;
 pub mod failure;
 pub mod lane;
 pub mod ledger;
+mod lines;
 pub mod machine;
 pub mod options;
 pub mod partitioning;

@@ -4,12 +4,13 @@
 //! or those of one key. A message without a line waits for no other.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 
 use menagerie_journal::{Message, MessageId, Ticks};
 use menagerie_znodes::queues::{Order, Retry};
 
+use super::lines::{LineId, Lines};
 use crate::meta::Meta;
 use crate::task::Failed;
 
@@ -63,7 +64,7 @@ pub struct Slot {
     pub standing: Standing,
     /// How its last attempt failed, for views.
     pub last_error: Option<String>,
-    line: Option<String>,
+    line: Option<LineId>,
     priority: i8,
 }
 
@@ -80,7 +81,7 @@ pub struct Window {
     retry: Retry,
     slots: BTreeMap<MessageId, Slot>,
     /// Messages of each line, except for those that stepped aside.
-    lines: HashMap<String, BTreeSet<MessageId>>,
+    lines: Lines,
     /// Messages that wait, and that no other of their line keeps from beginning: by priority, then oldest first.
     ready: BTreeSet<(Reverse<i8>, MessageId)>,
     /// Messages that have failed and are not done: those behind them may have to wait.
@@ -100,7 +101,7 @@ impl Window {
             order,
             retry,
             slots: unfinished.into_iter().map(|id| (id, unread.clone())).collect(),
-            lines: HashMap::new(),
+            lines: Lines::default(),
             ready: BTreeSet::new(),
             failing: BTreeSet::new(),
             back_offs: BTreeSet::new(),
@@ -114,25 +115,20 @@ impl Window {
     pub fn insert(&mut self, message: Message) {
         let (id, meta) = (message.id, || Meta::of(&message));
         let (line, priority) = match self.order {
-            Order::Partition => (Some(String::new()), 0),
-            Order::Key => (meta().key, 0),
+            Order::Partition => {
+                self.lines.join(LineId::ALL, id);
+                (Some(LineId::ALL), 0)
+            }
+            Order::Key => (meta().key.map(|key| self.lines.join_key(key, id)), 0),
             Order::None => (None, meta().priority),
         };
-        if let Some(line) = &line {
-            self.lines.entry(line.clone()).or_default().insert(id);
-        }
-        let slot = Slot {
-            message: Some(message),
-            standing: Standing::Waiting,
-            last_error: None,
-            line: line.clone(),
-            priority,
-        };
+        let slot =
+            Slot { message: Some(message), standing: Standing::Waiting, last_error: None, line, priority };
         self.bytes += slot.bytes();
         self.slots.insert(id, slot);
         self.refresh(id);
         // One that was unfinished when we took the partition may come before others of its line.
-        self.refresh_line(line.as_deref(), Some(id));
+        self.refresh_line(line, Some(id));
     }
 
     /// A message no longer exists, or is done.
@@ -145,7 +141,7 @@ impl Window {
         }
         self.failing.remove(&id);
         self.ready.remove(&(Reverse(slot.priority), id));
-        self.leave_line(id, slot.line.as_deref());
+        self.leave_line(id, slot.line);
         slot.message
     }
 
@@ -237,7 +233,7 @@ impl Window {
         let more = count.saturating_sub(1);
         match self.order {
             Order::Partition => {
-                let line = self.lines.get("").into_iter().flatten().copied();
+                let line = self.lines.members(LineId::ALL);
                 batch.extend(line.filter(|id| *id > first).take_while(waits).take(more));
             }
             Order::Key | Order::None if more > 0 && self.failing.is_empty() => {
@@ -301,16 +297,16 @@ impl Window {
             self.failing.insert(id);
         }
         self.noting += usize::from(matches!(standing, Standing::Noting(_)));
-        let (line, before) = (slot.line.clone(), std::mem::replace(&mut slot.standing, standing));
+        let (line, before) = (slot.line, std::mem::replace(&mut slot.standing, standing));
         self.noting -= usize::from(matches!(before, Standing::Noting(_)));
         if let Standing::BackingOff(until) = before {
             self.back_offs.remove(&(until, id));
         }
         let aside = matches!(self.slots[&id].standing, Standing::BackingOff(_));
-        if let Some(line) = line.as_deref().filter(|_| self.steps_aside()) {
+        if let Some(line) = line.filter(|_| self.steps_aside()) {
             match aside {
                 true => self.leave_line(id, Some(line)),
-                false => drop(self.lines.entry(line.to_owned()).or_default().insert(id)),
+                false => self.lines.join(line, id),
             }
             self.refresh_line(Some(line), Some(id));
         }
@@ -340,28 +336,26 @@ impl Window {
         self.order == Order::Partition && self.retry == Retry::Later
     }
 
-    fn leave_line(&mut self, id: MessageId, line: Option<&str>) {
-        let Some(line) = line else { return };
-        if let Some(members) = self.lines.get_mut(line) {
-            members.remove(&id);
-            if members.is_empty() {
-                self.lines.remove(line);
-            }
+    fn leave_line(&mut self, id: MessageId, line: Option<LineId>) {
+        if let Some(line) = line {
+            self.lines.leave(line, id);
+            self.refresh_line(Some(line), None);
         }
-        self.refresh_line(Some(line), None);
     }
 
     /// The first of a line may begin now, and the one before or behind it no longer.
-    fn refresh_line(&mut self, line: Option<&str>, changed: Option<MessageId>) {
-        let Some(members) = line.and_then(|line| self.lines.get(line)) else { return };
-        let near: Vec<MessageId> = members.iter().take(2).copied().chain(changed).collect();
-        near.into_iter().for_each(|id| self.refresh(id));
+    fn refresh_line(&mut self, line: Option<LineId>, changed: Option<MessageId>) {
+        let Some(line) = line else { return };
+        let mut members = self.lines.members(line);
+        let near = [members.next(), members.next(), changed];
+        drop(members);
+        near.into_iter().flatten().for_each(|id| self.refresh(id));
     }
 
     fn refresh(&mut self, id: MessageId) {
         let Some(slot) = self.slots.get(&id) else { return };
-        let first = |line: &String| self.lines.get(line).and_then(BTreeSet::first) == Some(&id);
-        let is_ready = matches!(slot.standing, Standing::Waiting) && slot.line.as_ref().is_none_or(first);
+        let first = |line| self.lines.first(line) == Some(id);
+        let is_ready = matches!(slot.standing, Standing::Waiting) && slot.line.is_none_or(first);
         let entry = (Reverse(slot.priority), id);
         match is_ready {
             true => self.ready.insert(entry),

@@ -32,7 +32,7 @@ pub use act::{Act, ActKind, commit as commit_with_acts};
 pub use find::find;
 pub use matching::{Filter, Finding, FoundMessage};
 pub use page::{Entry, Outcome, Page};
-pub(crate) use pen::Pen;
+pub(crate) use pen::{OutcomeLog, Pen};
 pub use search::outcomes;
 pub use state::{State, StateError};
 pub use trace::{Line, Story, trace};

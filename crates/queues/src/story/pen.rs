@@ -1,6 +1,6 @@
 //! Writes outcomes, many at a time, beside the work: nobody waits for it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -30,15 +30,19 @@ const OURS: Duration = Duration::from_secs(1);
 /// How long a worker that stops waits for its last outcomes to be written.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// An outcome, and where it goes.
-struct Line {
-    journal: Arc<dyn Journal>,
-    partition: PartitionId,
-    entry: Entry,
+/// Where the outcomes of a partition go.
+pub(crate) struct OutcomeLog {
+    /// The queue's journal.
+    pub journal: Arc<dyn Journal>,
+    /// The partition of its stories.
+    pub partition: PartitionId,
 }
 
-/// Outcomes, by where they go.
-type Entries = BTreeMap<PartitionId, Vec<Entry>>;
+/// An outcome, and where it goes.
+struct Line {
+    to: Arc<OutcomeLog>,
+    entry: Entry,
+}
 
 /// Gives the settings that a queue's topic of stories should have.
 pub(crate) type ConfigOf = Box<dyn Fn(&Topic) -> Option<TopicConfig> + Send + Sync>;
@@ -60,9 +64,9 @@ impl Pen {
     }
 
     /// Writes an outcome soon. Never waits: one that finds no room is dropped and counted.
-    pub fn write(&self, journal: Arc<dyn Journal>, partition: PartitionId, entry: Entry) {
+    pub fn write(&self, to: Arc<OutcomeLog>, entry: Entry) {
         let Some(lines) = &self.lines else { return };
-        if lines.try_send(Line { journal, partition, entry }).is_err() {
+        if lines.try_send(Line { to, entry }).is_err() {
             self.dropped.fetch_add(1, Ordering::Relaxed);
         }
     }
@@ -109,24 +113,26 @@ impl Desk {
 
     /// Writes pages: one commit for each journal.
     async fn write(&mut self, lines: Vec<Line>) {
-        let mut journals: Vec<(Arc<dyn Journal>, Entries)> = Vec::new();
-        for Line { journal, partition, entry } in lines {
-            let at = journals.iter().position(|(known, _)| Arc::ptr_eq(known, &journal));
-            let at = at.unwrap_or_else(|| {
-                journals.push((journal, BTreeMap::new()));
-                journals.len() - 1
-            });
-            journals[at].1.entry(partition).or_default().push(entry);
+        // By their addresses: there are many lines, and few partitions.
+        let mut logs: HashMap<usize, (Arc<OutcomeLog>, Vec<Entry>)> = HashMap::new();
+        for Line { to, entry } in lines {
+            logs.entry(Arc::as_ptr(&to).addr()).or_insert_with(|| (to, Vec::new())).1.push(entry);
         }
-        for (journal, partitions) in journals {
-            let mut commit = Commit::default();
-            for (partition, entries) in partitions {
-                self.read_top(&*journal, &partition).await;
-                for entries in entries.chunks(PAGE_ENTRIES_MAX) {
-                    let message = NewMessage::new(self.page(&partition, entries));
-                    commit.appends.push(Append { partition: partition.clone(), message });
-                }
+        let mut commits: Vec<(Arc<dyn Journal>, Commit)> = Vec::new();
+        for (log, entries) in logs.into_values() {
+            let OutcomeLog { journal, partition } = &*log;
+            self.read_top(&**journal, partition).await;
+            let at = commits.iter().position(|(known, _)| Arc::ptr_eq(known, journal));
+            let at = at.unwrap_or_else(|| {
+                commits.push((journal.clone(), Commit::default()));
+                commits.len() - 1
+            });
+            for entries in entries.chunks(PAGE_ENTRIES_MAX) {
+                let message = NewMessage::new(self.page(partition, entries));
+                commits[at].1.appends.push(Append { partition: partition.clone(), message });
             }
+        }
+        for (journal, commit) in commits {
             self.commit(&*journal, commit).await;
         }
     }

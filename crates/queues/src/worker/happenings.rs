@@ -56,35 +56,36 @@ pub fn summarise(before: &mut Stats, now: Stats) {
 
 fn ended(ending: &Ending, metrics: &Metrics) {
     let Ending { partition, message, attempt, took, how } = ending;
-    let id = MessageUuid::of(partition, message);
+    // Found out only for lines that are logged.
+    let id = || MessageUuid::of(partition, message);
     let outcome = match how {
         How::Done => {
-            debug!(%partition, %id, attempt, took_ms = took.map(|took| took.as_millis()), "message done");
+            debug!(%partition, id = %id(), attempt, took_ms = took.map(|took| took.as_millis()), "message done");
             MessageOutcome::Done
         }
         How::Retry(why, pause) => {
             let next_in_ms = pause.as_millis();
-            warn!(%partition, %id, attempt, error = why.error, next_in_ms, "attempt failed; trying again");
+            warn!(%partition, id = %id(), attempt, error = why.error, next_in_ms, "attempt failed; trying again");
             MessageOutcome::Retried
         }
         How::GivenUp(why, on_failure) => {
             warn!(
-                %partition, %id, attempts = attempt, error = why.error,
+                %partition, id = %id(), attempts = attempt, error = why.error,
                 // As text it is escaped, so that a task's output cannot forge our log lines.
                 output = &*String::from_utf8_lossy(&why.output), ?on_failure, "message given up"
             );
             MessageOutcome::GivenUp
         }
         How::Stopped => {
-            debug!(%partition, %id, attempt, "attempt stopped");
+            debug!(%partition, id = %id(), attempt, "attempt stopped");
             MessageOutcome::Stopped
         }
         How::Expired => {
-            debug!(%partition, %id, "message expired before its turn; skipped");
+            debug!(%partition, id = %id(), "message expired before its turn; skipped");
             MessageOutcome::Expired
         }
         How::Skipped => {
-            debug!(%partition, %id, "message was given up before; skipped");
+            debug!(%partition, id = %id(), "message was given up before; skipped");
             return;
         }
     };

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use menagerie_journal::Journal;
 use menagerie_kernel::Fence;
 use menagerie_kernel::recipes::lock::LockGuard;
 use menagerie_znodes::queues::PartitionName;
@@ -13,6 +12,7 @@ use tokio::task::AbortHandle;
 use crate::coordination::claim::FencedJournal;
 use crate::coordination::cursor::CursorAt;
 use crate::core::machine::Owned;
+use crate::story::OutcomeLog;
 
 /// Aborts a background task when dropped.
 pub struct AbortOnDrop(pub AbortHandle);
@@ -31,6 +31,8 @@ pub struct Holding {
     pub cursor: CursorAt,
     /// The read in flight.
     pub fetching: Option<AbortOnDrop>,
+    /// Where the outcomes of its messages are written.
+    pub outcomes: Option<Arc<OutcomeLog>>,
     /// Set when it is lost: do not wait long for what is being stored about it.
     pub is_lost: watch::Sender<bool>,
     /// Tells when its lock is gone.
@@ -55,9 +57,9 @@ impl Holdings {
         self.0.remove(owned)
     }
 
-    /// The journal of a partition.
-    pub fn journal(&self, partition: &PartitionName) -> Option<Arc<dyn Journal>> {
-        self.newest(partition).map(|holding| holding.fenced.journal.clone())
+    /// Where the outcomes of a partition's messages are written.
+    pub fn outcomes(&self, partition: &PartitionName) -> Option<Arc<OutcomeLog>> {
+        self.newest(partition)?.outcomes.clone()
     }
 
     pub fn contains(&self, partition: &PartitionName) -> bool {

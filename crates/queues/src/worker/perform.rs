@@ -1,6 +1,7 @@
 //! Performs effects of the machine, and turns what they end with into facts.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Instant;
 
 use menagerie_journal::Ticks;
@@ -20,7 +21,7 @@ use crate::coordination::cursor::Record;
 use crate::core::lane::{Handover, RecordPlan};
 use crate::core::ledger::Recorded;
 use crate::core::machine::{Effect, Ending, Fact, Fetch, Happening, Note, Owned, Progress, Run, Urgency};
-use crate::story::{self, Entry};
+use crate::story::{self, Entry, OutcomeLog};
 use crate::task::{Lease, SILENT_AFTER, Unanswered, Work};
 
 impl Shell {
@@ -123,9 +124,13 @@ impl Shell {
             claim::wait_until_removed(grant).await;
             Event::Fact(Box::new(Fact::Lost(watched)))
         });
+        let outcomes = story::outcomes_of(owned.partition.queue(), owned.partition.number()).ok();
+        let outcomes =
+            outcomes.map(|partition| Arc::new(OutcomeLog { journal: fenced.journal.clone(), partition }));
         let holding = Holding {
             held,
             fenced,
+            outcomes,
             cursor,
             fetching: None,
             is_lost: watch::Sender::new(false),
@@ -162,22 +167,21 @@ impl Shell {
         let (task, fenced, term) = (self.task.clone(), holding.fenced.clone(), holding.held.term().clone());
         let (metrics, stopping) = (self.metrics.clone(), self.stopping.subscribe());
         self.runs.insert(run, stop);
-        self.events.spawn(async move {
+        // Boxed, as tokio would move its several KiB a dozen times.
+        self.events.spawn(Box::pin(async move {
             let began = Instant::now();
             let lapsed = term.lapsed();
             let outcomes = background::run(&*task, fenced, work, store, patience, lapsed, stopping).await;
             metrics.task(began.elapsed());
             Event::Fact(Box::new(Fact::Ran(owned, run, outcomes)))
-        });
+        }));
     }
 
     /// Has the outcome written, sooner or later.
     fn write_story(&self, ending: &Ending) {
-        let (queue, number) = (ending.partition.queue(), ending.partition.number());
-        let Some(journal) = self.holdings.journal(&ending.partition) else { return };
-        if let (Some(entry), Ok(pages)) = (Entry::of(ending, Ticks::now()), story::outcomes_of(queue, number))
-        {
-            self.pen.write(journal, pages, entry);
+        let Some(log) = self.holdings.outcomes(&ending.partition) else { return };
+        if let Some(entry) = Entry::of(ending, Ticks::now()) {
+            self.pen.write(log, entry);
         }
     }
 
@@ -211,7 +215,8 @@ impl Shell {
 
     fn spawn_records(&mut self, due: Vec<PendingRecord>, urgency: Urgency) {
         let metrics = self.metrics.clone();
-        self.events.spawn(async move { Event::Recorded(urgency, records::write(due, &metrics).await) });
+        let written = Box::pin(async move { Event::Recorded(urgency, records::write(due, &metrics).await) });
+        self.events.spawn(written);
     }
 
     fn on_recorded(&mut self, due: PendingRecord, recorded: Recorded) {

@@ -1,7 +1,9 @@
 //! Names of queues, partitions and workers.
 
+use std::cmp::Ordering;
 use std::fmt;
 use std::str::FromStr;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -57,10 +59,13 @@ pub enum PartitionNameError {
     Queue(#[from] QueueNameError),
 }
 
-/// A queue of an application.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+/// A queue of an application. Cheap to clone: workers name it with each message.
+#[derive(Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
-pub struct QueueName {
+pub struct QueueName(Arc<Parts>);
+
+#[derive(PartialEq, Eq, PartialOrd, Ord, Hash)]
+struct Parts {
     /// `None` for those of the command line.
     application: Option<String>,
     name: String,
@@ -72,7 +77,7 @@ impl QueueName {
         check(application)?;
         check(name)?;
         let application = (application != DEFAULT_APPLICATION).then(|| application.to_owned());
-        let queue = Self { application, name: name.to_owned() };
+        let queue = Self::of(application, name.to_owned());
         let longest = queue.failed().as_ref().unwrap_or(&queue).to_string().len();
         if longest > QUEUE_NAME_BYTES_MAX {
             return Err(QueueNameError::Bytes(longest));
@@ -80,28 +85,32 @@ impl QueueName {
         Ok(queue)
     }
 
+    fn of(application: Option<String>, name: String) -> Self {
+        Self(Arc::new(Parts { application, name }))
+    }
+
     /// The application that owns it.
     pub fn application(&self) -> &str {
-        self.application.as_deref().unwrap_or(DEFAULT_APPLICATION)
+        self.0.application.as_deref().unwrap_or(DEFAULT_APPLICATION)
     }
 
     /// Its name within the application.
     pub fn name(&self) -> &str {
-        &self.name
+        &self.0.name
     }
 
     /// The queue for its messages that failed for good; `None` if it is such a queue itself.
     #[must_use]
     pub fn failed(&self) -> Option<Self> {
-        let name = (!self.name.ends_with(FAILED)).then(|| format!("{}{FAILED}", self.name))?;
-        Some(Self { application: self.application.clone(), name })
+        let name = (!self.name().ends_with(FAILED)).then(|| format!("{}{FAILED}", self.name()))?;
+        Some(Self::of(self.0.application.clone(), name))
     }
 
     /// The queue whose failed messages this one takes; `None` if it is an ordinary queue.
     #[must_use]
     pub fn failures_of(&self) -> Option<Self> {
-        let name = self.name.strip_suffix(FAILED).filter(|name| !name.is_empty())?;
-        Some(Self { application: self.application.clone(), name: name.to_owned() })
+        let name = self.name().strip_suffix(FAILED).filter(|name| !name.is_empty())?;
+        Some(Self::of(self.0.application.clone(), name.to_owned()))
     }
 
     /// One of its partitions.
@@ -132,10 +141,31 @@ fn check(name: &str) -> Result<(), QueueNameError> {
 
 impl fmt::Display for QueueName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Some(application) = &self.application {
+        if let Some(application) = &self.0.application {
             write!(f, "{application}:")?;
         }
-        f.write_str(&self.name)
+        f.write_str(self.name())
+    }
+}
+
+impl fmt::Debug for QueueName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self}")
+    }
+}
+
+impl Ord for QueueName {
+    fn cmp(&self, other: &Self) -> Ordering {
+        match Arc::ptr_eq(&self.0, &other.0) {
+            true => Ordering::Equal,
+            false => self.0.cmp(&other.0),
+        }
+    }
+}
+
+impl PartialOrd for QueueName {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
     }
 }
 

@@ -82,6 +82,8 @@ pub struct Machine {
     /// Number of the last run.
     runs: u64,
     is_reporting: bool,
+    /// What we publish may have changed: partitions, or our pause.
+    is_presence_stale: bool,
     published: Option<queues::Worker>,
     phase: Phase,
     stats: Stats,
@@ -109,6 +111,7 @@ impl Machine {
             dirty: BTreeSet::new(),
             runs: 0,
             is_reporting: false,
+            is_presence_stale: true,
             published: None,
             phase: Phase::Running,
             stats: Stats::default(),
@@ -129,6 +132,7 @@ impl Machine {
             Fact::Assigned { epoch, partitions } => self.on_assigned(epoch, partitions, now),
             Fact::Instructed(instructed) => {
                 self.instructed = instructed;
+                self.is_presence_stale = true;
                 let handling = &self.instructed.handling;
                 for lane in self.lanes.values_mut() {
                     // A queue whose settings cannot be read keeps its order.
@@ -194,7 +198,7 @@ impl Machine {
         let Some(lane) = self.lanes.get_mut(partition) else { return };
         let is_ours = is_ours && !lane.is_outdated;
         lane.window.wake(now.instant);
-        if lane.can_end() && (lane.is_lost || !is_ours) {
+        if (lane.is_lost || !is_ours) && lane.can_end() {
             return self.give_back(partition);
         }
         let owned = Owned { partition: partition.clone(), fence: lane.fence };
@@ -329,6 +333,9 @@ impl Machine {
 
     /// Publishes our partitions and our pause, if they have changed.
     fn publish(&mut self) {
+        if !std::mem::take(&mut self.is_presence_stale) {
+            return;
+        }
         let me = queues::Worker {
             queues: self.lanes.keys().cloned().collect(),
             serves: Some(self.options.queues.clone()),

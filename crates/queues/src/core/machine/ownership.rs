@@ -11,7 +11,7 @@ use crate::core::turn::Ready;
 impl Machine {
     /// Claims the partitions assigned to us, and starts releasing the others.
     pub(super) fn on_assigned(&mut self, epoch: u64, partitions: BTreeSet<PartitionName>, now: Now) {
-        (self.epoch, self.assigned) = (epoch, partitions);
+        (self.epoch, self.assigned) = (epoch, partitions.into_iter().map(|name| self.shared(name)).collect());
         if self.phase != Phase::Running {
             return;
         }
@@ -36,6 +36,12 @@ impl Machine {
         for partition in self.assigned.clone() {
             self.claim(&partition);
         }
+    }
+
+    /// The same name, which shares its queue's name with those of our other partitions: that makes them cheap to compare.
+    fn shared(&self, partition: PartitionName) -> PartitionName {
+        let queue = self.options.queues.iter().find(|queue| *queue == partition.queue());
+        queue.map(|queue| queue.partition(partition.number())).unwrap_or(partition)
     }
 
     /// Starts to claim a partition, unless we own it or are claiming it already.
@@ -68,6 +74,7 @@ impl Machine {
         handling.into_iter().for_each(|handling| lane.follow(handling));
         self.stats.taken += 1;
         self.lanes.insert(partition.clone(), lane);
+        self.is_presence_stale = true;
         self.dirty.insert(partition);
     }
 
@@ -97,6 +104,7 @@ impl Machine {
     /// Releases a partition, or drops one that we have lost.
     pub(super) fn give_back(&mut self, partition: &PartitionName) {
         let Some(mut lane) = self.lanes.remove(partition) else { return };
+        self.is_presence_stale = true;
         self.turn.update(partition, Ready::No);
         if let Some(timer) = lane.timer {
             self.timers.remove(&(timer, partition.clone()));
