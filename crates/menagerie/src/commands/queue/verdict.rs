@@ -1,9 +1,10 @@
 //! One sentence about a queue: is it behind, and what is in the way?
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use menagerie_queues::admin::show::{PartitionView, QueueView};
+use menagerie_znodes::Name;
 use menagerie_znodes::queues::{self, Retry};
 
 use crate::durations::precise;
@@ -109,13 +110,16 @@ fn stands_still(at: &PartitionView) -> bool {
 
 /// How it goes if nothing is in the way.
 fn progress(view: &QueueView, lag: u64) -> String {
-    let owners: BTreeSet<_> = view.partitions.iter().filter_map(|at| at.owner.as_ref()).collect();
-    let more = match (owners.len(), view.partitions.len(), view.workers) {
-        (owners, partitions, _) if owners < partitions => "; more workers would help".to_owned(),
-        (_, partitions, workers) if workers > partitions => {
+    let mut behind: BTreeMap<Option<&Name>, usize> = BTreeMap::new();
+    for at in view.partitions.iter().filter(|at| at.lag > 0) {
+        *behind.entry(at.owner.as_ref()).or_default() += 1;
+    }
+    let more = match (view.partitions.len(), view.workers) {
+        (partitions, workers) if workers > partitions => {
             format!("; more workers would not help: there are {workers} for {partitions} partitions")
         }
-        _ => "; every partition has a worker of its own".to_owned(),
+        _ if behind.values().any(|partitions| *partitions > 1) => "; more workers would help".to_owned(),
+        _ => "; every partition that is behind has a worker of its own".to_owned(),
     };
     let rates = view.rate().and_then(|rate| Some((rate.put?, rate.handled)));
     match rates {
@@ -133,7 +137,6 @@ fn progress(view: &QueueView, lag: u64) -> String {
 mod tests {
     use menagerie_queues::admin::show::{Rate, RetryingView, RunningView};
     use menagerie_queues::core::activity::Recent;
-    use menagerie_znodes::Name;
     use menagerie_znodes::queues::{Handling, Keep, Pause};
 
     use super::*;
@@ -247,6 +250,9 @@ mod tests {
             |owner: &str| PartitionView { owner: Some(Name::new(owner).unwrap()), ..partition(1, 2) };
         let few = verdict(&queue(vec![shared("w1"), shared("w1")]));
         assert_eq!(few, "4 messages behind; more workers would help");
+        let idle = PartitionView { lag: 0, ..shared("w1") };
+        let one = verdict(&queue(vec![shared("w1"), idle, shared("w2")]));
+        assert_eq!(one, "4 messages behind; every partition that is behind has a worker of its own");
         let many = QueueView { workers: 5, ..queue(vec![shared("w1"), shared("w2")]) };
         assert!(verdict(&many).contains("would not help: there are 5 for 2 partitions"));
         let rate =
