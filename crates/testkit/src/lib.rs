@@ -3,7 +3,8 @@
 //!
 //! # Layout
 //! - `World` (feature `world`): where a fault test begins: a chroot of its own on the shared ensemble, sessions in it, behind
-//!   a proxy or not, and `menagerie` processes. `LocalJournal` (feature `journal`): a journal within the test.
+//!   a proxy or not, and `menagerie` processes. `LocalJournal` (feature `journal`): a journal within the test; `Interposed`: one of
+//!   which the test changes a few calls.
 //! - [`Environment`]: folder and variables of `menagerie` processes, each a [`Process`]; one that reports ready is a
 //!   [`Daemon`]: kill, stop, pause, resume, restart on the same port and data.
 //! - [`ensemble()`]: the servers that all tests of a binary share, each test in its own chroot; [`Ensemble`] chooses them
@@ -37,6 +38,8 @@ mod files;
 mod guard;
 #[cfg(feature = "in-process")]
 mod in_process;
+#[cfg(feature = "journal")]
+mod interposed;
 mod java;
 #[cfg(feature = "journal")]
 mod journal;
@@ -70,6 +73,8 @@ pub use expire::expire_session;
 pub use files::allow_files;
 #[cfg(feature = "in-process")]
 pub use in_process::InProcess;
+#[cfg(feature = "journal")]
+pub use interposed::{Interpose, Interposed};
 pub use java::{CURATOR_JARS, JavaProgram, ZOOKEEPER_JARS, java};
 #[cfg(feature = "journal")]
 pub use journal::LocalJournal;

@@ -37,7 +37,7 @@ impl World {
     }
 
     async fn open(&self, fence: Fence, faults: &[Fault]) -> Opening {
-        let journal = Arc::new(Lossy::new(&self.store, faults));
+        let journal = Arc::new(Lossy::before(&self.store, faults));
         let consumer = Consumer::new("task").unwrap();
         FencedConsumer::open(journal, partition("in"), consumer, fence).await.unwrap()
     }

@@ -4,9 +4,9 @@ use std::collections::VecDeque;
 use std::sync::Mutex;
 
 use menagerie_journal::{
-    Batch, Commit, Committed, Consumer, Created, Fence, Journal, JournalError, MessageId, Opened,
-    PartitionId, PartitionStats, RandomId, Read, Reply, Store, Ticks, Topic, TopicConfig, TopicView, Usage,
+    Commit, Committed, Consumer, Fence, Journal as _, JournalError, Opened, PartitionId, Reply, Store,
 };
+use menagerie_testkit::{Interpose, Interposed};
 
 /// What happens to a commit, or to the open after it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,18 +23,17 @@ pub enum Fault {
     Silent,
 }
 
-/// A store behind a bad connection.
+/// A bad connection to a store.
 pub struct Lossy {
-    store: Store,
     faults: Mutex<VecDeque<Fault>>,
     late: Mutex<Option<Commit>>,
 }
 
 impl Lossy {
     /// Commits, and the opens that check them, meet these faults in turn; then all is well.
-    pub fn new(store: &Store, faults: &[Fault]) -> Self {
+    pub fn before(store: &Store, faults: &[Fault]) -> Interposed<Self> {
         let faults = Mutex::new(faults.iter().copied().collect());
-        Self { store: store.clone(), faults, late: Mutex::default() }
+        Interposed::new(store, Self { faults, late: Mutex::default() })
     }
 
     fn fault(&self) -> Option<Fault> {
@@ -50,13 +49,10 @@ fn away() -> JournalError {
     JournalError::Unreachable { address: "here".to_owned(), why: "it is away".to_owned() }
 }
 
-impl Journal for Lossy {
-    fn folder(&self) -> Reply<'_, RandomId> {
-        self.store.folder()
-    }
-
+impl Interpose for Lossy {
     fn open<'a>(
         &'a self,
+        store: &'a Store,
         partition: &'a PartitionId,
         consumer: &'a Consumer,
         fence: Fence,
@@ -67,24 +63,16 @@ impl Journal for Lossy {
         }
         match is_away {
             true => Box::pin(async { Err(away()) }),
-            false => self.store.open(partition, consumer, fence),
+            false => store.open(partition, consumer, fence),
         }
     }
 
-    fn consumer<'a>(
-        &'a self,
-        partition: &'a PartitionId,
-        consumer: &'a Consumer,
-    ) -> Reply<'a, Option<Opened>> {
-        self.store.consumer(partition, consumer)
-    }
-
-    fn commit(&self, commit: Commit) -> Reply<'_, Committed> {
+    fn commit<'a>(&'a self, store: &'a Store, commit: Commit) -> Reply<'a, Committed> {
         let fault = self.fault();
         Box::pin(async move {
             match fault {
                 Some(Fault::ReplyLost) => {
-                    self.store.commit(commit).await?;
+                    store.commit(commit).await?;
                     Err(unknown())
                 }
                 Some(Fault::RequestLost) => Err(unknown()),
@@ -95,50 +83,14 @@ impl Journal for Lossy {
                 Some(Fault::Away) => Err(away()),
                 Some(Fault::Silent) => std::future::pending().await,
                 None => {
-                    let committed = self.store.commit(commit).await;
+                    let committed = store.commit(commit).await;
                     let late = self.late.lock().unwrap().take();
                     if let Some(late) = late {
-                        self.store.commit(late).await?;
+                        store.commit(late).await?;
                     }
                     committed
                 }
             }
         })
-    }
-
-    fn read(&self, read: Read) -> Reply<'_, Batch> {
-        self.store.read(read)
-    }
-
-    fn at_time<'a>(&'a self, partition: &'a PartitionId, time: Ticks) -> Reply<'a, Option<MessageId>> {
-        self.store.at_time(partition, time)
-    }
-
-    fn trim<'a>(&'a self, partition: &'a PartitionId, through: MessageId) -> Reply<'a, ()> {
-        self.store.trim(partition, through)
-    }
-
-    fn stats<'a>(&'a self, topic: &'a Topic) -> Reply<'a, Vec<PartitionStats>> {
-        self.store.stats(topic)
-    }
-
-    fn usage(&self) -> Reply<'_, Usage> {
-        self.store.usage()
-    }
-
-    fn create_topic<'a>(&'a self, topic: &'a Topic, config: TopicConfig) -> Reply<'a, Created> {
-        self.store.create_topic(topic, config)
-    }
-
-    fn topics(&self) -> Reply<'_, Vec<TopicView>> {
-        self.store.topics()
-    }
-
-    fn alter_topic<'a>(&'a self, topic: &'a Topic, config: TopicConfig) -> Reply<'a, ()> {
-        self.store.alter_topic(topic, config)
-    }
-
-    fn delete_topic<'a>(&'a self, topic: &'a Topic) -> Reply<'a, bool> {
-        self.store.delete_topic(topic)
     }
 }

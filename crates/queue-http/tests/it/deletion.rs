@@ -1,6 +1,5 @@
 //! Deleting messages while others do something with them.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use menagerie_journal::{
@@ -13,17 +12,8 @@ use serde_json::{Value, json};
 
 use crate::site::Site;
 use crate::watched::Watched;
-use crate::world::World;
 
 const QUEUE: &str = "/v1/notes/mail";
-
-async fn site(name: &str) -> (World, Arc<Watched>, Site) {
-    let world = World::new(name);
-    let journal = Watched::new(&world);
-    let site = Site::over(&world, journal.journals()).await;
-    site.queue("queue_name=mail&partitions=1").await;
-    (world, journal, site)
-}
 
 fn partition() -> PartitionId {
     PartitionId::new(Topic::new("notes:mail").unwrap(), 1)
@@ -53,7 +43,7 @@ async fn is_noted(site: &Site, id: &str) -> bool {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_message_that_is_gone_meanwhile_does_not_keep_others_from_being_deleted() {
-    let (_world, journal, site) = site("http-delete-gone").await;
+    let (_world, journal, site) = Watched::world("http-delete-gone").await;
     let ids = post(&site, &["a", "b", "c"]).await;
     journal.before_commit(|store, commit| {
         let edits = commit.edits.clone();
@@ -74,7 +64,7 @@ async fn a_message_that_is_gone_meanwhile_does_not_keep_others_from_being_delete
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_message_that_falls_due_while_it_is_deleted_is_deleted() {
-    let (world, journal, site) = site("http-delete-due").await;
+    let (world, journal, site) = Watched::world("http-delete-due").await;
     let due = Some(Ticks::now().plus(Duration::from_secs(2)));
     let queue = "notes:mail".parse().unwrap();
     let mut putter =
@@ -100,7 +90,7 @@ async fn a_message_that_falls_due_while_it_is_deleted_is_deleted() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn messages_are_deleted_from_a_journal_that_is_full() {
-    let (_world, journal, site) = site("http-delete-full").await;
+    let (_world, journal, site) = Watched::world("http-delete-full").await;
     for (body, full) in [("a", JournalError::DiskFull), ("b", JournalError::Quota { used: 2, quota: 1 })] {
         journal.before_commit(|_, _| Box::pin(async { Ok(()) }));
         let ids = post(&site, &[body]).await;
@@ -113,7 +103,7 @@ async fn messages_are_deleted_from_a_journal_that_is_full() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn deleting_from_a_queue_that_is_deleted_meanwhile_says_so() {
-    let (_world, journal, site) = site("http-delete-queue").await;
+    let (_world, journal, site) = Watched::world("http-delete-queue").await;
     let ids = post(&site, &["a"]).await;
     journal.before_commit(|store, _| {
         Box::pin(async move { store.delete_topic(&partition().topic).await.map(drop) })

@@ -357,8 +357,7 @@ async fn several_clients_share_a_queue_and_each_message_is_handled_once() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_queue_that_is_received_from_is_read_ahead_by_its_share_of_the_memory() {
     let world = World::new("http-receive-share");
-    let journal = Watched::new(&world);
-    let site = Site::over(&world, journal.journals()).await;
+    let (journal, site) = Watched::site(&world).await;
     site.queue("queue_name=mail&partitions=1").await;
     // Such queues are read ahead furthest.
     let handling = HandlingChange { order: Some(Order::None), ..HandlingChange::default() };

@@ -1,6 +1,5 @@
 //! What a request with ids may read.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use menagerie_journal::{Append, Commit, Journal as _, NewMessage, PartitionId, Ticks};
@@ -12,19 +11,10 @@ use menagerie_queues::{MessageUuid, Origin};
 use menagerie_testkit::eventually_async;
 use menagerie_znodes::queues::QueueName;
 
-use crate::site::Site;
 use crate::watched::Watched;
 use crate::world::{Log, World, options};
 
 const QUEUE: &str = "/v1/notes/mail";
-
-async fn site(name: &str) -> (World, Arc<Watched>, Site) {
-    let world = World::new(name);
-    let journal = Watched::new(&world);
-    let site = Site::over(&world, journal.journals()).await;
-    site.queue("queue_name=mail&partitions=1").await;
-    (world, journal, site)
-}
 
 fn mail() -> QueueName {
     "notes:mail".parse().unwrap()
@@ -47,7 +37,7 @@ async fn acts(world: &World, count: usize) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_request_reads_a_little_for_each_id() {
-    let (world, journal, site) = site("http-search-reads").await;
+    let (world, journal, site) = Watched::world("http-search-reads").await;
     let mut ids = Vec::new();
     for _ in 0..50 {
         ids.push(site.post(QUEUE, 1, "x").await);
@@ -66,7 +56,7 @@ async fn a_request_reads_a_little_for_each_id() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_message_that_may_have_been_put_back_is_not_mistaken() {
-    let (world, journal, site) = site("http-search-retried").await;
+    let (world, journal, site) = Watched::world("http-search-retried").await;
     let id = site.post(QUEUE, 1, "bad").await;
     let task = Log::default().task_with("w1", |_| Outcome::failed("no"));
     let worker = world.start(&site.session, options("w1", &["notes:mail"]), task);
@@ -99,7 +89,7 @@ async fn a_message_that_may_have_been_put_back_is_not_mistaken() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_delayed_message_among_too_many_is_not_taken_for_none() {
-    let (world, journal, site) = site("http-search-delayed").await;
+    let (world, journal, site) = Watched::world("http-search-delayed").await;
     let due = Some(Ticks::now().plus(Duration::from_secs(3_600)));
     let queue = mail();
     let mut putter =

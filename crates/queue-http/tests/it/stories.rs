@@ -22,8 +22,8 @@ const PATIENCE: Duration = Duration::from_secs(60);
 #[tokio::test(flavor = "multi_thread")]
 async fn few_stories_are_read_at_a_time_and_fewer_for_those_without_a_key() {
     let world = World::new("http-stories-many");
-    let journal = Watched::new(&world);
-    let site = Arc::new(Site::over(&world, journal.journals()).await);
+    let (journal, site) = Watched::site(&world).await;
+    let site = Arc::new(site);
     site.queue("queue_name=mail&type=public").await;
     let path = format!("{QUEUE}/messages/{}", site.post(QUEUE, 1, "x").await);
     let authorization = format!("Application {KEY}");

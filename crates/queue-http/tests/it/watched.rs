@@ -4,20 +4,18 @@
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use menagerie_journal::{
-    Batch, Commit, Committed, Consumer, Created, Fence, Journal, JournalError, MessageId, Opened,
-    PartitionId, PartitionStats, RandomId, Read, Reply, Store, Ticks, Topic, TopicConfig, TopicView, Usage,
-};
+use menagerie_journal::{Batch, Commit, Committed, Journal as _, JournalError, Read, Reply, Store};
 use menagerie_queues::Journals;
+use menagerie_testkit::{Interpose, Interposed};
 use tokio::sync::watch;
 
+use crate::site::Site;
 use crate::world::{JOURNAL, World};
 
 /// What happens before a commit; an error refuses it.
 type Before = dyn Fn(Store, &Commit) -> Reply<'static, ()> + Send + Sync;
 
 pub struct Watched {
-    store: Store,
     before: Mutex<Option<Arc<Before>>>,
     reads: AtomicU64,
     batch_max: AtomicU32,
@@ -27,20 +25,26 @@ pub struct Watched {
 }
 
 impl Watched {
-    pub fn new(world: &World) -> Arc<Self> {
-        let store = world.store().clone();
-        Arc::new(Self {
-            store,
+    /// A site on the world's journal, which is watched.
+    pub async fn site(world: &World) -> (Arc<Interposed<Self>>, Site) {
+        let watched = Self {
             before: Mutex::default(),
             reads: AtomicU64::new(0),
             batch_max: AtomicU32::new(u32::MAX),
             largest_read: AtomicU32::new(0),
             is_held: watch::Sender::new(false),
-        })
+        };
+        let journal = Arc::new(Interposed::new(world.store(), watched));
+        let journals = Journals::from([(JOURNAL.to_owned(), journal.clone() as _)]);
+        (journal, Site::over(world, journals).await)
     }
 
-    pub fn journals(self: &Arc<Self>) -> Journals {
-        Journals::from([(JOURNAL.to_owned(), self.clone() as _)])
+    /// The same in a world of its own, with an empty queue.
+    pub async fn world(name: &str) -> (World, Arc<Interposed<Self>>, Site) {
+        let world = World::new(name);
+        let (journal, site) = Self::site(&world).await;
+        site.queue("queue_name=mail&partitions=1").await;
+        (world, journal, site)
     }
 
     pub fn before_commit(
@@ -79,78 +83,25 @@ impl Watched {
     }
 }
 
-impl Journal for Watched {
-    fn read(&self, read: Read) -> Reply<'_, Batch> {
+impl Interpose for Watched {
+    fn read<'a>(&'a self, store: &'a Store, read: Read) -> Reply<'a, Batch> {
         self.reads.fetch_add(1, Ordering::Relaxed);
         self.largest_read.fetch_max(read.bytes_max, Ordering::Relaxed);
         let limit = read.limit.min(self.batch_max.load(Ordering::Relaxed));
         let mut held = self.is_held.subscribe();
         Box::pin(async move {
             let _ = held.wait_for(|is_held| !is_held).await;
-            self.store.read(read.limit(limit)).await
+            store.read(read.limit(limit)).await
         })
     }
 
-    fn commit(&self, commit: Commit) -> Reply<'_, Committed> {
+    fn commit<'a>(&'a self, store: &'a Store, commit: Commit) -> Reply<'a, Committed> {
         let before = self.before.lock().unwrap().clone();
         Box::pin(async move {
             if let Some(before) = before {
-                before(self.store.clone(), &commit).await?;
+                before(store.clone(), &commit).await?;
             }
-            self.store.commit(commit).await
+            store.commit(commit).await
         })
-    }
-
-    fn folder(&self) -> Reply<'_, RandomId> {
-        self.store.folder()
-    }
-
-    fn open<'a>(
-        &'a self,
-        partition: &'a PartitionId,
-        consumer: &'a Consumer,
-        fence: Fence,
-    ) -> Reply<'a, Opened> {
-        self.store.open(partition, consumer, fence)
-    }
-
-    fn consumer<'a>(
-        &'a self,
-        partition: &'a PartitionId,
-        consumer: &'a Consumer,
-    ) -> Reply<'a, Option<Opened>> {
-        self.store.consumer(partition, consumer)
-    }
-
-    fn at_time<'a>(&'a self, partition: &'a PartitionId, time: Ticks) -> Reply<'a, Option<MessageId>> {
-        self.store.at_time(partition, time)
-    }
-
-    fn trim<'a>(&'a self, partition: &'a PartitionId, through: MessageId) -> Reply<'a, ()> {
-        self.store.trim(partition, through)
-    }
-
-    fn stats<'a>(&'a self, topic: &'a Topic) -> Reply<'a, Vec<PartitionStats>> {
-        self.store.stats(topic)
-    }
-
-    fn usage(&self) -> Reply<'_, Usage> {
-        self.store.usage()
-    }
-
-    fn create_topic<'a>(&'a self, topic: &'a Topic, config: TopicConfig) -> Reply<'a, Created> {
-        self.store.create_topic(topic, config)
-    }
-
-    fn topics(&self) -> Reply<'_, Vec<TopicView>> {
-        self.store.topics()
-    }
-
-    fn alter_topic<'a>(&'a self, topic: &'a Topic, config: TopicConfig) -> Reply<'a, ()> {
-        self.store.alter_topic(topic, config)
-    }
-
-    fn delete_topic<'a>(&'a self, topic: &'a Topic) -> Reply<'a, bool> {
-        self.store.delete_topic(topic)
     }
 }

@@ -144,7 +144,7 @@ async fn few_reads_find_one_that_was_delayed_or_cancelled() {
     world.put(&session, "mail", 0..10_000).await;
     let delayed = DelayedMessages::open(&session, &world.journals(), &"mail".parse().unwrap(), None).await;
     assert!(delayed.unwrap().acting_as("ann").cancel(DelayedName::Id(cancelled)).await.unwrap());
-    let journal = Arc::new(Counted::new(world.store()));
+    let journal = Arc::new(Counted::reads_of(world.store()));
     let journals = Journals::from([(JOURNAL.to_owned(), journal.clone() as _)]);
     for (id, state) in [(soon, State::Waiting), (later, State::Delayed), (cancelled, State::Forgotten)] {
         let story = story::trace(&session, &journals, id, None).await.unwrap().unwrap();
@@ -166,7 +166,7 @@ async fn few_reads_find_one_of_200_000() {
         let session = world.session().await;
         world.create(&session, "mail", 1).await;
         let some = write_pages(&world, &session, is_behind).await;
-        let journal = Arc::new(Counted::new(world.store()));
+        let journal = Arc::new(Counted::reads_of(world.store()));
         let journals = Journals::from([(JOURNAL.to_owned(), journal.clone() as _)]);
         for at in [0, 1, PAGES / 2, PAGES - 1] {
             let message = &some[usize::try_from(at).unwrap()];

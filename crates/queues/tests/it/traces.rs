@@ -325,7 +325,7 @@ async fn an_id_that_is_nobodys_costs_a_bounded_number_of_reads() {
             world.store().commit(Commit { appends, ..Commit::default() }).await.unwrap();
         }
     }
-    let journal = Arc::new(Counted::new(world.store()));
+    let journal = Arc::new(Counted::reads_of(world.store()));
     let journals = Journals::from([(JOURNAL.to_owned(), journal.clone() as _)]);
     // It stands where its id says, in a queue that comes later.
     let story = story::trace(&session, &journals, id, None).await.unwrap().unwrap();
@@ -350,7 +350,7 @@ async fn damage_is_a_gap_and_what_follows_is_told() {
     let acts = PartitionId::new(pages().topic, 1);
     let note = world.store().commit(Commit::append(acts.clone(), NewMessage::new("?"))).await.unwrap();
     let note = note.appends[0].id().unwrap();
-    let journal = Counted::new(world.store()).damaged(pages(), damaged).damaged(acts, note);
+    let journal = Counted::damaged(world.store(), vec![(pages(), damaged), (acts, note)]);
     let journals = Journals::from([(JOURNAL.to_owned(), Arc::new(journal) as _)]);
     let story = story::trace(&session, &journals, id, None).await.unwrap().unwrap();
     let told = attempts(&story);

@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use menagerie_journal::{
-    Append, Batch, Commit, Committed, Consumer, Created, Fence, Journal, JournalError, MessageId, Opened,
-    PartitionId, PartitionStats, RandomId, Read, Reply, Store, Ticks, Topic, TopicConfig, TopicView, Usage,
+    Append, Commit, Committed, Consumer, Fence, Journal as _, JournalError, Opened, PartitionId, Reply, Store,
 };
 use menagerie_queues::Journals;
+use menagerie_testkit::{Interpose, Interposed};
 
 use crate::world::{JOURNAL, World};
 
@@ -23,7 +23,6 @@ pub enum Trouble {
 }
 
 pub struct Troubled {
-    store: Store,
     trouble: Trouble,
     opened: AtomicBool,
 }
@@ -31,14 +30,15 @@ pub struct Troubled {
 impl Troubled {
     /// The world's journal, with this trouble.
     pub fn journals(world: &World, trouble: Trouble) -> Journals {
-        let journal = Self { store: world.store().clone(), trouble, opened: AtomicBool::new(false) };
+        let journal = Interposed::new(world.store(), Self { trouble, opened: AtomicBool::new(false) });
         Journals::from([(JOURNAL.to_owned(), Arc::new(journal) as _)])
     }
 }
 
-impl Journal for Troubled {
+impl Interpose for Troubled {
     fn open<'a>(
         &'a self,
+        store: &'a Store,
         partition: &'a PartitionId,
         consumer: &'a Consumer,
         fence: Fence,
@@ -46,64 +46,16 @@ impl Journal for Troubled {
         match self.trouble {
             Trouble::Silence => Box::pin(std::future::pending()),
             Trouble::Panic if !self.opened.swap(true, Ordering::Relaxed) => panic!("a bug"),
-            Trouble::Panic | Trouble::SmallLimit => self.store.open(partition, consumer, fence),
+            Trouble::Panic | Trouble::SmallLimit => store.open(partition, consumer, fence),
         }
     }
 
-    fn read(&self, read: Read) -> Reply<'_, Batch> {
-        self.store.read(read)
-    }
-
-    fn folder(&self) -> Reply<'_, RandomId> {
-        self.store.folder()
-    }
-
-    fn consumer<'a>(
-        &'a self,
-        partition: &'a PartitionId,
-        consumer: &'a Consumer,
-    ) -> Reply<'a, Option<Opened>> {
-        self.store.consumer(partition, consumer)
-    }
-
-    fn commit(&self, commit: Commit) -> Reply<'_, Committed> {
+    fn commit<'a>(&'a self, store: &'a Store, commit: Commit) -> Reply<'a, Committed> {
         let is_large = |append: &Append| &append.message.body[..] == b"large";
         if self.trouble == Trouble::SmallLimit && commit.appends.iter().any(is_large) {
             let refused = JournalError::TooLarge { what: "a message".into(), size: 5, max: 4 };
             return Box::pin(async move { Err(refused) });
         }
-        self.store.commit(commit)
-    }
-
-    fn at_time<'a>(&'a self, partition: &'a PartitionId, time: Ticks) -> Reply<'a, Option<MessageId>> {
-        self.store.at_time(partition, time)
-    }
-
-    fn trim<'a>(&'a self, partition: &'a PartitionId, through: MessageId) -> Reply<'a, ()> {
-        self.store.trim(partition, through)
-    }
-
-    fn stats<'a>(&'a self, topic: &'a Topic) -> Reply<'a, Vec<PartitionStats>> {
-        self.store.stats(topic)
-    }
-
-    fn usage(&self) -> Reply<'_, Usage> {
-        self.store.usage()
-    }
-
-    fn create_topic<'a>(&'a self, topic: &'a Topic, config: TopicConfig) -> Reply<'a, Created> {
-        self.store.create_topic(topic, config)
-    }
-
-    fn topics(&self) -> Reply<'_, Vec<TopicView>> {
-        self.store.topics()
-    }
-
-    fn alter_topic<'a>(&'a self, topic: &'a Topic, config: TopicConfig) -> Reply<'a, ()> {
-        self.store.alter_topic(topic, config)
-    }
-
-    fn delete_topic<'a>(&'a self, topic: &'a Topic) -> Reply<'a, bool> {
-        self.store.delete_topic(topic)
+        store.commit(commit)
     }
 }
