@@ -13,6 +13,17 @@
 //! A message is written twice: to the log, with one sync for a whole group, and later, in the background, to its
 //! topic's segment, compressed together with its neighbours. Memory holds the index of the blocks, and the messages
 //! that are only in the log.
+//!
+//! # A commit, step by step
+//! 1. `Shared::enqueue` puts a **proposal** into a queue that is bounded in bytes; callers that bring more wait.
+//! 2. The **log loop** (`store/log_loop.rs`) takes the queue and decides each proposal (`Facts::decide`) against the state and
+//!    against earlier decisions of the same group. It assigns ids here. A proposal that depends on one that is not applied yet
+//!    waits for the next group.
+//! 3. Each commit is one record. One write and one `fdatasync` make the group durable (`LogLoop::commit`); then the loop applies
+//!    it, answers the callers and wakes waiting readers (`LogLoop::finish`).
+//! 4. When 16 MiB of messages are only in memory and in the log, a **checkpoint** (`store/checkpoint.rs`) takes an image of the
+//!    state and writes the messages to segments, one topic per file, compressed in blocks; then a snapshot; then the log drops
+//!    what is covered. An index of blocks stays in memory.
 
 pub mod backup;
 #[cfg(test)]

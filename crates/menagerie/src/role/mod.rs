@@ -4,6 +4,10 @@
 //! handled → ZooKeeper session → registered under `/components/<kind>` as `initializing` → ready: `running`, ready
 //! line, systemd notified → told to stop: `paused`, finishes what is in flight → `stopped`, left.
 //!
+//! `up` starts the next role of its list only when the one before is ready, and SIGTERM stops them in the opposite order. A
+//! second signal ends the process. A role that fails ends all roles of its process, with its own error. The journal serves
+//! without ZooKeeper, and registers when it can be reached.
+//!
 //! - this file: a role as a value. [`life`]: what a role is given to live by. [`host`]: the process that runs one
 //!   role, or several in the order of their dependencies.
 
