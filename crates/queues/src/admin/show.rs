@@ -6,9 +6,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use futures_util::future::join_all;
 use menagerie_journal::{Journal, JournalError, MessageId, PartitionStats, Read, Ticks};
 use menagerie_kernel::{CallError, Session, Term};
-use menagerie_znodes::Name;
 use menagerie_znodes::queues::{self, Handling, Keep, PartitionName, Pause, QueueName, Worker};
 use menagerie_znodes::quote::unquote;
+use menagerie_znodes::{Name, Znode};
 use serde::Serialize;
 
 use super::failed::FailedMessages;
@@ -46,6 +46,9 @@ pub struct PartitionView {
     pub owner: Option<Name>,
     /// The owner is paused, so nobody handles its messages.
     pub owner_paused: bool,
+    /// Who has paused the owner, and why.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub owner_pause: Option<Pause>,
     /// Position of its cursor.
     pub cursor: String,
     /// How far the cursor is ahead of the clock, if it is: workers handle nothing before then.
@@ -169,14 +172,14 @@ impl QueueView {
 pub struct Rate {
     /// Messages put; `None` until its owner has looked twice, which takes ten seconds.
     pub put: Option<f64>,
-    /// Messages handled.
+    /// Messages that ended: done, given up or expired.
     pub handled: f64,
 }
 
 impl Rate {
     fn of(activity: &Activity) -> Self {
-        let Recent { seconds, done, expired, .. } = activity.recent;
-        let handled = (done + expired) as f64 / seconds.max(1) as f64;
+        let Recent { seconds, done, given_up, expired, .. } = activity.recent;
+        let handled = (done + given_up + expired) as f64 / seconds.max(1) as f64;
         Self { put: activity.put_per_1000_s.map(|put| put as f64 / 1000.0), handled }
     }
 }
@@ -282,7 +285,7 @@ pub async fn show(
         journal: settings.journal,
         keep: settings.keep,
         handling: settings.handling,
-        paused: paused(&term, queue).await?,
+        paused: pause_at(&term, queues::pause_of_queue(queue)).await?,
         failed,
         failed_uncounted,
         workers: workers
@@ -335,6 +338,10 @@ async fn partition_view(
     Ok(Ok(PartitionView {
         owner: owner.map(|entry| entry.worker.clone()),
         owner_paused: owner.is_some_and(|entry| entry.paused),
+        owner_pause: match owner.filter(|entry| entry.paused) {
+            Some(entry) => pause_at(term, queues::pause_of_worker(&entry.worker)).await?,
+            None => None,
+        },
         cursor: position.seconds(),
         ahead_ms: ahead(position, last, Ticks::now()).map(ms),
         messages: stats.map_or(0, |stats| stats.messages),
@@ -370,10 +377,10 @@ fn ms(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
-async fn paused(term: &Term, queue: &QueueName) -> Result<Option<Pause>, CallError> {
+async fn pause_at(term: &Term, pause: Znode<Pause>) -> Result<Option<Pause>, CallError> {
     // Somebody may have created the znode by hand.
     let unknown = || Pause { by: "somebody".to_owned(), reason: None };
-    let found = term.read(&queues::pause_of_queue(queue).maybe_damaged()).await?;
+    let found = term.read(&pause.maybe_damaged()).await?;
     Ok(found.map(|found| found.value.sound().unwrap_or_else(unknown)))
 }
 

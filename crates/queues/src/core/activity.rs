@@ -61,6 +61,9 @@ pub struct Recent {
     pub done: u64,
     /// Attempts that failed.
     pub failed: u64,
+    /// Messages given up after their last attempt.
+    #[serde(default)]
+    pub given_up: u64,
     /// Messages that expired.
     pub expired: u64,
     /// The most frequent error, and how often it came.
@@ -101,16 +104,13 @@ impl Activity {
 #[derive(Debug, Clone, Default)]
 pub struct Counter {
     steps: VecDeque<(Instant, Step)>,
-    /// Messages done since the partition was taken.
-    done: u64,
-    /// Lag, messages done and time of the last two looks.
-    lags: VecDeque<(u64, u64, Instant)>,
 }
 
 #[derive(Debug, Clone, Default)]
 struct Step {
     done: u64,
     failed: u64,
+    given_up: u64,
     expired: u64,
     errors: BTreeMap<String, u64>,
 }
@@ -124,34 +124,18 @@ impl Counter {
         }
         let Some((_, step)) = self.steps.back_mut() else { return };
         match how {
-            How::Done => {
-                step.done += 1;
-                self.done += 1;
-            }
+            How::Done => step.done += 1,
             How::Retry(failed, _) | How::GivenUp(failed, _) => {
                 step.failed += 1;
-                if step.errors.len() < ERRORS_MAX || step.errors.contains_key(&failed.error) {
-                    *step.errors.entry(short(&failed.error)).or_default() += 1;
+                step.given_up += u64::from(matches!(how, How::GivenUp(..)));
+                let error = short(&failed.error);
+                if step.errors.len() < ERRORS_MAX || step.errors.contains_key(&error) {
+                    *step.errors.entry(error).or_default() += 1;
                 }
             }
             How::Expired => step.expired += 1,
             How::Stopped | How::Skipped => {}
         }
-    }
-
-    /// The journal says how many messages wait.
-    pub fn on_lag(&mut self, lag: u64, now: Instant) {
-        self.lags.push_back((lag, self.done, now));
-        if self.lags.len() > 2 {
-            self.lags.pop_front();
-        }
-    }
-
-    fn put_per_1000_s(&self) -> Option<u64> {
-        let (&(lag, done, then), &(lag_now, done_now, now)) = (self.lags.front()?, self.lags.back()?);
-        let seconds = now.saturating_duration_since(then).as_secs_f64();
-        let put = (lag_now + done_now - done).saturating_sub(lag);
-        (seconds >= 1.0).then(|| (put as f64 * 1000.0 / seconds) as u64)
     }
 
     fn forget(&mut self, now: Instant) {
@@ -167,6 +151,7 @@ impl Counter {
         for (_, step) in &self.steps {
             recent.done += step.done;
             recent.failed += step.failed;
+            recent.given_up += step.given_up;
             recent.expired += step.expired;
             for (error, count) in &step.errors {
                 *errors.entry(error).or_default() += count;
@@ -218,7 +203,7 @@ pub fn activity(lane: &Lane, worker: &str, attempts: u32, now: Now) -> Activity 
         retrying_count: retrying.len() as u64,
         retrying: retrying.into_iter().take(NAMED_MAX).map(|(_, message)| message).collect(),
         recent: lane.counter.recent(now.instant),
-        put_per_1000_s: lane.counter.put_per_1000_s(),
+        put_per_1000_s: lane.inflow.per_1000_s(),
     }
 }
 
@@ -234,6 +219,7 @@ fn unix_ms(ticks: Ticks) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::core::failure::OnFailure;
     use crate::task::Failed;
 
     fn failed(error: &str) -> How {
@@ -245,11 +231,16 @@ mod tests {
         let (mut counter, began) = (Counter::default(), Instant::now());
         counter.count(&failed("old"), began);
         let now = began + Duration::from_secs(59);
-        for how in [How::Done, failed("a"), failed("b"), failed("b"), How::Expired, How::Stopped] {
+        let given_up = How::GivenUp(
+            Failed { error: "b".to_owned(), output: Vec::new(), retry: false },
+            OnFailure::Queue,
+        );
+        for how in [How::Done, failed("a"), failed("b"), given_up, How::Expired, How::Stopped] {
             counter.count(&how, now);
         }
         let recent = counter.recent(now);
-        assert_eq!((recent.done, recent.failed, recent.expired, recent.seconds), (1, 4, 1, 59));
+        assert_eq!((recent.done, recent.failed, recent.given_up, recent.expired), (1, 4, 1, 1));
+        assert_eq!(recent.seconds, 59);
         assert_eq!(recent.error, Some(("b".to_owned(), 2)));
         counter.count(&How::Done, began + Duration::from_secs(61));
         assert_eq!(counter.recent(began + Duration::from_secs(61)).failed, 3, "the first has been forgotten");
@@ -267,12 +258,12 @@ mod tests {
     }
 
     #[test]
-    fn what_was_put_follows_from_lag_and_what_was_done() {
+    fn the_most_frequent_error_is_counted_however_long_it_is() {
         let (mut counter, now) = (Counter::default(), Instant::now());
-        counter.on_lag(100, now);
-        assert_eq!(counter.put_per_1000_s(), None);
-        (0..30).for_each(|_| counter.count(&How::Done, now));
-        counter.on_lag(90, now + Duration::from_secs(10));
-        assert_eq!(counter.put_per_1000_s(), Some(2_000), "20 within 10 seconds");
+        let long = failed(&"x".repeat(ERROR_CHARS_MAX + 1));
+        counter.count(&long, now);
+        (0..ERRORS_MAX).for_each(|number| counter.count(&failed(&format!("{number}")), now));
+        counter.count(&long, now);
+        assert_eq!(counter.recent(now).error, Some(("x".repeat(ERROR_CHARS_MAX), 2)));
     }
 }

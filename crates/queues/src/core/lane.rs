@@ -7,6 +7,7 @@ use menagerie_kernel::Fence;
 use menagerie_znodes::queues::{Handling, OPEN_MAX, Order, PartitionName, Retry};
 
 use super::activity::Counter;
+use super::inflow::Inflow;
 use super::ledger::{Ack, Ledger};
 use super::options::Options;
 use super::read_ahead::{self, ReadBudget};
@@ -132,6 +133,8 @@ pub struct Lane {
     pub reported: MessageId,
     /// What came of attempts lately.
     pub counter: Counter,
+    /// How fast messages are put.
+    pub inflow: Inflow,
     /// Something has happened that others may want to see.
     pub has_news: bool,
     /// A report of it is in flight.
@@ -213,6 +216,7 @@ impl Lane {
             is_outdated: false,
             reported,
             counter: Counter::default(),
+            inflow: Inflow::default(),
             has_news: true,
             is_telling: false,
             settling: Vec::new(),
@@ -401,6 +405,7 @@ impl Lane {
     /// Starts a record with this cursor.
     pub fn start_record(&mut self, cursor: MessageId) -> RecordPlan {
         self.ledger.start_record(cursor);
+        self.inflow.start_record(self.window.passed());
         self.settling = self.tally.settled().collect();
         let done = self.ledger.done();
         let beyond = (done > cursor).then(|| (done, self.window.open(done).collect()));
@@ -410,6 +415,7 @@ impl Lane {
     /// The record in flight is stored.
     pub fn confirm_record(&mut self) {
         self.ledger.confirm_record();
+        self.inflow.confirm_record();
         let settling = std::mem::take(&mut self.settling);
         self.tally.forget(&settling);
         self.settled.extend(settling);

@@ -3,6 +3,7 @@
 pub mod activity;
 pub mod assignment;
 pub mod failure;
+mod inflow;
 pub mod lane;
 pub mod ledger;
 mod lines;

@@ -64,6 +64,8 @@ pub struct Slot {
     pub standing: Standing,
     /// How its last attempt failed, for views.
     pub last_error: Option<String>,
+    /// How many messages were read before it; none, if it was unfinished when we took the partition.
+    read_before: u64,
     line: Option<LineId>,
     priority: i8,
 }
@@ -90,13 +92,21 @@ pub struct Window {
     running: BTreeMap<RunId, Vec<MessageId>>,
     noting: usize,
     bytes: usize,
+    /// Messages read, except for those that were unfinished when we took the partition.
+    read_count: u64,
 }
 
 impl Window {
     /// Knows of no messages but those that were unfinished before the last finished one.
     pub fn new(order: Order, retry: Retry, unfinished: impl IntoIterator<Item = MessageId>) -> Self {
-        let unread =
-            Slot { message: None, standing: Standing::Unread, last_error: None, line: None, priority: 0 };
+        let unread = Slot {
+            message: None,
+            standing: Standing::Unread,
+            last_error: None,
+            read_before: 0,
+            line: None,
+            priority: 0,
+        };
         Self {
             order,
             retry,
@@ -108,6 +118,7 @@ impl Window {
             running: BTreeMap::new(),
             noting: 0,
             bytes: 0,
+            read_count: 0,
         }
     }
 
@@ -122,8 +133,17 @@ impl Window {
             Order::Key => (meta().key.map(|key| self.lines.join_key(key, id)), 0),
             Order::None => (None, meta().priority),
         };
-        let slot =
-            Slot { message: Some(message), standing: Standing::Waiting, last_error: None, line, priority };
+        let is_new = !self.slots.contains_key(&id);
+        let read_before = if is_new { self.read_count } else { 0 };
+        self.read_count += u64::from(is_new);
+        let slot = Slot {
+            message: Some(message),
+            standing: Standing::Waiting,
+            last_error: None,
+            read_before,
+            line,
+            priority,
+        };
         self.bytes += slot.bytes();
         self.slots.insert(id, slot);
         self.refresh(id);
@@ -153,6 +173,11 @@ impl Window {
     /// The first unfinished message.
     pub fn first(&self) -> Option<MessageId> {
         self.slots.first_key_value().map(|(id, _)| *id)
+    }
+
+    /// How many of the messages read come before the first unfinished one.
+    pub fn passed(&self) -> u64 {
+        self.slots.first_key_value().map_or(self.read_count, |(_, first)| first.read_before)
     }
 
     /// The message after `after` that was unfinished when we took the partition and is not read yet.

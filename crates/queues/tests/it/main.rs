@@ -20,6 +20,7 @@ mod retention;
 mod runners;
 mod scale;
 mod schedule;
+mod shown;
 mod stories;
 mod traces;
 mod troubled;

@@ -154,6 +154,7 @@ mod tests {
             partition: name.parse().unwrap(),
             owner: owner.map(|owner| Name::new(owner).unwrap()),
             owner_paused: false,
+            owner_pause: None,
             cursor: "0.0000000".to_owned(),
             ahead_ms: None,
             messages: lag,

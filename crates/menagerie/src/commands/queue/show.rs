@@ -20,7 +20,7 @@ const SHOWN_AFTER_MS: u64 = 1_000;
 /// Most messages that are named of one partition; all are in JSON.
 const DETAILS_MAX: usize = 5;
 
-/// Show a queue: backlog and its age, message rates, and which worker owns which partition.
+/// Show what is in the way of a queue, and of each partition what waits, runs, is retried, has failed, and who owns it.
 #[derive(Debug, Args)]
 pub struct Show {
     /// Name of the queue.
@@ -226,6 +226,7 @@ mod tests {
             partition: "mail-1".parse().unwrap(),
             owner: None,
             owner_paused: false,
+            owner_pause: None,
             cursor: "0.0000000".to_owned(),
             ahead_ms: None,
             messages: 1,

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use menagerie_queues::admin::show::{PartitionView, QueueView};
 use menagerie_znodes::Name;
-use menagerie_znodes::queues::{self, Retry};
+use menagerie_znodes::queues::{self, Pause, Retry};
 
 use crate::durations::precise;
 
@@ -30,9 +30,10 @@ pub fn verdict(view: &QueueView) -> String {
     let lag = view.lag();
     if lag == 0 {
         // With `--ack before`, messages do not count as waiting while they run.
-        return match hung(view) {
-            Some(hung) => format!("nothing else waits, but {hung}"),
-            None => "not behind".to_owned(),
+        return match (hung(view), only_failures(view)) {
+            (Some(hung), _) => format!("nothing else waits, but {hung}"),
+            (None, Some(failures)) => format!("not behind, but {failures}"),
+            (None, None) => "not behind".to_owned(),
         };
     }
     let behind = if lag == 1 { "1 message behind".to_owned() } else { format!("{lag} messages behind") };
@@ -45,43 +46,75 @@ pub fn verdict(view: &QueueView) -> String {
 /// What keeps messages from being handled.
 fn obstacle(view: &QueueView) -> Option<String> {
     if let Some(pause) = &view.paused {
-        let why = pause.reason.as_ref().map_or(String::new(), |reason| format!(": {reason}"));
-        return Some(format!("it is paused by {}{why}", pause.by));
+        return Some(format!("it is paused {}", by(pause)));
     }
     if view.partitions.iter().all(|at| at.owner.is_none()) {
         let queue = &view.queue;
         return Some(format!("nobody handles it: `menagerie worker {queue} -- COMMAND` does"));
     }
-    if view.partitions.iter().any(|at| at.owner_paused && at.lag > 0) {
-        return Some("workers are paused: `menagerie queue resume --worker NAME` lets them go on".to_owned());
-    }
+    paused_worker(view)
+        .or_else(|| only_failures(view))
+        .or_else(|| hung(view))
+        .or_else(|| blocked(view))
+        .or_else(|| unowned(view))
+}
+
+fn by(pause: &Pause) -> String {
+    let why = pause.reason.as_ref().map_or(String::new(), |reason| format!(": {reason}"));
+    format!("by {}{why}", pause.by)
+}
+
+/// A paused worker whose messages wait.
+fn paused_worker(view: &QueueView) -> Option<String> {
+    let at = view.partitions.iter().find(|at| at.owner_paused && at.lag > 0)?;
+    let worker = at.owner.as_ref()?;
+    let by = at.owner_pause.as_ref().map_or(String::new(), |pause| format!(" {}", by(pause)));
+    Some(format!("worker {worker} is paused{by}; `menagerie queue resume --worker {worker}` lets it go on"))
+}
+
+/// Tasks that all fail, and why they do.
+fn only_failures(view: &QueueView) -> Option<String> {
     let recent = || view.partitions.iter().filter_map(|at| at.recent.as_ref());
     let (done, failed): (u64, u64) =
         recent().fold((0, 0), |(done, failed), recent| (done + recent.done, failed + recent.failed));
-    if done == 0 && failed > 0 {
-        let mut errors: BTreeMap<&str, u64> = BTreeMap::new();
-        for (error, count) in recent().filter_map(|recent| recent.error.as_ref()) {
-            *errors.entry(error).or_default() += count;
-        }
-        let most = errors.into_iter().max_by_key(|(_, count)| *count).map_or("", |(error, _)| error);
-        return Some(format!("every task fails, {failed} times within the last minute; most often: {most}"));
+    if done > 0 || failed == 0 {
+        return None;
     }
-    if let Some(hung) = hung(view) {
-        return Some(hung);
+    let mut errors: BTreeMap<&str, u64> = BTreeMap::new();
+    for (error, count) in recent().filter_map(|recent| recent.error.as_ref()) {
+        *errors.entry(error).or_default() += count;
     }
-    let blocked = view
+    let most = errors.into_iter().max_by_key(|(_, count)| *count).map_or("", |(error, _)| error);
+    let times = if failed == 1 { "once".to_owned() } else { format!("{failed} times") };
+    Some(format!("every task fails, {times} within the last minute; most often: {most}"))
+}
+
+/// A message that has failed, and that others must not overtake.
+fn blocked(view: &QueueView) -> Option<String> {
+    let (at, retrying) = view
         .partitions
         .iter()
         .filter(|at| at.lag > 0 && stands_still(at))
         .filter(|_| view.handling.retry() == Retry::Block)
-        .find_map(|at| Some((at, at.retrying.first()?)));
-    blocked.map(|(at, retrying)| {
-        let next = precise(Duration::from_millis(retrying.in_ms));
-        format!(
-            "message {} of {} keeps others waiting: attempt {} of {} comes in {next}; last error: {}",
-            retrying.id, at.partition, retrying.attempt, retrying.attempts, retrying.error
-        )
-    })
+        .find_map(|at| Some((at, at.retrying.first()?)))?;
+    let next = precise(Duration::from_millis(retrying.in_ms));
+    Some(format!(
+        "message {} of {} keeps others waiting: attempt {} of {} comes in {next}; last error: {}",
+        retrying.id, at.partition, retrying.attempt, retrying.attempts, retrying.error
+    ))
+}
+
+/// Partitions that no worker has, while others are handled.
+fn unowned(view: &QueueView) -> Option<String> {
+    let mut unowned = view.partitions.iter().filter(|at| at.owner.is_none() && at.lag > 0);
+    let first = &unowned.next()?.partition;
+    let others = match unowned.count() {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    Some(format!(
+        "nobody handles {first}{others} yet: if a worker has just died, another one takes over; else the workers' logs say why not"
+    ))
 }
 
 /// The message that has been running longest, if that is long, and nothing else of its partition gets done.
@@ -110,9 +143,9 @@ fn stands_still(at: &PartitionView) -> bool {
 
 /// How it goes if nothing is in the way.
 fn progress(view: &QueueView, lag: u64) -> String {
-    let mut behind: BTreeMap<Option<&Name>, usize> = BTreeMap::new();
-    for at in view.partitions.iter().filter(|at| at.lag > 0) {
-        *behind.entry(at.owner.as_ref()).or_default() += 1;
+    let mut behind: BTreeMap<&Name, usize> = BTreeMap::new();
+    for owner in view.partitions.iter().filter(|at| at.lag > 0).filter_map(|at| at.owner.as_ref()) {
+        *behind.entry(owner).or_default() += 1;
     }
     let more = match (view.partitions.len(), view.workers) {
         (partitions, workers) if workers > partitions => {
@@ -149,6 +182,7 @@ mod tests {
             partition: format!("mail-{number}").parse().unwrap(),
             owner: Some(Name::new(format!("w{number}")).unwrap()),
             owner_paused: false,
+            owner_pause: None,
             cursor: "0.0000000".to_owned(),
             ahead_ms: None,
             messages: lag,
@@ -199,8 +233,14 @@ mod tests {
         let nobody = PartitionView { owner: None, recent: None, ..partition(1, 1) };
         let nobody = verdict(&queue(vec![nobody]));
         assert_eq!(nobody, "1 message behind; nobody handles it: `menagerie worker mail -- COMMAND` does");
-        let resting = PartitionView { owner_paused: true, ..partition(1, 4) };
-        assert!(verdict(&queue(vec![resting])).contains("workers are paused"));
+        let owner_pause = Some(Pause { by: "ann@web".to_owned(), reason: Some("upgrade".to_owned()) });
+        let resting = PartitionView { owner_paused: true, owner_pause, ..partition(1, 4) };
+        let expected = "4 messages behind; worker w1 is paused by ann@web: upgrade; \
+                        `menagerie queue resume --worker w1` lets it go on";
+        assert_eq!(verdict(&queue(vec![resting])), expected);
+        let without = PartitionView { owner: None, recent: None, ..partition(2, 1) };
+        let some = verdict(&queue(vec![partition(1, 4), without]));
+        assert!(some.starts_with("5 messages behind; nobody handles mail-2 yet"), "{some}");
     }
 
     #[test]
@@ -210,6 +250,10 @@ mod tests {
         assert_eq!(verdict(&all), expected);
         let some = verdict(&queue(vec![failing(1, "no route", 3), partition(2, 4)]));
         assert!(!some.contains("every task"), "{some}");
+        // Each is given up at once.
+        let given_up = PartitionView { lag: 0, ..failing(1, "no route", 1) };
+        let expected = "not behind, but every task fails, once within the last minute; most often: no route";
+        assert_eq!(verdict(&queue(vec![given_up])), expected);
     }
 
     #[test]

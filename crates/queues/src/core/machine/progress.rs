@@ -56,6 +56,7 @@ impl Machine {
             lane.is_telling = is_news;
             let activity = is_news.then(|| activity(lane, options.name.as_str(), attempts, now));
             let position = lane.ledger.confirmed();
+            lane.inflow.report();
             // With at-most-once delivery, a recorded message may still run.
             let handled = lane.window.first().map_or(position, |first| position.min(first.previous()));
             let owned = Owned { partition: lane.partition.clone(), fence: lane.fence };
@@ -78,7 +79,7 @@ impl Machine {
         self.is_reporting = false;
         for (partition, lag) in lags {
             if let Some(lane) = self.lanes.get_mut(partition) {
-                lane.counter.on_lag(*lag, now.instant);
+                lane.inflow.on_lag(*lag, now.instant);
             }
         }
         for owned in lost {
