@@ -61,7 +61,7 @@ pub struct PartitionView {
     pub oldest_ms: Option<u64>,
     /// Delayed messages not due yet.
     pub delayed: u64,
-    /// Failed messages that were here; at least as many, if the queue has some that were not looked at.
+    /// Failed messages that were here; at least as many, if [`QueueView::failed_uncounted`] is not 0.
     pub failed: u64,
     /// Messages that run, oldest first; not all if there are many.
     pub running: Vec<RunningView>,
@@ -121,7 +121,7 @@ pub struct QueueView {
     pub paused: Option<Pause>,
     /// Failed messages.
     pub failed: u64,
-    /// Those of them, the oldest ones, that were not looked at, so that no partition counts them.
+    /// Those of them that no partition counts: only the newest are looked at, and none for a summary or if they cannot be read.
     pub failed_uncounted: u64,
     /// Workers that serve it.
     pub workers: usize,
@@ -170,7 +170,7 @@ impl QueueView {
 /// Messages per second, over the last minute at most.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Rate {
-    /// Messages put; `None` until its owner has looked twice, which takes ten seconds.
+    /// Messages put; `None` until its owner has looked twice, a second apart.
     pub put: Option<f64>,
     /// Messages that ended: done, given up or expired.
     pub handled: f64,
@@ -212,7 +212,7 @@ pub async fn all(
         async move {
             match errors {
                 Some(error) => Err(error.into()),
-                None => show(session, journals, queue).await,
+                None => summary(session, journals, queue).await,
             }
         }
     });
@@ -236,8 +236,31 @@ pub async fn workers(session: &Session) -> Result<Vec<WorkerEntry>, QueueError> 
     Ok(entries.collect())
 }
 
-/// Status of one queue; or of its failed messages, which count as handled.
+/// Status of one queue; or of its failed messages, which count as handled. Failed messages are counted per partition.
 pub async fn show(
+    session: &Session,
+    journals: &Journals,
+    queue: &QueueName,
+) -> Result<QueueView, QueueError> {
+    let mut view = summary(session, journals, queue).await?;
+    if view.failed_uncounted > 0 {
+        let messages = FailedMessages::open(session, journals, queue).await?;
+        // A number less is no reason to show nothing: some may be damaged.
+        let newest = messages.newest_between(MessageId::ZERO, MessageId::MAX, FAILED_COUNTED_MAX).await;
+        for one in newest.unwrap_or_default() {
+            let origin = messages.origin(&one);
+            if let Some(view) = view.partitions.iter_mut().find(|view| view.partition == origin) {
+                view.failed += 1;
+            }
+        }
+        let counted: u64 = view.partitions.iter().map(|view| view.failed).sum();
+        view.failed_uncounted = view.failed.saturating_sub(counted);
+    }
+    Ok(view)
+}
+
+/// The same without the failed messages of each partition, for which messages must be read.
+pub async fn summary(
     session: &Session,
     journals: &Journals,
     queue: &QueueName,
@@ -269,17 +292,6 @@ pub async fn show(
         None => stats,
     };
     let failed: u64 = failed.iter().map(|stats| stats.messages).sum();
-    let mut failed_uncounted = failed;
-    if failed > 0 && queue.failed().is_some() {
-        let messages = FailedMessages::open(session, journals, queue).await?;
-        for one in messages.newest_between(MessageId::ZERO, MessageId::MAX, FAILED_COUNTED_MAX).await? {
-            let origin = messages.origin(&one);
-            if let Some(view) = partitions.iter_mut().find(|view| view.partition == origin) {
-                view.failed += 1;
-                failed_uncounted = failed_uncounted.saturating_sub(1);
-            }
-        }
-    }
     Ok(QueueView {
         queue: queue.clone(),
         journal: settings.journal,
@@ -287,7 +299,7 @@ pub async fn show(
         handling: settings.handling,
         paused: pause_at(&term, queues::pause_of_queue(queue)).await?,
         failed,
-        failed_uncounted,
+        failed_uncounted: if queue.failed().is_some() { failed } else { 0 },
         workers: workers
             .iter()
             .filter(|entry| entry.serves.as_ref().is_some_and(|of| of.contains(queue)))

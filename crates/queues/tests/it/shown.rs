@@ -1,16 +1,18 @@
 //! What `queue show` says of the work of a real worker.
 
 use std::num::NonZeroU32;
+use std::sync::Arc;
 use std::time::Duration;
 
-use menagerie_journal::{NewMessage, Ticks};
-use menagerie_queues::MessageUuid;
+use menagerie_journal::{NewMessage, PartitionId, Ticks, Topic};
 use menagerie_queues::admin::show::{self, PartitionView};
 use menagerie_queues::admin::{self, Destination, Scope};
 use menagerie_queues::task::{Outcome, Work};
+use menagerie_queues::{Journals, MessageUuid};
 use menagerie_testkit::eventually_async;
 use menagerie_znodes::queues::{Handling, Order, Pause, Settings};
 
+use crate::counted::Counted;
 use crate::world::{JOURNAL, World, options};
 
 /// What their bodies say happens.
@@ -86,6 +88,14 @@ async fn what_a_worker_does_with_a_partition_is_shown() {
     })
     .await;
     worker.abort().await;
+
+    // Failed messages that cannot be read are no reason to show nothing.
+    let failed = PartitionId::new(Topic::new("mail.failed").unwrap(), 1);
+    let newest = world.messages("mail.failed", 1).await.pop().unwrap().id;
+    let journal = Counted::damaged(world.store(), vec![(failed, newest)]);
+    let journals = Journals::from([(JOURNAL.to_owned(), Arc::new(journal) as _)]);
+    let damaged = show::show(&session, &journals, &queue).await.unwrap();
+    assert_eq!((damaged.failed, damaged.failed_uncounted, damaged.partitions[0].failed), (1, 1, 0));
 }
 
 #[tokio::test]

@@ -72,7 +72,7 @@ impl Lag {
             return Ok(Report::unknown(SERVICE, "no queue is named"));
         };
         let stores = Stores::at(client, &self.access).await?;
-        let view = show::show(&stores.session, &stores.journals, queue).await;
+        let view = show::summary(&stores.session, &stores.journals, queue).await;
         let view = view.map_err(cannot(format!("look at queue {queue}")))?;
         Ok(judge(
             &view,

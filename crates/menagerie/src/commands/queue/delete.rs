@@ -30,7 +30,7 @@ impl Delete {
         stores.change(async |stores| {
             let doing = || cannot(format!("delete queue {queue}"));
             if !self.force {
-                let view = show::show(&stores.session, &stores.journals, queue).await.map_err(doing())?;
+                let view = show::summary(&stores.session, &stores.journals, queue).await.map_err(doing())?;
                 let waiting = view.lag() + view.delayed();
                 if waiting + view.failed > 0 {
                     return Err(CliError::Refused {

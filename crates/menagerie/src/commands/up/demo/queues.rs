@@ -90,7 +90,7 @@ async fn wait_until_drained(
 ) -> Result<(), String> {
     loop {
         tokio::time::sleep(PROGRESS_INTERVAL).await;
-        let view = show::show(session, journals, queue).await.map_err(to_text)?;
+        let view = show::summary(session, journals, queue).await.map_err(to_text)?;
         if view.lag() == 0 {
             break;
         }
