@@ -3,6 +3,8 @@
 //! The journal says how many messages are behind the cursor, the owner knows how many it has passed: whatever their sum
 //! grows by was put. How messages ended (done, given up, expired) does not matter, nor what is done beyond an unfinished
 //! one: that is behind the cursor, and not passed.
+//!
+//! Where somebody deletes messages that the owner has read already, or sets the cursor back, the rate is wrong for a minute.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};

@@ -405,7 +405,7 @@ impl Lane {
     /// Starts a record with this cursor.
     pub fn start_record(&mut self, cursor: MessageId) -> RecordPlan {
         self.ledger.start_record(cursor);
-        self.inflow.start_record(self.window.passed());
+        self.inflow.start_record(self.window.passed_by(cursor));
         self.settling = self.tally.settled().collect();
         let done = self.ledger.done();
         let beyond = (done > cursor).then(|| (done, self.window.open(done).collect()));

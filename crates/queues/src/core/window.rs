@@ -175,9 +175,10 @@ impl Window {
         self.slots.first_key_value().map(|(id, _)| *id)
     }
 
-    /// How many of the messages read come before the first unfinished one.
-    pub fn passed(&self) -> u64 {
-        self.slots.first_key_value().map_or(self.read_count, |(_, first)| first.read_before)
+    /// How many of the messages read come before the first unfinished one behind this cursor.
+    pub fn passed_by(&self, cursor: MessageId) -> u64 {
+        let behind = self.slots.range(cursor.next()..).next();
+        behind.map_or(self.read_count, |(_, first)| first.read_before)
     }
 
     /// The message after `after` that was unfinished when we took the partition and is not read yet.

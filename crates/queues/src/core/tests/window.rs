@@ -200,3 +200,25 @@ fn ten_thousand_messages_of_as_many_keys_take_no_time_worth_mentioning() {
     let took = began.elapsed();
     assert!(took < Duration::from_secs(5), "{took:?}");
 }
+
+#[test]
+fn what_a_cursor_has_passed_is_what_was_read_before_the_first_unfinished_one_behind_it() {
+    let mut window = Window::new(Order::None, Retry::Later, [id(1), id(2)]);
+    assert_eq!(window.passed_by(id(0)), 0);
+    // Those that were unfinished when the partition was taken were passed before.
+    (1..=5).map(|ticks| message(ticks, None, 0)).for_each(|message| window.insert(message));
+    assert_eq!(begin_all(&mut window, Instant::now()), [1, 2, 3, 4, 5]);
+    finish(&mut window, 1);
+    finish(&mut window, 4);
+    assert_eq!(window.passed_by(id(1)), 0, "message 2 hangs");
+    finish(&mut window, 2);
+    assert_eq!(window.passed_by(id(2)), 0);
+    assert_eq!(
+        window.passed_by(id(3)),
+        2,
+        "at most once: message 3 is recorded before it begins, and 4 is done"
+    );
+    finish(&mut window, 3);
+    finish(&mut window, 5);
+    assert_eq!(window.passed_by(id(5)), 3);
+}
