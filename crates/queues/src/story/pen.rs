@@ -12,6 +12,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tracing::{debug, warn};
 
+use super::reader::Stretch;
 use super::{Entry, Page, reader};
 
 /// How long outcomes wait for others, to share a page: what a crash loses.
@@ -42,6 +43,12 @@ pub(crate) struct OutcomeLog {
 struct Line {
     to: Arc<OutcomeLog>,
     entry: Entry,
+}
+
+/// What is about to be written to one log.
+struct Written {
+    log: Arc<OutcomeLog>,
+    entries: Vec<Entry>,
 }
 
 /// Gives the settings that a queue's topic of stories should have.
@@ -111,65 +118,36 @@ impl Desk {
         }
     }
 
-    /// Writes pages: one commit for each journal.
+    /// Writes to each journal what belongs there, in the order in which it came.
     async fn write(&mut self, lines: Vec<Line>) {
-        // By their addresses: there are many lines, and few partitions.
-        let mut logs: HashMap<usize, (Arc<OutcomeLog>, Vec<Entry>)> = HashMap::new();
+        let mut journals: Vec<(Arc<dyn Journal>, Vec<Written>)> = Vec::new();
+        // Of each log, by its address: there are many lines, and few partitions.
+        let mut places: HashMap<usize, (usize, usize)> = HashMap::new();
         for Line { to, entry } in lines {
-            logs.entry(Arc::as_ptr(&to).addr()).or_insert_with(|| (to, Vec::new())).1.push(entry);
-        }
-        let mut commits: Vec<(Arc<dyn Journal>, Commit)> = Vec::new();
-        for (log, entries) in logs.into_values() {
-            let OutcomeLog { journal, partition } = &*log;
-            self.read_top(&**journal, partition).await;
-            let at = commits.iter().position(|(known, _)| Arc::ptr_eq(known, journal));
-            let at = at.unwrap_or_else(|| {
-                commits.push((journal.clone(), Commit::default()));
-                commits.len() - 1
+            let place = places.entry(Arc::as_ptr(&to).addr()).or_insert_with(|| {
+                let known = journals.iter().position(|(known, _)| Arc::ptr_eq(known, &to.journal));
+                let journal = known.unwrap_or_else(|| {
+                    journals.push((to.journal.clone(), Vec::new()));
+                    journals.len() - 1
+                });
+                journals[journal].1.push(Written { log: to.clone(), entries: Vec::new() });
+                (journal, journals[journal].1.len() - 1)
             });
-            for entries in entries.chunks(PAGE_ENTRIES_MAX) {
-                let message = NewMessage::new(self.page(partition, entries));
-                commits[at].1.appends.push(Append { partition: partition.clone(), message });
-            }
+            journals[place.0].1[place.1].entries.push(entry);
         }
-        for (journal, commit) in commits {
-            self.commit(&*journal, commit).await;
+        for (journal, logs) in journals {
+            self.write_to(&*journal, logs).await;
         }
     }
 
-    /// Continues where another owner has stopped. It may have been ahead of what we begin with; a search relies on tops
-    /// that never fall.
-    async fn read_top(&mut self, journal: &dyn Journal, partition: &PartitionId) {
-        if self.tops.get(partition).is_some_and(|(_, written)| written.elapsed() < OURS) {
-            return;
-        }
-        let newest = Read::after(partition.clone(), MessageId::ZERO).limit(1).descending();
-        match reader::read(journal, newest).await {
-            Ok(newest) => {
-                let page = newest.messages.first().and_then(|page| serde_json::from_slice(&page.body).ok());
-                let top = page.map_or(MessageId::ZERO, |page: Page| page.top);
-                let (known, written) = self.tops.entry(partition.clone()).or_insert((top, Instant::now()));
-                (*known, *written) = (top.max(*known), Instant::now());
-            }
-            Err(error) => debug!(%partition, %error, "the last page of outcomes cannot be read now"),
-        }
-    }
-
-    fn page(&mut self, partition: &PartitionId, entries: &[Entry]) -> Vec<u8> {
-        let newest = entries.iter().map(|entry| entry.position).max().unwrap_or_default();
-        let (top, written) = self.tops.entry(partition.clone()).or_insert((newest, Instant::now()));
-        (*top, *written) = (newest.max(*top), Instant::now());
-        let page = Page { worker: self.worker.clone(), top: *top, entries: entries.to_vec() };
-        serde_json::to_vec(&page).expect("texts and numbers can be written")
-    }
-
-    async fn commit(&self, journal: &dyn Journal, mut commit: Commit) {
+    /// Writes pages with one commit. Each try begins with the tops: another owner may have written meanwhile.
+    async fn write_to(&mut self, journal: &dyn Journal, mut logs: Vec<Written>) {
         for _ in 0..TRIES_MAX {
-            if commit.appends.is_empty() {
+            if logs.is_empty() {
                 return;
             }
-            let error = match journal.commit(commit.clone()).await {
-                Ok(_) => return,
+            let error = match self.try_write(journal, &logs).await {
+                Ok(()) => return,
                 Err(JournalError::NoTopic { topic }) => match (self.config)(&topic) {
                     // The queue is of a version without stories.
                     Some(config) => match journal.create_topic(&topic, config).await {
@@ -178,7 +156,7 @@ impl Desk {
                     },
                     // The queue was deleted; the outcomes of others go on.
                     None => {
-                        commit.appends.retain(|append| append.partition.topic != topic);
+                        logs.retain(|to| to.log.partition.topic != topic);
                         continue;
                     }
                 },
@@ -188,7 +166,7 @@ impl Desk {
                         Err(error) => error,
                     },
                     None => {
-                        commit.appends.retain(|append| append.partition.topic != partition.topic);
+                        logs.retain(|to| to.log.partition.topic != partition.topic);
                         continue;
                     }
                 },
@@ -199,7 +177,47 @@ impl Desk {
             debug!(%error, "outcomes of messages cannot be written now");
             tokio::time::sleep(PAUSE).await;
         }
-        let outcomes = commit.appends.len();
-        warn!(pages = outcomes, "outcomes of messages were dropped: the journal does not take them");
+        let outcomes: usize = logs.iter().map(|to| to.entries.len()).sum();
+        warn!(outcomes, "outcomes of messages were dropped: the journal does not take them");
+    }
+
+    async fn try_write(&mut self, journal: &dyn Journal, logs: &[Written]) -> Result<(), JournalError> {
+        let mut commit = Commit::default();
+        for Written { log, entries } in logs {
+            let partition = &log.partition;
+            self.read_top(journal, partition).await?;
+            for entries in entries.chunks(PAGE_ENTRIES_MAX) {
+                let message = NewMessage::new(self.page(partition, entries));
+                commit.appends.push(Append { partition: partition.clone(), message });
+            }
+        }
+        journal.commit(commit).await.map(drop)
+    }
+
+    /// Continues where another owner has stopped. It may have been ahead of what we begin with; a search relies on tops
+    /// that never fall.
+    async fn read_top(&mut self, journal: &dyn Journal, partition: &PartitionId) -> Result<(), JournalError> {
+        if self.tops.get(partition).is_some_and(|(_, written)| written.elapsed() < OURS) {
+            return Ok(());
+        }
+        let newest = Read::after(partition.clone(), MessageId::ZERO).limit(1).descending();
+        let newest = match reader::read(journal, newest).await {
+            // Nobody can say where the other owner was.
+            Err(JournalError::Damaged(_)) => Stretch::default(),
+            newest => newest?,
+        };
+        let page = newest.messages.first().and_then(|page| serde_json::from_slice(&page.body).ok());
+        let top = page.map_or(MessageId::ZERO, |page: Page| page.top);
+        let (known, written) = self.tops.entry(partition.clone()).or_insert((top, Instant::now()));
+        (*known, *written) = (top.max(*known), Instant::now());
+        Ok(())
+    }
+
+    fn page(&mut self, partition: &PartitionId, entries: &[Entry]) -> Vec<u8> {
+        let newest = entries.iter().map(|entry| entry.position).max().unwrap_or_default();
+        let (top, written) = self.tops.entry(partition.clone()).or_insert((newest, Instant::now()));
+        (*top, *written) = (newest.max(*top), Instant::now());
+        let page = Page { worker: self.worker.clone(), top: *top, entries: entries.to_vec() };
+        serde_json::to_vec(&page).expect("texts and numbers can be written")
     }
 }
