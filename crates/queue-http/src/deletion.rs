@@ -1,10 +1,9 @@
 //! Deleting messages by id.
 
 use menagerie_journal::{Commit, Edit, Edited, Message, MessageId};
-use menagerie_queues::story::{Act, ActKind, commit_with_acts};
+use menagerie_queues::story::{Act, ActKind, note};
 use menagerie_queues::{MessageUuid, Meta};
 use menagerie_znodes::queues::Settings;
-use tracing::warn;
 
 use crate::access::{Action, Caller};
 use crate::by_id::{bad_ids, without_repeats};
@@ -105,10 +104,7 @@ async fn delete_all(
         }
     }
     if !acts.is_empty() {
-        let (queue, alone) = (&store.queue, Commit::default());
-        if let Err(error) = commit_with_acts(&*store.journal, queue, settings, alone, acts).await {
-            warn!(%queue, %error, "deleted messages were not noted; their stories have a gap");
-        }
+        note(&*store.journal, &store.queue, settings, acts).await;
     }
     Ok(due)
 }

@@ -40,9 +40,6 @@ const PUT_BACK_MESSAGES: u32 = 1_000;
 /// How much earlier than the time of its id a message may stand: clocks differ.
 const CLOCKS_DIFFER: Duration = Duration::from_secs(600);
 
-/// How much earlier than the note about it a message may stand that was put back: both are stored together.
-const TOGETHER: Duration = Duration::from_millis(1);
-
 /// What the messages are wanted for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Purpose {
@@ -204,21 +201,34 @@ impl<'a> Search<'a> {
             Some(first) => self.may_be_put_back(target.partition, first).await?,
             None => true,
         };
-        if may_be_put_back && !self.has_read_retries && !self.retries().last.contains_key(&id) {
+        let key = (target.partition, id);
+        if may_be_put_back && !self.has_read_retries && !self.retries().last.contains_key(&key) {
             self.has_read_retries = true;
             self.read_retries(BATCHES_MAX).await?;
         }
-        let Some((partition, at)) = self.retries().last.get(&id) else { return Ok(None) };
-        if partition.number() != target.partition {
-            return Ok(None);
-        }
-        let (partition, from) = (target.partition, MessageId(at.0.minus(TOGETHER)));
-        if let Some(found) = self.seen(partition, id, from).await? {
+        let Some(at) = self.retries().last.get(&key).copied() else { return Ok(None) };
+        let (partition, near) = (target.partition, browse::put_back_near(at));
+        if let Some(found) = self.seen(partition, id, *near.start()).await? {
             return Ok(Some(found));
         }
-        let read = Read::from(self.store.partition(partition)?, from).limit(PUT_BACK_MESSAGES);
-        let batch = self.read_close(partition, read).await?;
-        Ok(batch.into_iter().find(|message| self.store.id_of(partition, message) == id))
+        let mut read = Read::from(self.store.partition(partition)?, *near.start()).limit(PUT_BACK_MESSAGES);
+        loop {
+            let batch = self.read_close(partition, read.clone()).await?;
+            let Some(end) = batch.last().map(|message| message.id) else { return Ok(None) };
+            let is_first = |message: &Message| first.is_some_and(|first| first.id == message.id);
+            let is_it = |message: &Message| self.store.id_of(partition, message) == id;
+            if let Some(found) = batch.into_iter().find(|message| is_it(message) && !is_first(message)) {
+                return Ok(Some(found));
+            }
+            // It is gone.
+            if end > *near.end() {
+                return Ok(None);
+            }
+            if !self.take_close_batch() {
+                return if self.purpose == Purpose::Show { Ok(None) } else { Err(too_far()) };
+            }
+            read = Read::after(read.partition, end).limit(BATCH_MESSAGES_MAX);
+        }
     }
 
     /// Whether this message may have been put back although we have not read of it. What workers are not done with has
@@ -334,8 +344,8 @@ fn first_batch(read: Read) -> Read {
 
 /// A message is not found within what a request may read, and it would be wrong to go on as if there were none.
 fn too_far() -> Reply {
-    let why = "Too much is stored around these messages to find them all in one request, so nothing was changed: name \
-               fewer ids, or use `menagerie queue`.";
+    let why = "Too much is stored around these messages to find them all in one request, so those that are left were not \
+               changed: name fewer ids, or use `menagerie queue`.";
     Reply::error(409, "InvalidMessageID", why)
 }
 

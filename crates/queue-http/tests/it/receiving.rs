@@ -74,8 +74,12 @@ async fn a_message_is_received_acknowledged_and_done() {
         let twice = say(&site, verb, json!({"receipts": [receipt(&message)]})).await;
         assert_eq!(refusal(&twice), "it was used already", "{verb}");
     }
-    let state = site.own("GET", &format!("{QUEUE}/messages/{id}"), "").await.json();
-    assert_eq!(state["message"]["state"], "done");
+    // What runs, and how it ended, is told a moment later.
+    eventually_async("its state is known", async || {
+        let state = site.own("GET", &format!("{QUEUE}/messages/{id}"), "").await.json();
+        (state["message"]["state"] == "done").then_some(())
+    })
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -2,12 +2,14 @@
 
 use std::time::Duration;
 
-use menagerie_journal::{Append, Commit, Journal as _, NewMessage, PartitionId, Ticks};
+use menagerie_journal::{
+    Append, Commit, Journal as _, MessageId, NewMessage, PartitionId, Read, Ticks, Topic,
+};
 use menagerie_queues::admin::failed::FailedMessages;
 use menagerie_queues::admin::{Destination, Putter};
 use menagerie_queues::story::{self, Act, ActKind};
 use menagerie_queues::task::Outcome;
-use menagerie_queues::{MessageUuid, Origin};
+use menagerie_queues::{MessageUuid, Meta, Origin};
 use menagerie_testkit::eventually_async;
 use menagerie_znodes::queues::QueueName;
 
@@ -24,8 +26,7 @@ fn mail() -> QueueName {
 async fn acts(world: &World, count: usize) {
     let partition = PartitionId::new(story::topic(&mail()).unwrap(), 1);
     let act = |number: usize| {
-        let id =
-            MessageUuid::derived(&mail().partition(1), menagerie_journal::MessageId(Ticks(number as u64)));
+        let id = MessageUuid::derived(&mail().partition(1), MessageId(Ticks(number as u64)));
         let (partition, act) = (mail().partition(1), ActKind::Retried);
         let act = Act { id, partition, position: None, act, by: None, meta: None };
         NewMessage::new(serde_json::to_vec(&act).unwrap())
@@ -77,7 +78,7 @@ async fn a_message_that_may_have_been_put_back_is_not_mistaken() {
         journal.take_reads();
         let refused = site.own(method, &path, "better").await;
         assert_eq!(refused.code, 409, "{method} {refused:?}");
-        assert!(refused.reason("InvalidMessageID").contains("nothing was changed"));
+        assert!(refused.reason("InvalidMessageID").contains("were not changed"));
         assert!(journal.take_reads() < 200);
     }
     journal.limit_batches(u32::MAX);
@@ -85,6 +86,31 @@ async fn a_message_that_may_have_been_put_back_is_not_mistaken() {
     assert_eq!(site.own("DELETE", &path, "").await.code, 200);
     let left = world.messages("notes:mail", 1).await;
     assert!(left.len() == 51 && left[0].body == "bad", "the copy that was put back is gone");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_copy_that_was_put_back_together_with_many_others_is_the_one_that_is_deleted() {
+    let (world, _journal, site) = Watched::world("http-search-crowd").await;
+    let id: MessageUuid = site.post(QUEUE, 1, "first").await.parse().unwrap();
+    let (partition, act) = (mail().partition(1), ActKind::Retried);
+    let note = Act { id, partition, position: None, act, by: None, meta: None };
+    let meta = Meta { id: Some(id), retries: 1, ..Origin::library().meta() };
+    let copy = NewMessage { meta: meta.encode(), ..NewMessage::new("copy") };
+    let notes = PartitionId::new(story::topic(&mail()).unwrap(), 1);
+    let messages = PartitionId::new(Topic::new("notes:mail").unwrap(), 1);
+    let mut appends =
+        vec![Append { partition: notes, message: NewMessage::new(serde_json::to_vec(&note).unwrap()) }];
+    let others = std::iter::repeat_n(NewMessage::new("other"), 1_500);
+    appends.extend(others.chain([copy]).map(|message| Append { partition: messages.clone(), message }));
+    let stored = world.store().commit(Commit { appends, ..Commit::default() }).await.unwrap();
+    let copy = stored.appends.last().unwrap().id().unwrap();
+    assert_eq!(site.own("DELETE", &format!("{QUEUE}/{}", id.hex()), "").await.code, 200);
+    let is_there = async |position| {
+        let read = Read::one(messages.clone(), position);
+        !world.store().read(read).await.unwrap().messages.is_empty()
+    };
+    assert!(!is_there(copy).await);
+    assert!(is_there(MessageId(id.time())).await, "it was handled");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -101,7 +127,7 @@ async fn a_delayed_message_among_too_many_is_not_taken_for_none() {
     let last = format!("{QUEUE}/{}", ids[99]);
     for method in ["DELETE", "PUT"] {
         let refused = site.own(method, &last, "x").await;
-        assert!(refused.reason("InvalidMessageID").contains("nothing was changed"), "{method}");
+        assert!(refused.reason("InvalidMessageID").contains("were not changed"), "{method}");
     }
     journal.limit_batches(u32::MAX);
     journal.take_reads();

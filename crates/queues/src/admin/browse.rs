@@ -1,5 +1,6 @@
 //! Browsing messages without handling them.
 
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -30,13 +31,17 @@ pub struct QueuedMessage {
 /// before the time that its id says.
 pub(super) const CLOCKS_DIFFER: Duration = Duration::from_secs(600);
 
-/// How many messages to look at for one that was put back: it and the note about it were stored together.
-const NEAR: u32 = 1000;
-
-/// How far apart the positions of two messages are that were stored together.
+/// How much earlier than the note about it a message may stand that was put back: both were stored together.
 pub(crate) const TOGETHER: Duration = Duration::from_millis(1);
 
-/// Batches to read from the time on at which a message was due.
+/// How much later it may stand: behind all that was put together with it, and behind what was put before the journal's
+/// clock was set back.
+const BEHIND: Duration = Duration::from_secs(10);
+
+/// Messages of the first batch in which a message is looked for that was put back.
+const NEAR: u32 = 1000;
+
+/// Batches to read from the time on at which a message was due or put back.
 const CLOSE_BATCHES: usize = 32;
 
 /// Batches of the newest messages to look through, in all partitions together, for a message that is not where its id
@@ -293,18 +298,35 @@ pub async fn put_back(
     }
 }
 
-/// The message with this id as an operator has put it back at about this time.
+/// Between which positions a message stands that an operator has put back when this note was stored.
+pub fn put_back_near(note: MessageId) -> RangeInclusive<MessageId> {
+    MessageId(note.0.minus(TOGETHER))..=MessageId(note.0.plus(BEHIND))
+}
+
+/// The message with this id as an operator has put it back at about this time; `None` if it is gone, or too many were put
+/// together with it.
 pub(crate) async fn put_back_at(
     store: &dyn Journal,
     partition: &PartitionName,
     at: MessageId,
     id: MessageUuid,
 ) -> Result<Option<QueuedMessage>, QueueError> {
-    let from = MessageId(at.0.minus(TOGETHER));
-    let batch = store.read(Read::after(partition_id(partition)?, from).limit(NEAR)).await?;
-    let found =
-        batch.messages.into_iter().map(|message| QueuedMessage { partition: partition.clone(), message });
-    Ok(found.into_iter().find(|found| found.id() == id))
+    let near = put_back_near(at);
+    let mut read = Read::from(partition_id(partition)?, *near.start()).limit(NEAR);
+    for _ in 0..CLOSE_BATCHES {
+        let batch = store.read(read.clone()).await?.messages;
+        let Some(end) = batch.last().map(|message| message.id) else { return Ok(None) };
+        let is_first = |message: &Message| id.position_in(partition) == Some(message.id);
+        let is_it = |message: &Message| MessageUuid::of(partition, message) == id && !is_first(message);
+        if let Some(message) = batch.into_iter().find(is_it) {
+            return Ok(Some(QueuedMessage { partition: partition.clone(), message }));
+        }
+        if end > *near.end() {
+            return Ok(None);
+        }
+        read = Read::after(read.partition, end);
+    }
+    Ok(None)
 }
 
 /// The message of a partition with this id, which was chosen when it was put and delayed. It stands behind the time when

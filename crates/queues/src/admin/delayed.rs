@@ -171,7 +171,7 @@ impl DelayedMessages {
         let acts: Vec<Act> = cancelled.iter().filter_map(act).collect();
         if !acts.is_empty() {
             let (store, queue) = (&*self.browser.store, self.browser.queue());
-            story::act::commit(store, queue, &self.browser.settings, Commit::default(), acts).await?;
+            story::note(store, queue, &self.browser.settings, acts).await;
         }
         Ok(cancelled.len() as u64)
     }

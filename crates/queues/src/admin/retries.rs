@@ -2,12 +2,12 @@
 
 use std::collections::{HashMap, HashSet};
 
-use menagerie_journal::{Journal, JournalError, MessageId, PartitionId, Read, Ticks};
-use menagerie_znodes::queues::{PartitionName, QueueName};
+use menagerie_journal::{Journal, MessageId, PartitionId, Read, Ticks};
+use menagerie_znodes::queues::QueueName;
 
 use crate::error::QueueError;
 use crate::message_uuid::MessageUuid;
-use crate::story::{self, Act, ActKind};
+use crate::story::{self, Act, ActKind, reader};
 
 /// Acts of one read.
 const BATCH: u32 = 4096;
@@ -15,9 +15,9 @@ const BATCH: u32 = 4096;
 /// Which of some messages operators have put back.
 #[derive(Debug, Clone, Default)]
 pub struct Retries {
-    /// Where each of them was put back last, and when: its new position is about that.
-    pub last: HashMap<MessageUuid, (PartitionName, MessageId)>,
-    /// Whether all acts since then were read.
+    /// When each of them was put back last, by partition and id: its new position is about that.
+    pub last: HashMap<(u16, MessageUuid), MessageId>,
+    /// Whether all acts since then were read; not if there are too many, or some are damaged.
     pub is_complete: bool,
 }
 
@@ -33,28 +33,26 @@ impl Retries {
         let mut retries = Self::default();
         let acts = PartitionId::new(story::topic(queue)?, story::ACTS);
         let mut read = Read::from(acts, MessageId(since)).limit(BATCH).descending();
+        let mut is_damaged = false;
         for _ in 0..reads_max {
-            let batch = match store.read(read.clone()).await {
-                // Nothing has been done yet.
-                Err(JournalError::NoTopic { .. }) => Vec::new(),
-                batch => batch?.messages,
-            };
-            let Some(end) = batch.last() else {
-                retries.is_complete = true;
+            let stretch = reader::read(store, read.clone()).await?;
+            is_damaged |= stretch.is_damaged;
+            let Some(end) = stretch.messages.last() else {
+                retries.is_complete = !is_damaged;
                 return Ok(retries);
             };
             read.before = end.id;
-            for message in &batch {
+            for message in &stretch.messages {
                 // A newer version may write others.
                 let Ok(act) = serde_json::from_slice::<Act>(&message.body) else { continue };
                 if act.act == ActKind::Retried && ids.contains(&act.id) {
-                    retries.last.entry(act.id).or_insert((act.partition, message.id));
+                    retries.last.entry((act.partition.number(), act.id)).or_insert(message.id);
                 }
             }
         }
         // The last of them may have been the very first.
-        let rest = store.read(read.limit(1)).await.map(|batch| batch.messages.is_empty());
-        retries.is_complete = rest?;
+        let rest = reader::read(store, read.limit(1)).await?;
+        retries.is_complete = rest.messages.is_empty() && !rest.is_damaged && !is_damaged;
         Ok(retries)
     }
 }

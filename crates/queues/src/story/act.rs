@@ -1,7 +1,7 @@
 //! What operators did: to single messages, stored together with what it changed; and to all up to one, stored after it.
 
 use menagerie_journal::{
-    Append, Commit, Committed, Journal, JournalError, MessageId, NewMessage, PartitionId, Read, Ticks,
+    Append, Commit, Committed, Edit, Journal, JournalError, MessageId, NewMessage, PartitionId, Read, Ticks,
 };
 use menagerie_znodes::queues::{PartitionName, QueueName, Settings};
 use serde::{Deserialize, Serialize};
@@ -97,8 +97,24 @@ pub(crate) async fn note_sweep(journal: &dyn Journal, settings: &Settings, sweep
     }
 }
 
-/// Commits a change together with the acts that it consists of. A message as large as its journal allows leaves no room
-/// for them: then they are written right after it.
+/// Notes what was done to messages, after it was done: it has happened in any case.
+pub async fn note(
+    journal: &dyn Journal,
+    queue: &QueueName,
+    settings: &Settings,
+    acts: impl IntoIterator<Item = Act>,
+) {
+    let noted = async {
+        let appends = appends(queue, acts)?;
+        commit_prepared(journal, queue, settings, Commit { appends, ..Commit::default() }).await
+    };
+    if let Err(error) = noted.await {
+        warn!(%queue, %error, "what was done to messages was not noted; their stories have a gap");
+    }
+}
+
+/// Commits a change together with the acts that it consists of. A message as large as its journal allows leaves no room for
+/// them, nor does a journal that is full for a change that makes room: then they are written right after it.
 pub async fn commit(
     journal: &dyn Journal,
     queue: &QueueName,
@@ -106,25 +122,39 @@ pub async fn commit(
     alone: Commit,
     acts: impl IntoIterator<Item = Act>,
 ) -> Result<Committed, QueueError> {
+    let acts: Vec<Act> = acts.into_iter().collect();
+    let mut whole = alone.clone();
+    whole.appends.extend(appends(queue, acts.iter().cloned())?);
+    match commit_prepared(journal, queue, settings, whole).await {
+        Err(QueueError::Journal(error)) if is_about_the_notes(&error, &alone) => {
+            let committed = journal.commit(alone).await?;
+            note(journal, queue, settings, acts).await;
+            Ok(committed)
+        }
+        committed => committed,
+    }
+}
+
+/// Whether a change may be possible without its notes.
+fn is_about_the_notes(error: &JournalError, alone: &Commit) -> bool {
+    let makes_room = || {
+        let is_removed = |edit: &Edit| matches!(edit, Edit::Remove { .. } | Edit::Cancel { .. });
+        alone.appends.is_empty() && alone.edits.iter().all(is_removed)
+    };
+    match error {
+        JournalError::TooLarge { .. } => true,
+        JournalError::DiskFull | JournalError::Quota { .. } => makes_room(),
+        _ => false,
+    }
+}
+
+fn appends(queue: &QueueName, acts: impl IntoIterator<Item = Act>) -> Result<Vec<Append>, QueueError> {
     let partition = PartitionId::new(topic(queue)?, ACTS);
     let append = |act: Act| {
         let act = serde_json::to_vec(&act).expect("texts can be written");
         Append { partition: partition.clone(), message: NewMessage::new(act) }
     };
-    let notes: Vec<Append> = acts.into_iter().map(append).collect();
-    let mut whole = alone.clone();
-    whole.appends.extend(notes.iter().cloned());
-    match commit_prepared(journal, queue, settings, whole).await {
-        Err(QueueError::Journal(JournalError::TooLarge { .. })) => {
-            let committed = journal.commit(alone).await?;
-            let notes = Commit { appends: notes, ..Commit::default() };
-            if let Err(error) = commit_prepared(journal, queue, settings, notes).await {
-                warn!(%queue, %error, "what was done to a message was not written; its story has a gap");
-            }
-            Ok(committed)
-        }
-        committed => committed,
-    }
+    Ok(acts.into_iter().map(append).collect())
 }
 
 /// Commits. Creates the topic for it if the queue is of a version without stories.

@@ -13,7 +13,7 @@ mod find;
 mod matching;
 mod page;
 mod pen;
-mod reader;
+pub(crate) mod reader;
 mod search;
 mod state;
 mod trace;
@@ -28,7 +28,7 @@ use crate::coordination::claim::last_activity;
 use crate::error::QueueError;
 use crate::message_uuid::MessageUuid;
 
-pub use act::{Act, ActKind, commit as commit_with_acts};
+pub use act::{Act, ActKind, note};
 pub use find::find;
 pub use matching::{Filter, Finding, FoundMessage};
 pub use page::{Entry, Outcome, Page};

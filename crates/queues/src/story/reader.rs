@@ -5,7 +5,7 @@ use menagerie_journal::{Journal, JournalError, Message, MessageId, Order, Read};
 
 /// What a read gave.
 #[derive(Debug, Default)]
-pub(super) struct Stretch {
+pub(crate) struct Stretch {
     pub messages: Vec<Message>,
     /// Everything up to here has been dropped.
     pub trimmed: Option<MessageId>,
@@ -14,7 +14,7 @@ pub(super) struct Stretch {
 }
 
 /// Reads as the journal does, and goes on behind what is damaged.
-pub(super) async fn read(journal: &dyn Journal, mut read: Read) -> Result<Stretch, JournalError> {
+pub(crate) async fn read(journal: &dyn Journal, mut read: Read) -> Result<Stretch, JournalError> {
     let mut is_damaged = false;
     loop {
         match journal.read(read.clone()).await {

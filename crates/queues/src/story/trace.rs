@@ -282,6 +282,8 @@ impl<'a> Tracer<'a> {
             || is_ended && facts.last.is_none_or(|outcome| !outcome.is_final())
             || !is_known && state != State::Forgotten
             || retries < meta.retries as usize
+            // A copy that was put back was not found.
+            || retries > 0 && lives.len() <= retries
             || lives.iter().any(|life| life.is_incomplete() && !is_told(life) && !facts.is_running);
         let mut lines = Vec::new();
         // An id that was chosen says when the message is due, not when it was put.

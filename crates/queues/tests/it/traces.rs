@@ -1,6 +1,7 @@
 //! What the story of a message says when something went wrong: crashes, damage, journals that are gone, and messages that
 //! nobody handled.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,14 +9,18 @@ use menagerie_journal::{
     Append, Commit, Edit, Journal as _, MessageId, NewMessage, PartitionId, Read, Ticks, Topic, TopicConfig,
 };
 use menagerie_kernel::Session;
+use menagerie_queues::admin::delayed::DelayedMessages;
+use menagerie_queues::admin::failed::FailedMessages;
+use menagerie_queues::admin::retries::Retries;
 use menagerie_queues::admin::{self, Destination};
 use menagerie_queues::core::ledger::Ack;
-use menagerie_queues::story::{self, Entry, Filter, Line, Outcome, Page, State, Story};
+use menagerie_queues::story::{self, Act, ActKind, Entry, Filter, Line, Outcome, Page, State, Story};
 use menagerie_queues::{Journals, MessageUuid, Meta, Origin, QueueError, Via, task};
 use menagerie_testkit::eventually_async;
 use menagerie_znodes::queues::{Handling, Keep, Order, PartitionName, QueueName, Retry, Settings};
 
 use crate::counted::Counted;
+use crate::troubled::{Trouble, Troubled};
 use crate::world::{JOURNAL, Log, World, options, set_cursor};
 
 /// A foreign id of long ago.
@@ -350,12 +355,83 @@ async fn damage_is_a_gap_and_what_follows_is_told() {
     let acts = PartitionId::new(pages().topic, 1);
     let note = world.store().commit(Commit::append(acts.clone(), NewMessage::new("?"))).await.unwrap();
     let note = note.appends[0].id().unwrap();
-    let journal = Counted::damaged(world.store(), vec![(pages(), damaged), (acts, note)]);
-    let journals = Journals::from([(JOURNAL.to_owned(), Arc::new(journal) as _)]);
+    let journal = Arc::new(Counted::damaged(world.store(), vec![(pages(), damaged), (acts, note)]));
+    let journals = Journals::from([(JOURNAL.to_owned(), journal.clone() as _)]);
     let story = story::trace(&session, &journals, id, None).await.unwrap().unwrap();
     let told = attempts(&story);
     assert_eq!((told, story.state, story.is_incomplete), (vec![(2, Outcome::Done)], State::Done, true));
     let browser = admin::browse::Browser::open(&session, &journals, &mail()).await.unwrap();
     let found = browser.with_id(&[mail().partition(1)], id).await.unwrap();
     assert_eq!(found.len(), 1);
+    let retries = Retries::read(&*journal, &mail(), &HashSet::from([id]), id.time(), 8).await.unwrap();
+    assert!(retries.last.is_empty() && !retries.is_complete, "nobody knows what the note said");
+}
+
+/// As if an operator had put a message back while others put many: the journal stored all of it together.
+async fn put_back_behind(world: &World, id: MessageUuid, others: usize) -> MessageId {
+    let act = Act {
+        id,
+        partition: mail().partition(1),
+        position: None,
+        act: ActKind::Retried,
+        by: None,
+        meta: None,
+    };
+    let meta = Meta { id: Some(id), retries: 1, ..Origin::library().meta() };
+    let copy = NewMessage { meta: meta.encode(), ..NewMessage::new("a") };
+    let note = NewMessage::new(serde_json::to_vec(&act).unwrap());
+    let mut appends = vec![Append { partition: PartitionId::new(pages().topic, 1), message: note }];
+    let others = std::iter::repeat_n(NewMessage::new("other"), others);
+    appends.extend(others.chain([copy]).map(|message| Append { partition: partition("mail"), message }));
+    let stored = world.store().commit(Commit { appends, ..Commit::default() }).await.unwrap();
+    stored.appends.last().unwrap().id().unwrap()
+}
+
+#[tokio::test]
+async fn a_message_that_was_put_back_together_with_many_others_is_found() {
+    let world = World::new("story-crowd");
+    let session = world.session().await;
+    world.create(&session, "mail", 1).await;
+    let [(id, position)] = put(&world, &session, &["a"]).await[..] else { panic!("one") };
+    write_page(&world, "w1", vec![entry(position, 1, Outcome::Failed)]).await;
+    set_cursor(&session, &mail().partition(1), position).await;
+    let copy = put_back_behind(&world, id, 3_000).await;
+    let story = trace(&world, &session, id).await.unwrap();
+    assert_eq!((story.state, story.position), (State::Waiting, Some(copy.seconds())));
+    assert!(!story.is_incomplete);
+    // Somebody purges it: nothing says what became of the copy.
+    world.store().trim(&partition("mail"), copy).await.unwrap();
+    assert!(trace(&world, &session, id).await.unwrap().is_incomplete);
+}
+
+#[tokio::test]
+async fn a_journal_that_is_full_takes_no_notes_but_does_what_makes_room() {
+    let world = World::new("story-full");
+    let session = world.session().await;
+    world.create(&session, "mail", 1).await;
+    let mut putter = world.putter(&session, "mail").await;
+    let due = Some(Ticks::now().plus(Duration::from_secs(3_600)));
+    let later = NewMessage { due, ..NewMessage::new("later") };
+    putter.put(vec![(Destination::Partition(1), later); 2]).await.unwrap();
+    world.put_to(&session, "mail-1", &["bad"]).await;
+    let log = Log::default();
+    let worker = world.start(
+        &session,
+        options("w1", &["mail"]),
+        log.task_with("w1", |_| task::Outcome::failed("no such customer")),
+    );
+    world.drained(&session, "mail", 1).await;
+    worker.finish().await;
+
+    let journals = Troubled::journals(&world, Trouble::Full);
+    let failed = FailedMessages::open(&session, &journals, &mail()).await.unwrap();
+    let given_up = failed.after(MessageId::ZERO, 1).await.unwrap().pop().unwrap();
+    assert!(failed.retry(&given_up).await.is_err(), "that takes room");
+    assert!(failed.forget(&given_up).await.unwrap());
+    let delayed = DelayedMessages::open(&session, &journals, &mail(), None).await.unwrap();
+    let first = delayed.next(1).await.unwrap().pop().unwrap();
+    assert!(delayed.cancel(first.name()).await.unwrap());
+    assert_eq!(delayed.cancel_all(|_| ()).await.unwrap(), 1);
+    assert!(delayed.next(1).await.unwrap().is_empty());
+    assert!(world.messages("mail.failed", 1).await.is_empty());
 }

@@ -20,6 +20,8 @@ pub enum Trouble {
     Panic,
     /// Messages that say "large" are too large.
     SmallLimit,
+    /// The disk is full.
+    Full,
 }
 
 pub struct Troubled {
@@ -46,7 +48,7 @@ impl Interpose for Troubled {
         match self.trouble {
             Trouble::Silence => Box::pin(std::future::pending()),
             Trouble::Panic if !self.opened.swap(true, Ordering::Relaxed) => panic!("a bug"),
-            Trouble::Panic | Trouble::SmallLimit => store.open(partition, consumer, fence),
+            Trouble::Panic | Trouble::SmallLimit | Trouble::Full => store.open(partition, consumer, fence),
         }
     }
 
@@ -55,6 +57,9 @@ impl Interpose for Troubled {
         if self.trouble == Trouble::SmallLimit && commit.appends.iter().any(is_large) {
             let refused = JournalError::TooLarge { what: "a message".into(), size: 5, max: 4 };
             return Box::pin(async move { Err(refused) });
+        }
+        if self.trouble == Trouble::Full && !commit.appends.is_empty() {
+            return Box::pin(async { Err(JournalError::DiskFull) });
         }
         store.commit(commit)
     }
