@@ -142,19 +142,36 @@ impl Partition {
         plan
     }
 
-    /// Messages after a position, as far as they can be counted without reading, and the block that must be read for
-    /// the rest.
-    pub(crate) fn lag(&self, position: u64) -> (u64, Option<StoredBytes>, Option<Box<Removed>>) {
+    /// Messages after a position, as far as they can be counted without reading.
+    pub(crate) fn lag(&self, position: u64) -> Lag {
         let begin = self.blocks.partition_point(|block| block.last <= position);
         let edits = self.edits.range((Bound::Excluded(position), Bound::Unbounded)).count() as u64;
         let mut blocks = self.blocks.range(begin..);
-        let Some(first) = blocks.next() else { return (edits, None, None) };
+        let Some(first) = blocks.next() else { return Lag { certain: edits, within: None } };
         let rest: u64 = blocks.map(|block| block.live().0).sum();
         if first.first > position {
-            return (edits + rest + first.live().0, None, None);
+            return Lag { certain: edits + rest + first.live().0, within: None };
         }
-        (edits + rest, Some(stored(first)), first.removed.clone())
+        let within =
+            Within { stored: stored(first), removed: first.removed.clone(), messages: first.live().0 };
+        Lag { certain: edits + rest, within: Some(within) }
     }
+}
+
+/// How many messages there are after a position.
+pub(crate) struct Lag {
+    /// All but those of the block in which the position is.
+    pub(crate) certain: u64,
+    /// That block.
+    pub(crate) within: Option<Within>,
+}
+
+/// A block that must be read to count its messages after a position.
+pub(crate) struct Within {
+    pub(crate) stored: StoredBytes,
+    pub(crate) removed: Option<Box<Removed>>,
+    /// All of its messages.
+    pub(crate) messages: u64,
 }
 
 fn stored(block: &Block) -> StoredBytes {

@@ -12,7 +12,7 @@ use super::shared::Shared;
 use crate::core::block;
 use crate::core::message;
 use crate::core::pick::{Picked, Picker};
-use crate::core::plan::{Piece, Plan, Range, StoredBytes};
+use crate::core::plan::{Lag, Piece, Plan, Range, StoredBytes, Within};
 use crate::core::state::PartitionKey;
 use crate::error::JournalError;
 use crate::id::{DelayedId, MessageId, Ticks};
@@ -325,16 +325,29 @@ fn partition_stats(
             .collect();
         (stats, lags)
     };
-    for (consumer, fence, position, (mut lag, stored, removed)) in lags {
-        if let Some(stored) = stored {
-            let bytes = load(shared, partition_key, &stored)?;
-            let gone = |index| removed.as_ref().is_some_and(|removed| removed.has(index));
-            let heads = message::heads(&bytes).zip(0..);
-            lag += heads.filter(|(head, index)| head.id > position && !gone(*index)).count() as u64;
-        }
+    for (consumer, fence, position, Lag { certain, within }) in lags {
+        let within = within.map_or(Ok(0), |within| count_after(shared, partition_key, position, &within))?;
+        let lag = certain + within;
         stats.consumers.push(ConsumerStats { consumer, fence, position: id(position), lag });
     }
     Ok(stats)
+}
+
+/// Counts the messages of a block after a position; of a damaged one, all of them, so that whoever skips it can still be
+/// told what there is.
+fn count_after(
+    shared: &Shared,
+    partition_key: PartitionKey,
+    position: u64,
+    within: &Within,
+) -> Result<u64, JournalError> {
+    let bytes = match load(shared, partition_key, &within.stored).map_err(JournalError::from) {
+        Err(JournalError::Damaged(_)) => return Ok(within.messages),
+        bytes => bytes?,
+    };
+    let is_gone = |index| within.removed.as_ref().is_some_and(|removed| removed.has(index));
+    let heads = message::heads(&bytes).zip(0..);
+    Ok(heads.filter(|(head, index)| head.id > position && !is_gone(*index)).count() as u64)
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-use menagerie_journal::{MessageId, Read};
+use menagerie_journal::{JournalError, MessageId, Read};
 use menagerie_kernel::Session;
 use menagerie_znodes::queues::{Handling, Order, QueueName, Retry, Settings};
 
@@ -103,7 +103,12 @@ pub(super) async fn unhandled_with(
         all.delayed += stats.map_or(0, |stats| stats.delayed);
         // The journal's lag may be a second old; whether anything waits is exact.
         let read = Read::after(partition_id(&partition)?, position).limit(1);
-        if !store.read(read).await?.messages.is_empty() {
+        let waits = match store.read(read).await {
+            // Messages that cannot be read are not handled.
+            Err(JournalError::Damaged(_)) => true,
+            batch => !batch?.messages.is_empty(),
+        };
+        if waits {
             all.waiting += stats.map_or(1, lag).max(1);
         }
     }

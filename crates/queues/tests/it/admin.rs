@@ -283,6 +283,12 @@ async fn damaged_messages_block_their_partition_until_skipped() {
     let world = World::new("skip");
     let session = world.session().await;
     world.create(&session, "mail", 2).await;
+    let log = Log::default();
+    // The cursor will be within what is damaged.
+    world.put_to(&session, "mail-1", &["done"]).await;
+    let worker = world.start(&session, options("w0", &["mail"]), log.task("w0"));
+    world.drained(&session, "mail", 2).await;
+    worker.finish().await;
     world.put_to(&session, "mail-1", &["lost", "lost too"]).await;
     let damaged = world.messages("mail", 1).await.last().unwrap().id;
     world.store().checkpoint().unwrap();
@@ -293,13 +299,17 @@ async fn damaged_messages_block_their_partition_until_skipped() {
         fs::write(&path, bytes).unwrap();
     }
     world.put_to(&session, "mail-1", &["kept"]).await;
-    let log = Log::default();
     let worker = world.start(&session, options("w1", &["mail"]), log.task("w1"));
     let error = eventually_async("it says so", async || {
         worker.view().await.partitions.into_iter().find_map(|lane| lane.damaged)
     })
     .await;
     assert!(error.contains(&damaged.to_string()), "{error}");
+    // Who looks is told what there is.
+    let shown = show(&session, &world.journals(), &queue("mail")).await.unwrap();
+    assert!((1..=4).contains(&shown.lag()), "{}", shown.lag());
+    let unhandled = admin::unhandled(&session, &world.journals(), &queue("mail")).await.unwrap();
+    assert!(unhandled.waiting > 0);
     let skip = async |partition: u16, through| {
         admin::skip(&session, &world.journals(), &queue("mail").partition(partition), through).await
     };
@@ -307,7 +317,7 @@ async fn damaged_messages_block_their_partition_until_skipped() {
     assert!(matches!(skip(2, damaged).await, Err(QueueError::Journal(JournalError::Ahead { .. }))));
     skip(1, damaged).await.unwrap();
     world.drained(&session, "mail", 2).await;
-    assert_eq!(log.bodies(), ["kept"]);
+    assert_eq!(log.bodies(), ["done", "kept"]);
     let view = worker.view().await;
     assert!(view.partitions.iter().all(|lane| lane.damaged.is_none()));
     worker.finish().await;
