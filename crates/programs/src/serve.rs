@@ -147,7 +147,8 @@ impl Serve {
         Ok(())
     }
 
-    /// Questions that programs have and have not answered, oldest first.
+    /// Questions that programs have and have not answered, oldest first. None of programs that greet: they have flushed
+    /// a line, so a missing answer is not in their buffers.
     pub fn unanswered(&self) -> Vec<Unanswered> {
         self.unanswered.list()
     }
@@ -171,7 +172,7 @@ impl Serve {
         let (log, mark) = (running.log.clone(), running.log.mark());
         let time = ask.time_limit.or(self.program.limits.time);
         let limits = Limits { time, ..self.program.limits };
-        let _asked = self.unanswered.register(ask.id);
+        let _asked = self.may_buffer_answers().then(|| self.unanswered.register(ask.id));
         let mut is_written = false;
         let answered = tokio::select! {
             // If we were frozen, the time limit may be over, too: prefer the answer.
@@ -243,9 +244,15 @@ impl Serve {
         }
     }
 
+    fn may_buffer_answers(&self) -> bool {
+        self.greeting == Greeting::None
+    }
+
     async fn watch_silence(&self, pid: u32, id: &str) -> std::convert::Infallible {
-        tokio::time::sleep(SILENT_AFTER).await;
-        warn_of_silence(&self.program.name(), pid, id);
+        if self.may_buffer_answers() {
+            tokio::time::sleep(SILENT_AFTER).await;
+            warn_of_silence(&self.program.name(), pid, id);
+        }
         std::future::pending().await
     }
 

@@ -112,3 +112,18 @@ async fn a_silent_program_is_ended_when_its_time_is_over_even_if_it_prints_witho
         assert_eq!(serve.unanswered(), []);
     }
 }
+
+#[tokio::test]
+async fn a_program_that_greets_flushes_its_lines_so_it_is_not_called_silent() {
+    let folder = tempfile::tempdir().unwrap();
+    let asked = folder.path().join("asked");
+    let text = r#"echo '{"ready":true}'; while read -r line; do echo > ASKED; sleep 1000; done"#;
+    let mut program = script(&text.replace("ASKED", &asked.display().to_string()));
+    program.limits.time = Some(Duration::from_secs(60));
+    let serve = std::sync::Arc::new(Serve::new(program, Greeting::Ready, 1 << 20));
+    let asking = serve.clone();
+    let question = tokio::spawn(async move { ask(&asking, "[]").await });
+    menagerie_testkit::eventually_async("it is asked", async || asked.exists().then_some(())).await;
+    assert_eq!(serve.unanswered(), []);
+    question.abort();
+}
