@@ -133,7 +133,8 @@ async fn outcome(
 ) -> Result<Option<Posted>, Reply> {
     let Placed { partition, id, body, dedup } = placed;
     let name = store.queue.partition(partition);
-    let candidates = std::iter::once(partition).chain(1..=partitions);
+    let candidates =
+        std::iter::once(partition).chain(1..=partitions).map(|number| store.queue.partition(number));
     Ok(match appended {
         Appended::At(position) => {
             let id = id.unwrap_or_else(|| MessageUuid::derived(&name, position));
@@ -143,14 +144,19 @@ async fn outcome(
             id.map(|id| Posted { partition, id, time: MessageId(place.due), is_delayed: true })
         }
         Appended::Duplicate(Some(position)) => {
-            let found = find_duplicate(store, candidates, position, &body, &mut budget.reads).await?;
+            let (affordable, reads) = (budget.reads, &mut budget.reads);
+            let candidates = candidates.take(affordable).inspect(|_| *reads -= 1);
+            let dedup = dedup.unwrap_or_default();
+            let found = duplicates::at(&*store.journal, candidates, position, &dedup, &body).await;
+            let found = found.map_err(unavailable)?;
+            let found = found.and_then(|found| Some((found.partition.number(), found.id?)));
+            // It was deleted or has expired, and was most likely where this one would have gone.
             let (partition, id) = found.unwrap_or_else(|| (partition, MessageUuid::derived(&name, position)));
             Some(Posted { partition, id, time: position, is_delayed: false })
         }
         Appended::Duplicate(None) if budget.searches == 0 => None,
         Appended::Duplicate(None) => {
             budget.searches -= 1;
-            let candidates = candidates.map(|number| store.queue.partition(number));
             let dedup = dedup.unwrap_or_default();
             let found =
                 duplicates::delayed(&*store.journal, candidates, &dedup).await.map_err(unavailable)?;
@@ -204,23 +210,4 @@ async fn commit_appends(journal: &dyn Journal, commit: Commit) -> Result<Vec<App
             outcome => return Ok(outcome.map_err(journal_refusal)?.appends),
         }
     }
-}
-
-/// The partition and id of the earlier copy of a duplicate, which may differ from where it would go now. Positions are
-/// unique only within a partition, so the body must match, too. `None` if the copy was deleted or has expired.
-async fn find_duplicate(
-    store: &QueueStore,
-    candidates: impl Iterator<Item = u16>,
-    position: MessageId,
-    body: &Bytes,
-    reads_left: &mut usize,
-) -> Result<Option<(u16, MessageUuid)>, Reply> {
-    for partition in candidates.take(*reads_left) {
-        *reads_left -= 1;
-        let found = store.message_at(partition, position).await?.filter(|message| message.body == body);
-        if let Some(message) = found {
-            return Ok(Some((partition, store.id_of(partition, &message))));
-        }
-    }
-    Ok(None)
 }

@@ -37,8 +37,8 @@ pub struct Meta {
     /// How often an operator has retried it after it was given up.
     #[serde(skip_serializing_if = "is_none")]
     pub retries: u32,
-    /// Its dedup id, as base64 if that is no text. Only of delayed messages: the journal does not say which of them a
-    /// duplicate repeats.
+    /// Its dedup id, as base64 if that is no text. The journal says only when the message was put that a duplicate
+    /// repeats, and nothing at all if that was delayed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dedup: Option<String>,
 }

@@ -1,6 +1,6 @@
 //! The fields of posted messages, and what has become of one.
 
-use menagerie_journal::MessageId;
+use menagerie_journal::{MessageId, NewMessage};
 use menagerie_queues::Meta;
 use menagerie_queues::admin;
 use menagerie_queues::admin::failed::FailedMessages;
@@ -70,12 +70,23 @@ async fn a_delayed_message_is_delivered_when_it_is_due() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn of_messages_with_the_same_dedup_id_the_first_counts() {
-    let (_world, site) = site("http-dedup", 3).await;
+    let (world, site) = site("http-dedup", 3).await;
     let first = post(&site, json!([{"body": "a", "dedup": "d"}])).await.json();
     let again = post(&site, json!([{"body": "a", "dedup": "d"}, {"body": "b"}])).await.json();
     assert_eq!(first["messages"][0], again["messages"][0]);
     let counted = site.own("GET", "/v1/notes?include_count=1", "").await.json();
     assert_eq!(counted["queues"][0]["count"], 2);
+    // A repetition that says something else, and would go to another partition, is answered with the first one all the same.
+    let keys = (0..9).map(|key| json!({"body": "another", "dedup": "d", "key": key.to_string()}));
+    for answered in post(&site, keys.collect()).await.json()["messages"].as_array().unwrap() {
+        assert_eq!(*answered, first["messages"][0]);
+    }
+    let mut putter = world.putter(&site.session, "notes:mail").await;
+    let of_a_producer = NewMessage { dedup: Some("put/p".into()), ..NewMessage::new("x") };
+    let put = putter.put(vec![(admin::Destination::Any, of_a_producer)]).await.unwrap().remove(0);
+    let again = post(&site, json!([{"body": "y", "dedup": "p"}])).await.json()["messages"][0].clone();
+    let expected = (put.partition.number(), put.id.unwrap().to_string().replace('-', ""));
+    assert_eq!((&again["partition"], &again["key"]), (&json!(expected.0), &json!(expected.1)));
     let delayed = json!([{"body": "c", "dedup": "e", "delay": 60}]);
     let first = post(&site, delayed.clone()).await.json();
     assert_eq!(first["messages"][0]["delayed"], true);

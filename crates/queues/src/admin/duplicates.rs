@@ -17,27 +17,26 @@ use crate::meta::Meta;
 /// ids for some minutes, so it is among the newest.
 const DUE_BATCHES_MAX: usize = 100;
 
-/// The message at this position. Messages of one commit may have the same position in several partitions, so the one
-/// with the same body comes first.
+/// The message at this position that was put with this dedup id. Messages of one commit may have the same position in
+/// several partitions; those of older versions do not carry their dedup id, and are known by their body.
 pub async fn at(
     store: &dyn Journal,
     partitions: impl Iterator<Item = PartitionName>,
     position: MessageId,
+    dedup: &[u8],
     body: &[u8],
 ) -> Result<Option<Put>, QueueError> {
-    let mut other = None;
+    let dedup = dedup_text(dedup);
     for partition in partitions {
         let Some(message) = read(store, Read::one(partition_id(&partition)?, position)).await?.pop() else {
             continue;
         };
-        let id = MessageUuid::of(&partition, &message);
-        let put = Put { id: Some(id), partition, position: Some(position), due: None, duplicate: true };
-        if message.body == body {
-            return Ok(Some(put));
+        if Meta::of(&message).dedup.map_or_else(|| message.body == body, |its| its == dedup) {
+            let id = Some(MessageUuid::of(&partition, &message));
+            return Ok(Some(Put { id, partition, position: Some(position), due: None, duplicate: true }));
         }
-        other.get_or_insert(put);
     }
-    Ok(other)
+    Ok(None)
 }
 
 /// The message that was delayed with this dedup id; it may be due by now. `None` if it was cancelled or is gone.

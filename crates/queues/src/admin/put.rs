@@ -187,9 +187,10 @@ impl Putter {
         }
         let partitions = std::iter::once(partition.clone())
             .chain((1..=self.partitions.get()).map(|number| self.queue.partition(number)));
+        let dedup = dedup.unwrap_or_default();
         let found = match first {
-            Some(position) => duplicates::at(&*self.store, partitions, position, &body).await?,
-            None => duplicates::delayed(&*self.store, partitions, &dedup.unwrap_or_default()).await?,
+            Some(position) => duplicates::at(&*self.store, partitions, position, &dedup, &body).await?,
+            None => duplicates::delayed(&*self.store, partitions, &dedup).await?,
         };
         Ok(match found {
             Some(found) => Put { duplicate: true, ..found },

@@ -38,7 +38,7 @@ impl Origin {
             put: id.map(|_| Ticks::now()),
             key: key.map(|key| String::from_utf8_lossy(key).into_owned()),
             priority,
-            dedup: id.and_then(|_| message.dedup.as_deref().map(dedup_text)),
+            dedup: message.dedup.as_deref().map(dedup_text),
             ..self.meta()
         };
         Ok(Stamped { id, message: NewMessage { meta: meta.encode(), ..message } })
@@ -65,7 +65,7 @@ mod tests {
         let dedup = Some("d".into());
         let now = stamp(Some(b"k"), NewMessage { dedup: dedup.clone(), ..NewMessage::new("a") });
         assert_eq!((now.id, &now.message.body[..]), (None, &b"a"[..]));
-        assert_eq!(now.message.meta, r#"{"by":"ann@host","via":"cli","key":"k"}"#);
+        assert_eq!(now.message.meta, r#"{"by":"ann@host","via":"cli","key":"k","dedup":"d"}"#);
         let before = Ticks::now();
         let due = Ticks(before.0 * 2);
         let later = stamp(None, NewMessage { due: Some(due), dedup, ..NewMessage::new("a") });
