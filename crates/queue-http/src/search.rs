@@ -77,6 +77,16 @@ pub(crate) struct Delayed {
     pub(crate) message: Message,
 }
 
+/// What is known of an operator who may have put a message back.
+enum PutBack {
+    /// Nobody has, as far as we have read.
+    Never,
+    /// Somebody has, and it is not close to the note about that.
+    Once,
+    /// This is the copy.
+    Here(Message),
+}
+
 #[derive(Default)]
 struct Moved {
     positions: HashMap<MessageRef, MessageId>,
@@ -119,22 +129,33 @@ impl<'a> Search<'a> {
         let Some(id) = target.id else { return Ok(None) };
         let is_it = |message: &Message| self.store.id_of(target.partition, message) == id;
         let first = self.store.message_at(target.partition, MessageId(id.time())).await?.filter(is_it);
-        let first = match first {
-            Some(first) => Some(first),
+        let (first, mut may_be_behind) = match first {
+            Some(first) => (Some(first), false),
             None => self.once_delayed(target.partition, id).await?,
         };
-        if let Some(back) = self.put_back(target, id, first.as_ref()).await? {
-            return Ok(Some(back));
+        match self.put_back(target, id, first.as_ref()).await? {
+            PutBack::Here(back) => return Ok(Some(back)),
+            // It is gone, or stands far from the note.
+            PutBack::Once => may_be_behind = true,
+            PutBack::Never => {}
         }
-        let Some(first) = first else { return self.find_behind(target, id).await };
-        if self.purpose == Purpose::Show || !self.may_be_put_back(target.partition, &first).await? {
-            return Ok(Some(first));
+        may_be_behind |= match &first {
+            Some(first) => self.may_be_put_back(target.partition, first).await?,
+            None => !self.retries().is_complete,
+        };
+        if first.is_some() && (self.purpose == Purpose::Show || !may_be_behind) {
+            return Ok(first);
         }
         match self.find_behind(target, id).await? {
             Some(behind) => Ok(Some(behind)),
-            None if self.moved().await?.cut_off.contains(&target.partition) => Err(too_far()),
-            None => Ok(Some(first)),
+            None if may_be_behind && self.is_cut_off(target.partition).await? => Err(too_far()),
+            None => Ok(first),
         }
+    }
+
+    /// Whether a change cannot tell if a message is among those that were not looked through.
+    async fn is_cut_off(&mut self, partition: u16) -> Result<bool, Reply> {
+        Ok(self.purpose == Purpose::Change && self.moved().await?.cut_off.contains(&partition))
     }
 
     /// The delayed message with this id.
@@ -164,29 +185,34 @@ impl<'a> Search<'a> {
         Ok(self.delayed.get(&key).cloned())
     }
 
-    /// The message with this id, if it was delayed into this partition and stands close to when it was due.
-    async fn once_delayed(&mut self, partition: u16, id: MessageUuid) -> Result<Option<Message>, Reply> {
+    /// The message with this id, if it was delayed into this partition and stands close to when it was due; and whether it
+    /// may stand farther away.
+    async fn once_delayed(
+        &mut self,
+        partition: u16,
+        id: MessageUuid,
+    ) -> Result<(Option<Message>, bool), Reply> {
         if !id.may_be_chosen_for(&self.store.queue.partition(partition)) {
-            return Ok(None);
+            return Ok((None, false));
         }
         let from = MessageId(*id.due().start());
         if let Some(found) = self.seen(partition, id, from).await? {
-            return Ok(Some(found));
+            return Ok((Some(found), false));
         }
         let mut read = first_batch(Read::from(self.store.partition(partition)?, from));
         for _ in 0..CLOSE_BATCHES_PER_ID_MAX {
             let batch = self.read_close(partition, read.clone()).await?;
-            let Some(end) = batch.last().map(|message| message.id) else { return Ok(None) };
+            let Some(end) = batch.last().map(|message| message.id) else { return Ok((None, false)) };
             let is_it = |message: &Message| self.store.id_of(partition, message) == id;
             if let Some(found) = batch.into_iter().find(is_it) {
-                return Ok(Some(found));
+                return Ok((Some(found), false));
             }
             if !self.take_close_batch() {
-                return Ok(None);
+                break;
             }
             read = Read::after(read.partition, end).limit(BATCH_MESSAGES_MAX);
         }
-        Ok(None)
+        Ok((None, true))
     }
 
     /// Where an operator has put it back last, after it had failed.
@@ -195,7 +221,7 @@ impl<'a> Search<'a> {
         target: &MessageRef,
         id: MessageUuid,
         first: Option<&Message>,
-    ) -> Result<Option<Message>, Reply> {
+    ) -> Result<PutBack, Reply> {
         self.read_retries(1).await?;
         let may_be_put_back = match first {
             Some(first) => self.may_be_put_back(target.partition, first).await?,
@@ -206,26 +232,22 @@ impl<'a> Search<'a> {
             self.has_read_retries = true;
             self.read_retries(BATCHES_MAX).await?;
         }
-        let Some(at) = self.retries().last.get(&key).copied() else { return Ok(None) };
+        let Some(at) = self.retries().last.get(&key).copied() else { return Ok(PutBack::Never) };
         let (partition, near) = (target.partition, browse::put_back_near(at));
         if let Some(found) = self.seen(partition, id, *near.start()).await? {
-            return Ok(Some(found));
+            return Ok(PutBack::Here(found));
         }
         let mut read = Read::from(self.store.partition(partition)?, *near.start()).limit(PUT_BACK_MESSAGES);
         loop {
             let batch = self.read_close(partition, read.clone()).await?;
-            let Some(end) = batch.last().map(|message| message.id) else { return Ok(None) };
+            let Some(end) = batch.last().map(|message| message.id) else { return Ok(PutBack::Once) };
             let is_first = |message: &Message| first.is_some_and(|first| first.id == message.id);
             let is_it = |message: &Message| self.store.id_of(partition, message) == id;
             if let Some(found) = batch.into_iter().find(|message| is_it(message) && !is_first(message)) {
-                return Ok(Some(found));
+                return Ok(PutBack::Here(found));
             }
-            // It is gone.
-            if end > *near.end() {
-                return Ok(None);
-            }
-            if !self.take_close_batch() {
-                return if self.purpose == Purpose::Show { Ok(None) } else { Err(too_far()) };
+            if end > *near.end() || !self.take_close_batch() {
+                return Ok(PutBack::Once);
             }
             read = Read::after(read.partition, end).limit(BATCH_MESSAGES_MAX);
         }

@@ -16,7 +16,7 @@ use crate::journals::Journals;
 use crate::message_uuid::MessageUuid;
 use crate::meta::Meta;
 use crate::story::ActKind;
-use crate::story::act;
+use crate::story::{act, is_expired};
 
 /// A message in a queue.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,7 +29,7 @@ pub struct QueuedMessage {
 
 /// How much the clocks of those who put messages may differ from the journal's: a message is searched from this long
 /// before the time that its id says.
-pub(super) const CLOCKS_DIFFER: Duration = Duration::from_secs(600);
+pub(crate) const CLOCKS_DIFFER: Duration = Duration::from_secs(600);
 
 /// How much earlier than the note about it a message may stand that was put back: both were stored together.
 pub(crate) const TOGETHER: Duration = Duration::from_millis(1);
@@ -293,7 +293,10 @@ pub async fn put_back(
 ) -> Result<Option<QueuedMessage>, QueueError> {
     let acts = act::acts(store, queue, id, id.time()).await?.acts;
     match acts.iter().rfind(|(_, act)| act.act == ActKind::Retried) {
-        Some((at, act)) => put_back_at(store, &act.partition, *at, id).await,
+        Some((at, act)) => {
+            let back = put_back_at(store, &act.partition, *at, id).await?;
+            Ok(back.filter(|back| !is_expired(&back.message)))
+        }
         None => Ok(None),
     }
 }
@@ -303,7 +306,7 @@ pub fn put_back_near(note: MessageId) -> RangeInclusive<MessageId> {
     MessageId(note.0.minus(TOGETHER))..=MessageId(note.0.plus(BEHIND))
 }
 
-/// The message with this id as an operator has put it back at about this time; `None` if it is gone, or too many were put
+/// The message with this id as an operator has put it back at about this time, also if it has expired; `None` if it is gone, or too many were put
 /// together with it.
 pub(crate) async fn put_back_at(
     store: &dyn Journal,
@@ -312,7 +315,7 @@ pub(crate) async fn put_back_at(
     id: MessageUuid,
 ) -> Result<Option<QueuedMessage>, QueueError> {
     let near = put_back_near(at);
-    let mut read = Read::from(partition_id(partition)?, *near.start()).limit(NEAR);
+    let mut read = Read::from(partition_id(partition)?, *near.start()).limit(NEAR).with_expired();
     for _ in 0..CLOSE_BATCHES {
         let batch = store.read(read.clone()).await?.messages;
         let Some(end) = batch.last().map(|message| message.id) else { return Ok(None) };
@@ -324,7 +327,7 @@ pub(crate) async fn put_back_at(
         if end > *near.end() {
             return Ok(None);
         }
-        read = Read::after(read.partition, end);
+        read = Read::after(read.partition, end).with_expired();
     }
     Ok(None)
 }

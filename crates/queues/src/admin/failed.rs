@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use menagerie_journal::{
-    Append, Commit, Edit, Journal, JournalError, Message, MessageId, NewMessage, PartitionId, Read, Ticks,
+    Append, Commit, Edit, Edited, Journal, JournalError, Message, MessageId, NewMessage, PartitionId, Read,
+    Ticks,
 };
 use menagerie_kernel::Session;
 use menagerie_znodes::queues::{PartitionName, QueueName, Settings};
@@ -211,7 +212,7 @@ impl FailedMessages {
         let position = failed.record.as_ref().and_then(|record| record.message.parse().ok());
         let act = Act { id, partition, position, act, by, meta: None };
         match story::act::commit(&*self.store, &self.queue, &self.settings, commit, [act]).await {
-            Ok(_) => Ok(true),
+            Ok(committed) => Ok(!committed.edits.contains(&Edited::Missing)),
             Err(QueueError::Journal(JournalError::NoMessage { .. })) => Ok(false),
             Err(error) => Err(error),
         }

@@ -5,6 +5,7 @@ use std::collections::{HashMap, HashSet};
 use menagerie_journal::{Journal, MessageId, PartitionId, Read, Ticks};
 use menagerie_znodes::queues::QueueName;
 
+use super::browse::CLOCKS_DIFFER;
 use crate::error::QueueError;
 use crate::message_uuid::MessageUuid;
 use crate::story::{self, Act, ActKind, reader};
@@ -17,12 +18,13 @@ const BATCH: u32 = 4096;
 pub struct Retries {
     /// When each of them was put back last, by partition and id: its new position is about that.
     pub last: HashMap<(u16, MessageUuid), MessageId>,
-    /// Whether all acts since then were read; not if there are too many, or some are damaged.
+    /// Whether all acts since then were read; not if there are too many, or some are damaged or dropped.
     pub is_complete: bool,
 }
 
 impl Retries {
-    /// Reads what operators did since this time, from the newest back, in at most this many reads.
+    /// Reads what operators did since this time, also if the journal's clock was set back meanwhile; from the newest back,
+    /// in at most this many reads.
     pub async fn read(
         store: &dyn Journal,
         queue: &QueueName,
@@ -32,13 +34,14 @@ impl Retries {
     ) -> Result<Self, QueueError> {
         let mut retries = Self::default();
         let acts = PartitionId::new(story::topic(queue)?, story::ACTS);
-        let mut read = Read::from(acts, MessageId(since)).limit(BATCH).descending();
-        let mut is_damaged = false;
+        let mut read = Read::from(acts, MessageId(since.minus(CLOCKS_DIFFER))).limit(BATCH).descending();
+        let mut has_gaps = false;
         for _ in 0..reads_max {
             let stretch = reader::read(store, read.clone()).await?;
-            is_damaged |= stretch.is_damaged;
+            has_gaps |=
+                stretch.is_damaged || stretch.trimmed.is_some_and(|trimmed| trimmed >= MessageId(since));
             let Some(end) = stretch.messages.last() else {
-                retries.is_complete = !is_damaged;
+                retries.is_complete = !has_gaps;
                 return Ok(retries);
             };
             read.before = end.id;
@@ -52,7 +55,7 @@ impl Retries {
         }
         // The last of them may have been the very first.
         let rest = reader::read(store, read.limit(1)).await?;
-        retries.is_complete = rest.messages.is_empty() && !rest.is_damaged && !is_damaged;
+        retries.is_complete = rest.messages.is_empty() && !rest.is_damaged && !has_gaps;
         Ok(retries)
     }
 }

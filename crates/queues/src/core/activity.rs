@@ -139,8 +139,7 @@ impl Counter {
     }
 
     fn forget(&mut self, now: Instant) {
-        let is_old = |began: &Instant| now.saturating_duration_since(*began) >= STEP * STEPS as u32;
-        while self.steps.front().is_some_and(|(began, _)| is_old(began)) {
+        while self.steps.front().is_some_and(|(began, _)| is_old(*began, now)) {
             self.steps.pop_front();
         }
     }
@@ -148,7 +147,9 @@ impl Counter {
     fn recent(&self, now: Instant) -> Recent {
         let mut recent = Recent::default();
         let mut errors: BTreeMap<&str, u64> = BTreeMap::new();
-        for (_, step) in &self.steps {
+        // Nothing may have been counted for long, so nothing was forgotten.
+        let steps = || self.steps.iter().filter(|(began, _)| !is_old(*began, now));
+        for (_, step) in steps() {
             recent.done += step.done;
             recent.failed += step.failed;
             recent.given_up += step.given_up;
@@ -157,12 +158,16 @@ impl Counter {
                 *errors.entry(error).or_default() += count;
             }
         }
-        let began = self.steps.front().map_or(now, |(began, _)| *began);
+        let began = steps().next().map_or(now, |(began, _)| *began);
         recent.seconds = now.saturating_duration_since(began).as_secs().max(1);
         let most = errors.into_iter().max_by_key(|(_, count)| *count);
         recent.error = most.map(|(error, count)| (error.to_owned(), count));
         recent
     }
+}
+
+fn is_old(began: Instant, now: Instant) -> bool {
+    now.saturating_duration_since(began) >= STEP * STEPS as u32
 }
 
 /// What the owner of a lane is doing with it.
@@ -244,6 +249,17 @@ mod tests {
         assert_eq!(recent.error, Some(("b".to_owned(), 2)));
         counter.count(&How::Done, began + Duration::from_secs(61));
         assert_eq!(counter.recent(began + Duration::from_secs(61)).failed, 3, "the first has been forgotten");
+    }
+
+    #[test]
+    fn what_was_counted_long_ago_is_not_recent_although_nothing_was_counted_since() {
+        let (mut counter, began) = (Counter::default(), Instant::now());
+        counter.count(&How::Done, began);
+        counter.count(&failed("a"), began + Duration::from_secs(30));
+        let recent = counter.recent(began + Duration::from_secs(80));
+        assert_eq!((recent.done, recent.failed, recent.seconds), (0, 1, 50));
+        let nothing = Recent { seconds: 1, ..Recent::default() };
+        assert_eq!(counter.recent(began + Duration::from_secs(3_600)), nothing);
     }
 
     #[test]

@@ -1,13 +1,15 @@
 //! What operators did: to single messages, stored together with what it changed; and to all up to one, stored after it.
 
 use menagerie_journal::{
-    Append, Commit, Committed, Edit, Journal, JournalError, MessageId, NewMessage, PartitionId, Read, Ticks,
+    Append, Commit, Committed, Edit, Edited, Journal, JournalError, MessageId, NewMessage, PartitionId, Read,
+    Ticks,
 };
 use menagerie_znodes::queues::{PartitionName, QueueName, Settings};
 use serde::{Deserialize, Serialize};
 use tracing::warn;
 
 use super::{ACTS, prepare, reader, topic};
+use crate::admin::browse::CLOCKS_DIFFER;
 use crate::error::QueueError;
 use crate::message_uuid::MessageUuid;
 use crate::meta::Meta;
@@ -82,6 +84,8 @@ pub(crate) struct Acts {
     pub sweeps: Vec<(MessageId, Sweep)>,
     /// Some cannot be read.
     pub is_damaged: bool,
+    /// Everything up to here was dropped, as it is older than the queue keeps.
+    pub trimmed: Option<MessageId>,
 }
 
 /// Notes that messages were dropped, after it was done: they are gone in any case.
@@ -128,7 +132,10 @@ pub async fn commit(
     match commit_prepared(journal, queue, settings, whole).await {
         Err(QueueError::Journal(error)) if is_about_the_notes(&error, &alone) => {
             let committed = journal.commit(alone).await?;
-            note(journal, queue, settings, acts).await;
+            // Alone, removing what somebody else has removed is no error.
+            if committed.edits.iter().all(|edited| *edited != Edited::Missing) {
+                note(journal, queue, settings, acts).await;
+            }
             Ok(committed)
         }
         committed => committed,
@@ -174,17 +181,19 @@ async fn commit_prepared(
     }
 }
 
-/// What was done to a message since this time, oldest first; and all sweeps.
+/// What was done to a message since this time, oldest first, also if the journal's clock was set back meanwhile; and all
+/// sweeps.
 pub(crate) async fn acts(
     journal: &dyn Journal,
     queue: &QueueName,
     id: MessageUuid,
     since: Ticks,
 ) -> Result<Acts, QueueError> {
-    let (mut all, mut from) = (Acts::default(), MessageId(since).previous());
+    let (mut all, mut from) = (Acts::default(), MessageId(since.minus(CLOCKS_DIFFER)).previous());
     loop {
         let (batch, last) = after(journal, queue, from).await?;
         all.is_damaged |= batch.is_damaged;
+        all.trimmed = all.trimmed.max(batch.trimmed);
         let Some(last) = last else { return Ok(all) };
         from = last;
         all.acts.extend(batch.acts.into_iter().filter(|(_, act)| act.id == id));
@@ -201,7 +210,7 @@ pub(super) async fn after(
     let partition = PartitionId::new(topic(queue)?, ACTS);
     let stretch = reader::read(journal, Read::after(partition, from).limit(BATCH)).await?;
     let (mut all, last) = (Acts::default(), stretch.messages.last().map(|last| last.id));
-    all.is_damaged = stretch.is_damaged;
+    (all.is_damaged, all.trimmed) = (stretch.is_damaged, stretch.trimmed);
     for message in &stretch.messages {
         // A newer version may write others.
         if let Ok(act) = serde_json::from_slice(&message.body) {

@@ -33,6 +33,7 @@ pub use find::find;
 pub use matching::{Filter, Finding, FoundMessage};
 pub use page::{Entry, Outcome, Page};
 pub(crate) use pen::{OutcomeLog, Pen};
+pub(crate) use search::is_expired;
 pub use search::outcomes;
 pub use state::{State, StateError};
 pub use trace::{Line, Story, trace};

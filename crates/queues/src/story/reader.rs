@@ -7,7 +7,7 @@ use menagerie_journal::{Journal, JournalError, Message, MessageId, Order, Read};
 #[derive(Debug, Default)]
 pub(crate) struct Stretch {
     pub messages: Vec<Message>,
-    /// Everything up to here has been dropped.
+    /// Everything up to here has been dropped, and was asked for.
     pub trimmed: Option<MessageId>,
     /// Some of it cannot be read, and was left out.
     pub is_damaged: bool,

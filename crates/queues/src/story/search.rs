@@ -39,8 +39,6 @@ pub type Found = (String, Entry);
 pub(super) struct Outcomes {
     /// Oldest first.
     pub found: Vec<Found>,
-    /// Pages up to here have been dropped.
-    pub trimmed: Option<MessageId>,
     /// Some pages cannot be read.
     pub is_damaged: bool,
     /// There are more pages, and the search has stopped before them.
@@ -50,19 +48,21 @@ pub(super) struct Outcomes {
 impl Outcomes {
     /// How the last attempt ended that counts. An end that was told and never recorded does not: another attempt followed.
     pub fn last(&self) -> Option<Outcome> {
-        let mut newest = self.found.iter().rev().map(|(_, entry)| entry.outcome);
+        let mut newest = self.found.iter().rev().map(|(_, entry)| entry);
         let last = newest.next()?;
-        match last {
-            Outcome::Stopped => {
-                newest.find(|outcome| *outcome != Outcome::Stopped).filter(|it| !it.is_final())
-            }
-            last => Some(last),
+        if last.outcome != Outcome::Stopped {
+            return Some(last.outcome);
         }
+        let before = newest.find(|entry| entry.outcome != Outcome::Stopped)?;
+        // A worker that wakes up long after it has lost the message tells its own, earlier attempt after the end.
+        let is_the_end = before.outcome.is_final() && before.attempt <= last.attempt;
+        (!is_the_end).then_some(before.outcome)
     }
 
     /// Whether the first attempt is not told, although a later one is.
     pub fn lacks_its_begin(&self) -> bool {
-        self.found.first().is_some_and(|(_, entry)| entry.attempt > 1)
+        let attempts = self.found.iter().map(|(_, entry)| entry.attempt);
+        attempts.filter(|attempt| *attempt > 0).min().is_some_and(|first| first > 1)
     }
 
     fn has_end(&self) -> bool {
@@ -78,8 +78,13 @@ impl Outcomes {
 
     /// Adds those of a page.
     fn add(&mut self, page: Page, position: MessageId) {
-        let ours = page.entries.into_iter().filter(|entry| entry.position == position);
-        self.found.extend(ours.map(|entry| (page.worker.clone(), entry)));
+        for entry in page.entries.into_iter().filter(|entry| entry.position == position) {
+            let found = (page.worker.clone(), entry);
+            // A worker writes a page again if it does not know whether the journal has it.
+            if !self.found.contains(&found) {
+                self.found.push(found);
+            }
+        }
     }
 }
 
@@ -109,7 +114,6 @@ pub(super) async fn look_up(
         let read = Read { bytes_max, ..Read::after(pages.clone(), from).limit(limit) };
         let stretch = reader::read(journal, read).await?;
         outcomes.is_damaged |= stretch.is_damaged;
-        outcomes.trimmed = outcomes.trimmed.max(stretch.trimmed);
         let Some(last) = stretch.messages.last().map(|message| message.id) else { return Ok(outcomes) };
         for message in &stretch.messages {
             (pages_read, bytes_read) = (pages_read + 1, bytes_read + message.body.len());
@@ -189,7 +193,7 @@ pub(super) async fn expired(
 }
 
 /// Whether its time to live has ended.
-pub(super) fn is_expired(message: &Message) -> bool {
+pub(crate) fn is_expired(message: &Message) -> bool {
     message.expires.is_some_and(|end| end <= Ticks::now())
 }
 

@@ -278,6 +278,7 @@ impl<'a> Tracer<'a> {
         let is_ended = facts.is_past && !facts.is_swept && !facts.is_running || facts.is_failed;
         let is_cut_short = is_failed_list_cut || lives.iter().any(|life| life.outcomes.is_cut_short);
         let is_incomplete = acts.is_damaged
+            || acts.trimmed.is_some_and(|trimmed| trimmed.0 >= id.time())
             || is_cut_short
             || is_ended && facts.last.is_none_or(|outcome| !outcome.is_final())
             || !is_known && state != State::Forgotten

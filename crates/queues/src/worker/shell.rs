@@ -104,6 +104,7 @@ impl Shell {
         self.assign();
         loop {
             if let Some(ended) = self.machine.finished() {
+                happenings::summarise(&mut summed, self.machine.stats());
                 self.leave().await;
                 return Ok(ended);
             }

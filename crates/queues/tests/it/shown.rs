@@ -1,13 +1,13 @@
 //! What `queue show` says of the work of a real worker.
 
 use std::num::NonZeroU32;
-use std::sync::Arc;
-use std::time::Duration;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 use menagerie_journal::{NewMessage, PartitionId, Ticks, Topic};
 use menagerie_queues::admin::show::{self, PartitionView};
 use menagerie_queues::admin::{self, Destination, Scope};
-use menagerie_queues::task::{Outcome, Work};
+use menagerie_queues::task::{Outcome, Outcomes, SILENT_AFTER, Task, Unanswered, Work};
 use menagerie_queues::{Journals, MessageUuid};
 use menagerie_testkit::eventually_async;
 use menagerie_znodes::queues::{Handling, Order, Pause, Settings};
@@ -96,6 +96,40 @@ async fn what_a_worker_does_with_a_partition_is_shown() {
     let journals = Journals::from([(JOURNAL.to_owned(), Arc::new(journal) as _)]);
     let damaged = show::show(&session, &journals, &queue).await.unwrap();
     assert_eq!((damaged.failed, damaged.failed_uncounted, damaged.partitions[0].failed), (1, 1, 0));
+}
+
+/// Its program has had the message for half a minute.
+struct Silent(Mutex<Option<String>>);
+
+impl Task for Silent {
+    fn run(&self, work: Work) -> Outcomes<'_> {
+        let id = MessageUuid::of(&work.partition, &work.messages[0]);
+        *self.0.lock().unwrap() = Some(id.to_string());
+        Box::pin(async move {
+            work.lease.stopped().await;
+            vec![Outcome::Stopped]
+        })
+    }
+
+    fn unanswered(&self) -> Vec<Unanswered> {
+        let since = Instant::now().checked_sub(SILENT_AFTER).expect("the machine has run for a minute");
+        self.0.lock().unwrap().clone().map(|id| Unanswered { id, since }).into_iter().collect()
+    }
+}
+
+#[tokio::test]
+async fn a_program_that_does_not_answer_is_shown_as_silent() {
+    let world = World::new("shown-silent");
+    let session = world.session().await;
+    world.create(&session, "mail", 1).await;
+    world.put_to(&session, "mail-1", &["x"]).await;
+    let worker = world.start(&session, options("w1", &["mail"]), Silent(Mutex::default()));
+    eventually_async("it is silent", async || {
+        let view = show::show(&session, &world.journals(), &"mail".parse().unwrap()).await.unwrap();
+        view.partitions[0].running.first().is_some_and(|running| running.silent).then_some(())
+    })
+    .await;
+    worker.abort().await;
 }
 
 #[tokio::test]

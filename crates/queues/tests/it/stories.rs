@@ -69,8 +69,14 @@ async fn one_of_many_is_found_whoever_wrote_it() {
     // The last moment of the one that was killed is lost; all others are told.
     let mut untold = 0;
     for message in world.messages("mail", 1).await.into_iter().step_by(SAMPLED) {
+        let id = MessageUuid::of(&"mail-1".parse().unwrap(), &message);
+        let story = story::trace(&session, &world.journals(), id, None).await.unwrap().unwrap();
+        assert_eq!(story.state, State::Done);
         match &outcomes(&world, &message).await[..] {
-            [] => untold += 1,
+            [] => {
+                untold += 1;
+                assert!(story.is_incomplete, "its story does not say that something is missing: {story:?}");
+            }
             [.., (_, Outcome::Done, None)] => {}
             other => panic!("{other:?}"),
         }

@@ -2,10 +2,10 @@
 //! expire while their owner goes on.
 //!
 //! After every step, whoever may have died: a message runs once at a time, in the promised order; what is recorded is done
-//! and does not run again; cursors go forward; a message that was given up is kept once. When the faults stop, everything
-//! gets done.
+//! and does not run again, nor does what was given up; cursors go forward. When the faults stop, everything gets done.
 //!
-//! `MENAGERIE_SIM_SEED=N` replays one seed with its transcript, `MENAGERIE_SIM_SEEDS=N` tries more.
+//! `MENAGERIE_SIM_SEED=N` replays one seed with its transcript, `MENAGERIE_SIM_SEEDS=N` tries more. 10,000 seeds take some
+//! seconds of two cores; `whoever_dies_whenever…` prints how many.
 
 mod checks;
 mod dice;

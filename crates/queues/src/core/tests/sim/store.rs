@@ -6,7 +6,6 @@ use std::collections::BTreeMap;
 use menagerie_journal::{Message, MessageId};
 use menagerie_kernel::Fence;
 
-use crate::core::failure::OnFailure;
 use crate::core::lane::{Handover, Holder, RecordPlan};
 use crate::core::machine::Note;
 use crate::core::tally::{Attempts, StoredAttempts};
@@ -30,8 +29,6 @@ pub struct Stored {
     pub held: Option<Holder>,
     pub attempts: BTreeMap<MessageId, Attempts>,
     pub begun: Option<MessageId>,
-    /// Messages that were given up and moved, each once.
-    pub failed: Vec<MessageId>,
 }
 
 /// What the store refuses: with a fault put back, less than it should.
@@ -99,9 +96,6 @@ impl Stored {
             self.attempts.remove(settled);
         }
         self.attempts.insert(id, note.attempts);
-        if matches!(note.given_up, Some((OnFailure::Queue, _))) && !self.failed.contains(&id) {
-            self.failed.push(id);
-        }
         true
     }
 
