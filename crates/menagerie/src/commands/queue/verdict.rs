@@ -50,7 +50,16 @@ fn obstacle(view: &QueueView) -> Option<String> {
     }
     if view.partitions.iter().all(|at| at.owner.is_none()) {
         let queue = &view.queue;
-        return Some(format!("nobody handles it: `menagerie worker {queue} -- COMMAND` does"));
+        return Some(match view.workers {
+            0 => format!("nobody handles it: `menagerie worker {queue} -- COMMAND` does"),
+            // They have just started, or wait for a journal, or for the session of an owner that has died.
+            1 => "1 worker serves it, and has no partition yet; if that lasts, its log says why".to_owned(),
+            many => {
+                format!(
+                    "{many} workers serve it, and have no partition yet; if that lasts, their logs say why"
+                )
+            }
+        });
     }
     paused_worker(view)
         .or_else(|| only_failures(view))
@@ -231,8 +240,14 @@ mod tests {
         let paused = QueueView { paused, ..queue(vec![partition(1, 4)]) };
         assert_eq!(verdict(&paused), "4 messages behind; it is paused by ann@web: upgrade");
         let nobody = PartitionView { owner: None, recent: None, ..partition(1, 1) };
-        let nobody = verdict(&queue(vec![nobody]));
-        assert_eq!(nobody, "1 message behind; nobody handles it: `menagerie worker mail -- COMMAND` does");
+        let without_workers = QueueView { workers: 0, ..queue(vec![nobody.clone()]) };
+        let expected = "1 message behind; nobody handles it: `menagerie worker mail -- COMMAND` does";
+        assert_eq!(verdict(&without_workers), expected);
+        let starting = verdict(&queue(vec![nobody]));
+        assert!(
+            starting.starts_with("1 message behind; 2 workers serve it, and have no partition yet"),
+            "{starting}"
+        );
         let owner_pause = Some(Pause { by: "ann@web".to_owned(), reason: Some("upgrade".to_owned()) });
         let resting = PartitionView { owner_paused: true, owner_pause, ..partition(1, 4) };
         let expected = "4 messages behind; worker w1 is paused by ann@web: upgrade; \
