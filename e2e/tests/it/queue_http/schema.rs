@@ -4,7 +4,7 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 
-use super::Server;
+use super::{Client, Server};
 use crate::queues::Fleet;
 
 const CHECKS: &str =
@@ -26,9 +26,26 @@ fn whatever_is_asked_the_answer_is_as_the_document_says() {
         let (code, received) = server.ask(&key, "POST", &format!("/v1/notes/{queue}/receive"), first);
         assert_eq!((code, &received["messages"][0]["body"]), (200, &json!("hello")));
     }
+    // Messages that a client has, in a queue without order, whose messages have priorities.
+    fleet.user.ok(&["queue", "create", "notes:jobs", "--partitions", "2", "--order", "none"]);
+    let messages: Vec<Value> = (0..12).map(|n| json!({"body": n.to_string(), "priority": n})).collect();
+    let body = json!({ "messages": messages }).to_string();
+    let mut client = Client::open(server.address, &key).expect("it answers");
+    let is_json = "Content-Type: application/json\r\n";
+    let (code, posted) = client.ask("POST", "/v1/notes/jobs", is_json, &body).expect("it answers");
+    assert_eq!(code, 201, "{posted}");
+    let ids = texts(&posted, "key");
+    let mut receipts = Vec::new();
+    while receipts.len() < ids.len() {
+        let all = r#"{"wait":60,"visible_after":"2h","max":100}"#;
+        let (code, received) = server.ask(&key, "POST", "/v1/notes/jobs/receive", all);
+        assert_eq!(code, 200, "{received}");
+        receipts.extend(texts(&received, "receipt"));
+    }
     let (code, document) = server.ask("", "GET", "/openapi.json", "");
     assert_eq!(code, 200);
-    fleet.user.write("openapi.json", &within(document).to_string());
+    let document = with_existing(within(document), &ids, &receipts);
+    fleet.user.write("openapi.json", &document.to_string());
     let mut fuzz = Command::new(schemathesis);
     fuzz.args(["run", "openapi.json", "--url", &format!("http://{}", server.address)])
         .args(["--checks", CHECKS, "--max-examples", "30", "--seed", "7", "--no-color"])
@@ -47,7 +64,7 @@ fn within(mut document: Value) -> Value {
         for parameter in listed(path.get_mut("parameters")) {
             match parameter["name"].as_str() {
                 Some("application") => parameter["schema"] = json!({"enum": ["notes", "nobody"]}),
-                Some("queue") => parameter["schema"] = json!({"enum": ["mail", "news", "none"]}),
+                Some("queue") => parameter["schema"] = json!({"enum": ["mail", "news", "jobs", "none"]}),
                 _ => {}
             }
         }
@@ -59,6 +76,26 @@ fn within(mut document: Value) -> Value {
     }
     document["components"]["schemas"]["Receive"]["properties"]["wait"]["maximum"] = json!(0);
     document
+}
+
+/// Generate ids and receipts that exist, too: random ones have only errors for an answer.
+fn with_existing(mut document: Value, ids: &[String], receipts: &[String]) -> Value {
+    let shown = &mut document["paths"]["/v1/{application}/{queue}/messages/{id}"];
+    for parameter in listed(shown.get_mut("parameters")).filter(|parameter| parameter["name"] == "id") {
+        parameter["schema"] = json!({ "enum": [ids, &["nobody's".to_owned()]].concat() });
+    }
+    // Each verb has receipts of its own: an acknowledged message is gone.
+    for (verb, own) in ["Ack", "Nack", "Extend"].iter().zip(receipts.chunks(receipts.len() / 3)) {
+        let items = &mut document["components"]["schemas"][verb]["properties"]["receipts"]["items"];
+        *items = json!({ "enum": [own, &["nobody's".to_owned()]].concat() });
+    }
+    document
+}
+
+/// This field of each message of an answer.
+fn texts(answer: &Value, field: &str) -> Vec<String> {
+    let messages = answer["messages"].as_array().into_iter().flatten();
+    messages.filter_map(|message| message[field].as_str().map(str::to_owned)).collect()
 }
 
 fn listed(value: Option<&mut Value>) -> impl Iterator<Item = &mut Value> {

@@ -253,8 +253,8 @@ fn pauses_hold_queues_and_workers_and_move_nothing() {
     let user = &fleet.user;
     let worker = fleet.starting("mail", &[], &["sh", "work.sh"]);
     let name = super::ready(&worker);
-    let paused = user.json(&["queue", "pause", "--worker", &name]);
-    assert_eq!(paused, json!({"worker": name, "paused": true}));
+    let paused = user.json(&["queue", "pause", "--worker", &name, "--reason", "its disk is slow"]);
+    assert_eq!((&paused["worker"], &paused["paused"]), (&json!(name), &json!(true)));
     // Until then it would start the next message.
     eventually("it says that it is paused", || {
         (user.json(&["queue", "workers"])[0]["paused"] == true).then_some(())
@@ -270,7 +270,9 @@ fn pauses_hold_queues_and_workers_and_move_nothing() {
     assert_eq!(resumed, json!({"queue": "mail", "resumed": true}));
     eventually("it has all partitions", || (fleet.show("mail")["state"] == "workers paused").then_some(()));
     let shown = user.ok(&["queue", "show", "mail"]);
-    assert!(shown.contains("workers are paused") && shown.contains(&format!("{name} (paused)")), "{shown}");
+    assert!(shown.contains(&format!("worker {name} is paused by ")), "{shown}");
+    assert!(shown.contains(": its disk is slow; `menagerie queue resume"), "{shown}");
+    assert!(shown.contains(&format!("{name} (paused)")), "{shown}");
     let checked = user.run(&["check", "workers", "mail"]);
     assert!(checked.code == Some(2) && checked.text().contains("1 paused"), "{}", checked.text());
     assert_eq!(fleet.lag("mail"), 4);

@@ -14,6 +14,7 @@ mod guide;
 mod ids;
 mod import;
 mod keeping;
+mod logs;
 #[cfg(feature = "strace")]
 mod name;
 mod orders;

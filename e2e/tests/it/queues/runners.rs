@@ -69,6 +69,34 @@ fn time_limit_ends_a_task_and_all_that_it_started() {
 }
 
 #[test]
+fn time_limit_of_the_queue_holds_unless_the_worker_has_one() {
+    let fleet = Fleet::new("queue-limit");
+    let user = &fleet.user;
+    user.ok(&["queue", "create", "mail", "--partitions", "1", "--attempts", "1", "--time-limit", "1s"]);
+    user.ok(&["queue", "put", "mail", "x"]);
+    let task = ["sh", "-c", "sleep 3; echo done >> runs"];
+    let mut worker = fleet.starting("mail", &[], &task);
+    let failed = one_failed(&fleet);
+    assert!(failed["error"].as_str().is_some_and(|error| error.contains("time limit of 1s")), "{failed}");
+    assert_eq!(failed["attempts"], 1);
+    worker.stop();
+    user.ok(&["queue", "retry", "mail", "--all"]);
+    let _worker = fleet.starting("mail", &["--time-limit", "60s"], &task);
+    fleet.wait_until_drained("mail");
+    assert_eq!(fleet.file("runs"), "done\n");
+}
+
+#[test]
+fn help_of_a_worker_names_the_fields_of_both_lines() {
+    let help = User::nowhere().ok(&["worker", "--help"]);
+    for field in
+        ["id", "queue", "partition", "attempt", "fence", "body", "body_base64", "ok", "error", "retry"]
+    {
+        assert!(help.contains(&format!("\"{field}\"")), "{field}: {help}");
+    }
+}
+
+#[test]
 fn task_that_takes_longer_than_a_session_is_left_alone() {
     let fleet = Fleet::hasty("long", "mail", 1, "4s");
     fleet.user.ok(&["queue", "put", "mail", "x"]);
