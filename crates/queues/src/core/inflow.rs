@@ -4,7 +4,8 @@
 //! grows by was put. How messages ended (done, given up, expired) does not matter, nor what is done beyond an unfinished
 //! one: that is behind the cursor, and not passed.
 //!
-//! Where somebody deletes messages that the owner has read already, or sets the cursor back, the rate is wrong for a minute.
+//! Where somebody deletes messages that the owner has read already, the rate is wrong for a minute. Where somebody sets the
+//! cursor back, messages count as put again, for a minute after the owner has seen them behind it.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};

@@ -230,10 +230,25 @@ mod tests {
             (&[(1, Done), (2, Stopped)], None),
             (&[(1, Done), (2, Retry)], Some(Retry)),
             (&[(1, Failed), (2, Done)], Some(Done)),
+            // A zombie's.
+            (&[(1, Retry), (2, Done), (1, Stopped)], Some(Done)),
         ] {
             assert_eq!(told(attempts).last(), last, "{attempts:?}");
         }
         assert!(told(&[(2, Done)]).lacks_its_begin() && !told(&[(1, Retry), (2, Done)]).lacks_its_begin());
+    }
+
+    #[test]
+    fn a_page_that_was_written_twice_counts_once() {
+        let entries =
+            told(&[(1, Outcome::Retry), (2, Outcome::Done)]).found.into_iter().map(|(_, entry)| entry);
+        let page = Page { worker: "w1".to_owned(), top: MessageId(Ticks(17)), entries: entries.collect() };
+        let mut outcomes = Outcomes::default();
+        for worker in ["w1", "w1", "w2"] {
+            let page = Page { worker: worker.to_owned(), ..page.clone() };
+            outcomes.add(page, MessageId(Ticks(17)));
+        }
+        assert_eq!(outcomes.found.len(), 4, "two attempts of each worker");
     }
 
     #[test]
