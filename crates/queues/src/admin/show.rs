@@ -342,7 +342,7 @@ async fn partition_view(
         }
         None => None,
     };
-    let activity = activity.map(|activity| fresh(activity, now_ms()));
+    let activity = activity.map(|activity| fresh(activity, waits, now_ms()));
     let now = now_ms();
     let running = |of: &RunningMessage| RunningView {
         id: of.id,
@@ -383,11 +383,12 @@ async fn partition_view(
     }))
 }
 
-/// An owner that has said nothing for a minute has done nothing in that time: it would have said so.
-fn fresh(activity: Activity, now_ms: u64) -> Activity {
+/// An owner that has said nothing for a minute has done nothing in that time: it would have said so. If nothing waits
+/// either, nothing was put.
+fn fresh(activity: Activity, waits: bool, now_ms: u64) -> Activity {
     match now_ms.saturating_sub(activity.at_ms) {
         0..60_000 => activity,
-        _ => Activity { recent: Recent::default(), put_per_1000_s: None, ..activity },
+        _ => Activity { recent: Recent::default(), put_per_1000_s: (!waits).then_some(0), ..activity },
     }
 }
 
@@ -411,5 +412,18 @@ async fn children(term: &Term, path: &str) -> Result<Vec<String>, CallError> {
     match term.children(path).await {
         Err(CallError::NoZnode { .. }) => Ok(Vec::new()),
         names => names,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_owner_that_is_silent_for_a_minute_has_done_nothing_since() {
+        let told = Activity { at_ms: 1_000, put_per_1000_s: Some(500), ..Activity::default() };
+        assert_eq!(fresh(told.clone(), false, 60_999), told);
+        assert_eq!(Rate::of(&fresh(told.clone(), false, 61_000)), Rate { put: Some(0.0), handled: 0.0 });
+        assert_eq!(fresh(told, true, 61_000).put_per_1000_s, None);
     }
 }

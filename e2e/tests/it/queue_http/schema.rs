@@ -82,14 +82,19 @@ fn within(mut document: Value) -> Value {
 fn with_existing(mut document: Value, ids: &[String], receipts: &[String]) -> Value {
     let shown = &mut document["paths"]["/v1/{application}/{queue}/messages/{id}"];
     for parameter in listed(shown.get_mut("parameters")).filter(|parameter| parameter["name"] == "id") {
-        parameter["schema"] = json!({ "enum": [ids, &["nobody's".to_owned()]].concat() });
+        parameter["schema"] = json!({ "enum": or_nobodys(ids) });
     }
     // Each verb has receipts of its own: an acknowledged message is gone.
     for (verb, own) in ["Ack", "Nack", "Extend"].iter().zip(receipts.chunks(receipts.len() / 3)) {
         let items = &mut document["components"]["schemas"][verb]["properties"]["receipts"]["items"];
-        *items = json!({ "enum": [own, &["nobody's".to_owned()]].concat() });
+        *items = json!({ "enum": or_nobodys(own) });
     }
     document
+}
+
+/// These, and one that does not exist.
+fn or_nobodys(existing: &[String]) -> Vec<String> {
+    [existing, &["nobody's".to_owned()]].concat()
 }
 
 /// This field of each message of an answer.
