@@ -11,7 +11,7 @@ use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
 use rustix::io::{Errno, pwrite};
 
 use crate::lease::Lease;
-use crate::limits::{Interruption, Limits, end_program};
+use crate::limits::{Interruption, Limits, end_program, took_too_long};
 use crate::output::{OutputStream, forward};
 use crate::program::{Program, start_with_retries};
 use crate::{Failure, OnDelay};
@@ -88,7 +88,7 @@ impl Exec {
             // Even if its time limit was over, too: it may have stood still along with us.
             (_, Some(Interruption::Stopped)) | (Ending::Expired, _) => return RunOutcome::Stopped,
             (Ending::Exited(code), None) => return RunOutcome::Exited { code, output },
-            (_, Some(Interruption::TimeLimit)) => "it took longer than its time limit".to_owned(),
+            (_, Some(Interruption::TimeLimit)) => took_too_long(self.time_limit(&run)),
             (Ending::Signaled(signal), None) => format!("it was ended by signal {signal}"),
             (Ending::GuardDied, None) => "its guard was killed".to_owned(),
         };
@@ -124,10 +124,14 @@ impl Exec {
         None
     }
 
+    fn time_limit(&self, run: &Run<'_>) -> Option<Duration> {
+        run.time_limit.or(self.program.limits.time)
+    }
+
     /// How it ended, and why we interrupted it, if we did.
     async fn watch(&self, run: &Run<'_>, guarded: &mut Guarded) -> (Ending, Option<Interruption>) {
         let (lease, control) = (run.lease, guarded.control().clone());
-        let limits = Limits { time: run.time_limit.or(self.program.limits.time), ..self.program.limits };
+        let limits = Limits { time: self.time_limit(run), ..self.program.limits };
         let interruption = tokio::select! {
             // If we were frozen, the time limit may be over, too: prefer the answer.
             biased;

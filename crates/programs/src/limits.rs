@@ -78,3 +78,9 @@ async fn extend_deadline(mut valid_until: watch::Receiver<Moment>, control: &Con
     }
     std::future::pending().await
 }
+
+/// The error of what was ended because its time limit was over.
+pub(crate) fn took_too_long(limit: Option<Duration>) -> String {
+    let limit = limit.map(|limit| format!(" of {limit:?}")).unwrap_or_default();
+    format!("it took longer than its time limit{limit}")
+}

@@ -25,7 +25,7 @@ use tokio::io::AsyncWriteExt as _;
 use tracing::{debug, info};
 
 use crate::lease::Lease;
-use crate::limits::{Interruption, Limits, end_program};
+use crate::limits::{self, Interruption, Limits, end_program};
 use crate::program::{Program, start_with_retries};
 use crate::{Failure, OnDelay};
 use running::{IDLE_AFTER, Running};
@@ -316,12 +316,11 @@ impl Serve {
 
 /// The error of a question whose time limit is over. A program that has greeted us knows how to flush its output.
 fn took_too_long(limit: Option<Duration>, greeting: Greeting) -> String {
-    let limit = limit.map(|limit| format!(" of {limit:?}")).unwrap_or_default();
     let hint = match greeting {
         Greeting::None => "; does it flush its output?",
         Greeting::Ready => "",
     };
-    format!("it took longer than its time limit{limit}{hint}")
+    limits::took_too_long(limit) + hint
 }
 
 fn lock(idle: &Mutex<Idle>) -> MutexGuard<'_, Idle> {

@@ -29,7 +29,7 @@ async fn a_process_over_its_time_limit_or_killed_has_failed() {
     let failure = |error: &str, output: &str| {
         RunOutcome::Failed(Failure { error: error.to_owned(), output: output.as_bytes().to_vec() })
     };
-    assert_eq!(run(&slow, "").await, failure("it took longer than its time limit", "begun\n"));
+    assert_eq!(run(&slow, "").await, failure("it took longer than its time limit of 200ms", "begun\n"));
     let killed = Exec::new(script("kill -9 $$"));
     assert_eq!(run(&killed, "").await, failure("it was ended by signal 9", ""));
 }

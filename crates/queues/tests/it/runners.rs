@@ -109,7 +109,7 @@ async fn a_program_that_exceeds_its_time_or_memory_limit_is_ended() {
     worker.finish().await;
     let failed = failure_records(&world, "mail.failed").await;
     assert_eq!(failed.iter().map(|(body, _)| body.as_str()).collect::<Vec<_>>(), ["slow", "greedy"]);
-    assert_eq!(failed[0].1.error, "it took longer than its time limit");
+    assert_eq!(failed[0].1.error, "it took longer than its time limit of 5s");
 }
 
 #[tokio::test]
@@ -135,7 +135,7 @@ async fn a_program_over_its_time_limit_that_ignores_sigterm_has_failed_even_with
     let errors: Vec<String> =
         failure_records(&world, "mail.failed").await.into_iter().map(|(_, record)| record.error).collect();
     let replies = "it took longer than its time limit of 1s; does it flush its output?";
-    assert_eq!(errors, ["it took longer than its time limit", replies]);
+    assert_eq!(errors, ["it took longer than its time limit of 1s", replies]);
 }
 
 #[tokio::test]
