@@ -83,6 +83,16 @@ impl Turn {
 
     /// Updates whether a partition can begin a message.
     pub fn update(&mut self, partition: &PartitionName, ready: Ready) {
+        let next = match ready {
+            Ready::Now(head) => Some((head, true)),
+            // Only a strict policy waits for it.
+            Ready::Soon(head) if self.policy == Policy::Strict => Some((head, false)),
+            Ready::Soon(_) | Ready::No => None,
+        };
+        let known = self.heads.get(partition).map(|known| (known.head, known.can_begin));
+        if known == next {
+            return;
+        }
         let queue = self.rank(partition.queue());
         if let Some(candidate) = self.heads.remove(partition) {
             let ready = self.ready.get_mut(&queue).expect("a head is in its queue");
@@ -91,12 +101,7 @@ impl Turn {
                 self.ready.remove(&queue);
             }
         }
-        let (head, can_begin) = match ready {
-            Ready::Now(head) => (head, true),
-            // Only a strict policy waits for it.
-            Ready::Soon(head) if self.policy == Policy::Strict => (head, false),
-            Ready::Soon(_) | Ready::No => return,
-        };
+        let Some((head, can_begin)) = next else { return };
         let candidate = Candidate { head, partition: partition.clone(), can_begin };
         self.ready.entry(queue).or_default().insert(candidate.clone());
         self.heads.insert(partition.clone(), candidate);

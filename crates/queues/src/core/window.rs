@@ -148,7 +148,9 @@ impl Window {
         self.slots.insert(id, slot);
         self.refresh(id);
         // One that was unfinished when we took the partition may come before others of its line.
-        self.refresh_line(line, Some(id));
+        if line.is_some_and(|line| self.lines.first(line) == Some(id)) {
+            self.refresh_line(line, None);
+        }
     }
 
     /// A message no longer exists, or is done.
@@ -363,9 +365,11 @@ impl Window {
     }
 
     fn leave_line(&mut self, id: MessageId, line: Option<LineId>) {
-        if let Some(line) = line {
-            self.lines.leave(line, id);
-            self.refresh_line(Some(line), None);
+        let Some(line) = line else { return };
+        self.lines.leave(line, id);
+        // Whoever is first now may begin, if it was behind.
+        if let Some(first) = self.lines.first(line).filter(|first| *first > id) {
+            self.refresh(first);
         }
     }
 

@@ -153,13 +153,13 @@ impl Machine {
     }
 
     fn judge(&mut self, partition: &PartitionName, attempt: &Attempt, outcome: Outcome, now: Now) {
-        let policy = self.failure_policy(partition);
         let (failure, why) = match outcome {
             Outcome::Done => return self.finish(partition, attempt, now),
             Outcome::Stopped => return self.stopped(partition, attempt, now),
             Outcome::Failed(why) if why.retry => (Failure::Retry, failed::truncated(&why)),
             Outcome::Failed(why) => (Failure::ForGood, failed::truncated(&why)),
         };
+        let policy = self.failure_policy(partition);
         let Some(lane) = self.lanes.get_mut(partition) else { return };
         if lane.is_lost {
             return self.stopped(partition, attempt, now);
