@@ -78,18 +78,42 @@ impl Instructions {
         Some(self.settings.read(&queues::settings(queue)).ok()??.value)
     }
 
-    /// Counts changes of the assignment.
-    pub fn assignments(&self) -> watch::Receiver<u64> {
-        self.assignment.subscribe()
+    /// Tells of all changes from now on.
+    pub fn listen(&self) -> Listener {
+        Listener {
+            assignment: self.assignment.subscribe(),
+            pauses: self.pauses.subscribe(),
+            settings: self.settings.subscribe(),
+        }
     }
+}
 
-    /// Counts changes of pauses.
-    pub fn pauses(&self) -> watch::Receiver<u64> {
-        self.pauses.subscribe()
-    }
+/// What has changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum News {
+    /// The assignment.
+    Assigned,
+    /// A pause, or the settings of a queue.
+    Instructed,
+}
 
-    /// Counts changes of settings.
-    pub fn changes(&self) -> watch::Receiver<u64> {
-        self.settings.subscribe()
+/// Tells of changes of the instructions.
+#[derive(Debug)]
+pub struct Listener {
+    assignment: watch::Receiver<u64>,
+    pauses: watch::Receiver<u64>,
+    settings: watch::Receiver<u64>,
+}
+
+impl Listener {
+    /// Waits for a change since the last time.
+    pub async fn next(&mut self) -> News {
+        tokio::select! {
+            Ok(()) = self.assignment.changed() => News::Assigned,
+            Ok(()) = self.pauses.changed() => News::Instructed,
+            Ok(()) = self.settings.changed() => News::Instructed,
+            // The session is closed, and its caches with it.
+            else => std::future::pending().await,
+        }
     }
 }

@@ -91,6 +91,8 @@ pub struct Window {
     back_offs: BTreeSet<(Instant, MessageId)>,
     running: BTreeMap<RunId, Vec<MessageId>>,
     noting: usize,
+    /// Messages that are not read yet.
+    unread: usize,
     bytes: usize,
     /// Messages read, except for those that were unfinished when we took the partition.
     read_count: u64,
@@ -107,10 +109,13 @@ impl Window {
             line: None,
             priority: 0,
         };
+        let slots: BTreeMap<MessageId, Slot> =
+            unfinished.into_iter().map(|id| (id, unread.clone())).collect();
         Self {
             order,
             retry,
-            slots: unfinished.into_iter().map(|id| (id, unread.clone())).collect(),
+            unread: slots.len(),
+            slots,
             lines: Lines::default(),
             ready: BTreeSet::new(),
             failing: BTreeSet::new(),
@@ -145,7 +150,8 @@ impl Window {
             priority,
         };
         self.bytes += slot.bytes();
-        self.slots.insert(id, slot);
+        let before = self.slots.insert(id, slot);
+        self.unread -= usize::from(before.is_some_and(|before| before.standing == Standing::Unread));
         self.refresh(id);
         // One that was unfinished when we took the partition may come before others of its line.
         if line.is_some_and(|line| self.lines.first(line) == Some(id)) {
@@ -158,6 +164,7 @@ impl Window {
         let slot = self.slots.remove(&id)?;
         self.bytes -= slot.bytes();
         self.noting -= usize::from(matches!(slot.standing, Standing::Noting(_)));
+        self.unread -= usize::from(slot.standing == Standing::Unread);
         if let Standing::BackingOff(until) = slot.standing {
             self.back_offs.remove(&(until, id));
         }
@@ -185,6 +192,9 @@ impl Window {
 
     /// The message after `after` that was unfinished when we took the partition and is not read yet.
     pub fn next_unread(&self, after: MessageId) -> Option<MessageId> {
+        if self.unread == 0 {
+            return None;
+        }
         let behind = self.slots.range(after.next()..);
         behind.filter(|(_, slot)| slot.standing == Standing::Unread).map(|(id, _)| *id).next()
     }
@@ -327,6 +337,7 @@ impl Window {
         self.noting += usize::from(matches!(standing, Standing::Noting(_)));
         let (line, before) = (slot.line, std::mem::replace(&mut slot.standing, standing));
         self.noting -= usize::from(matches!(before, Standing::Noting(_)));
+        self.unread -= usize::from(before == Standing::Unread);
         if let Standing::BackingOff(until) = before {
             self.back_offs.remove(&(until, id));
         }

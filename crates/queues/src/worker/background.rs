@@ -13,6 +13,7 @@ use tracing::{error, info, warn};
 use super::records::PendingRecord;
 use super::report::Report;
 use crate::coordination::claim::{self, Claim, Claimed, FencedJournal, retry_journal};
+use crate::coordination::instructions::{Listener, News};
 use crate::core::ledger::Recorded;
 use crate::core::machine::{Fact, Fetch, Fetched, Note, Noted, Urgency};
 use crate::core::options::Options;
@@ -42,6 +43,8 @@ const NOTE_PATIENCE: Duration = Duration::from_secs(5);
 pub enum Event {
     /// With a fact.
     Fact(Box<Fact>),
+    /// There are new instructions.
+    Told(News, Listener),
     /// We own a partition.
     Claimed(Box<Claimed>),
     /// The lease of this term has lapsed; `None` if the session is closed.

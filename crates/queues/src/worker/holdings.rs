@@ -67,8 +67,8 @@ impl Holdings {
     }
 
     fn newest(&self, partition: &PartitionName) -> Option<&Holding> {
-        let at = |fence| Owned { partition: partition.clone(), fence };
-        let all = at(Fence::new(0, i64::MIN))..=at(Fence::new(u64::MAX, i64::MAX));
-        self.0.range(all).next_back().map(|(_, holding)| holding)
+        let last = Owned { partition: partition.clone(), fence: Fence::new(u64::MAX, i64::MAX) };
+        let (owned, holding) = self.0.range(..=last).next_back()?;
+        (owned.partition == *partition).then_some(holding)
     }
 }

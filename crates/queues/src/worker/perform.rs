@@ -84,6 +84,10 @@ impl Shell {
                 }
                 self.step(*fact);
             }
+            Event::Told(news, listener) => {
+                self.listen(listener);
+                self.on_news(news);
+            }
             Event::Claimed(claimed) => self.on_claimed(*claimed),
             Event::Lapsed(Some(term)) => {
                 self.step(Fact::Lapsed(term));

@@ -20,7 +20,7 @@ use super::holdings::{AbortOnDrop, Holdings};
 use super::records::Records;
 use super::{Deps, Ended, Options, Order, Stats, WorkerView};
 use crate::coordination::claim;
-use crate::coordination::instructions::Instructions;
+use crate::coordination::instructions::{Instructions, Listener, News};
 use crate::core::machine::{Fact, Machine, Now};
 use crate::core::window::RunId;
 use crate::error::QueueError;
@@ -93,13 +93,13 @@ impl Shell {
 
     /// Runs until an order or a failure stops the worker, and everything is released.
     pub async fn run(mut self, mut orders: mpsc::Receiver<Order>) -> Result<Ended, QueueError> {
-        let (mut assignments, mut pauses) = (self.instructions.assignments(), self.instructions.pauses());
-        let (mut changes, mut state) = (self.instructions.changes(), self.session.state());
+        let mut state = self.session.state();
         let mut report = interval(REPORT_INTERVAL);
         let mut lag = interval(LAG_INTERVAL);
         let (mut summary, mut summed) = (interval(SUMMARY_INTERVAL), Stats::default());
         let mut has_orders = true;
         self.watch_lease();
+        self.listen(self.instructions.listen());
         self.instruct();
         self.assign();
         loop {
@@ -111,9 +111,6 @@ impl Shell {
             let timer = self.machine.next_timer();
             tokio::select! {
                 Some(event) = self.events.join_next() => self.on_event(event),
-                Ok(()) = assignments.changed() => self.assign(),
-                Ok(()) = pauses.changed() => self.instruct(),
-                Ok(()) = changes.changed() => self.instruct(),
                 changed = state.changed() => match changed {
                     Ok(()) => {
                         let is_connected = *state.borrow_and_update() == State::Connected;
@@ -198,6 +195,21 @@ impl Shell {
     fn instruct(&mut self) {
         let instructed = self.instructions.instructed(&self.machine.options().queues);
         self.step(Fact::Instructed(instructed));
+    }
+
+    /// Listens beside the loop: to listen anew in each of its rounds takes as long as the rest of a round.
+    pub fn listen(&mut self, mut listener: Listener) {
+        self.events.spawn(async move {
+            let news = listener.next().await;
+            Event::Told(news, listener)
+        });
+    }
+
+    pub fn on_news(&mut self, news: News) {
+        match news {
+            News::Assigned => self.assign(),
+            News::Instructed => self.instruct(),
+        }
     }
 
     /// Watches the lease for all partitions.
