@@ -116,7 +116,13 @@ impl Tally {
                 let seen = if self.may_have_run(message) { 2 } else { 1 };
                 Begin::Run { attempt: made + 1, task_attempt: seen.max(made + 1), store: None }
             }
-            Predecessor::Vanished if made >= policy.attempts.get() => Begin::Poison { attempts: made },
+            // With `OnFailure::Stop`, its last attempt may have ended the owner before, and whoever has started another
+            // one wants it to be tried again.
+            Predecessor::Vanished
+                if made >= policy.attempts.get() && policy.on_failure != OnFailure::Stop =>
+            {
+                Begin::Poison { attempts: made }
+            }
             Predecessor::Vanished => {
                 // Nobody counted the attempt of the vanished owner: assume it was the first.
                 let attempts = made.max(1) + 1;

@@ -41,6 +41,18 @@ fn attempts_continue_where_the_previous_owner_stopped() {
 }
 
 #[test]
+fn a_message_that_stopped_its_worker_is_tried_again_whatever_the_owner_before_has_left() {
+    let stop = Policy { on_failure: OnFailure::Stop, ..policy(2) };
+    for before in [Predecessor::Released, Predecessor::Vanished] {
+        let mut tally = Tally::new(stored(&[(FIRST, made(2))]), before, 2);
+        let begin = tally.begin(FIRST, &stop);
+        assert!(matches!(begin, Begin::Run { attempt: 3, task_attempt: 3, .. }), "{before:?}: {begin:?}");
+    }
+    let mut tally = Tally::new(stored(&[(FIRST, made(2))]), Predecessor::Vanished, 2);
+    assert_eq!(tally.begin(FIRST, &policy(2)), Begin::Poison { attempts: 2 });
+}
+
+#[test]
 fn each_message_has_its_own_attempts() {
     let mut tally = released();
     tally.record_failure(FIRST, 1, Verdict::Again);

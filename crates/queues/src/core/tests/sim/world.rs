@@ -105,7 +105,8 @@ impl World {
         options.ack = if faults.ack_early { Ack::Before } else { ack };
         options.failure.attempts = NonZeroU32::new(3);
         options.failure.backoff = Some(Duration::from_millis(10));
-        options.failure.on_failure = dice.pick(&[OnFailure::Queue, OnFailure::Queue, OnFailure::Log]);
+        options.failure.on_failure =
+            dice.pick(&[OnFailure::Queue, OnFailure::Queue, OnFailure::Log, OnFailure::Stop]);
         options.first_read_wait = Duration::ZERO;
         let names: Vec<PartitionName> = (1..=2).map(|number| queue().partition(number)).collect();
         let mut world = Self {
@@ -245,6 +246,15 @@ impl World {
             3 if self.dice.one_in(3) => Script::Kill(1),
             4 if self.dice.one_in(6) => Script::Kill(u32::MAX),
             _ => Script::Succeed,
+        };
+        // A message that never succeeds would stop one worker after the other.
+        let script = match script {
+            Script::FailForGood | Script::Kill(u32::MAX)
+                if self.options.failure.on_failure == OnFailure::Stop =>
+            {
+                Script::Fail(5)
+            }
+            script => script,
         };
         self.note(format!("put {} into {partition} key {key:?} priority {priority} {script:?}", id.0.0));
         let lives_ms = self.dice.pick(&[0, 5, 40]);
