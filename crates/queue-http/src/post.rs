@@ -4,7 +4,7 @@ use std::num::NonZeroU16;
 
 use bytes::Bytes;
 use menagerie_journal::{Append, Appended, Commit, Journal, JournalError, MessageId, NewMessage};
-use menagerie_queues::admin::duplicates;
+use menagerie_queues::admin::{Put, duplicates};
 use menagerie_queues::core::partitioning;
 use menagerie_queues::{MessageUuid, Origin};
 use menagerie_znodes::queues::{QueueName, Settings};
@@ -25,9 +25,6 @@ const COMMIT_ATTEMPTS_MAX: u32 = 3;
 /// Reads one request may spend on finding the partitions of its duplicates.
 const DUPLICATE_READS_MAX: usize = 20_000;
 
-/// Duplicates of delayed messages that one request may look for: each search may read all delayed messages.
-const DELAYED_SEARCHES_MAX: usize = 10;
-
 /// A message on its way to the journal.
 struct Placed {
     partition: u16,
@@ -35,12 +32,6 @@ struct Placed {
     id: Option<MessageUuid>,
     body: Bytes,
     dedup: Option<Bytes>,
-}
-
-/// What the search for earlier copies of duplicates may still cost.
-struct Budget {
-    reads: usize,
-    searches: usize,
 }
 
 impl Service {
@@ -100,16 +91,21 @@ impl Service {
             commit.appends.push(Append { partition: store.partition(partition)?, message: stamped.message });
         }
         let appended = commit_appends(&*store.journal, commit).await?;
-        let mut budget = Budget { reads: DUPLICATE_READS_MAX, searches: DELAYED_SEARCHES_MAX };
-        let mut posted = Vec::with_capacity(placed.len());
-        for (one, appended) in placed.into_iter().zip(appended) {
-            let found = outcome(&store, settings.partitions, one, appended, &mut budget).await?;
-            posted.push(found.ok_or_else(|| {
-                let field = if key.is_some() { "Idempotency-Key" } else { "dedup" };
-                Reply::error(409, field, "This key was used for a message that is not due yet.")
-            })?);
+        let mut delayed =
+            repeated_delayed(&store, settings.partitions, &placed, &appended).await?.into_iter();
+        let (mut posted, mut gone) = (Vec::with_capacity(placed.len()), Reasons::new());
+        let mut reads = DUPLICATE_READS_MAX;
+        for (index, (one, appended)) in placed.into_iter().zip(appended).enumerate() {
+            let found = match appended {
+                Appended::Duplicate(None) => delayed.next().flatten(),
+                _ => outcome(&store, settings.partitions, one, appended, &mut reads).await?,
+            };
+            match found {
+                Some(found) => posted.push(found),
+                None => drop(gone.insert(dedup_field(key, index), GONE.to_owned())),
+            }
         }
-        Ok(Reply::posted(&posted))
+        if gone.is_empty() { Ok(Reply::posted(&posted)) } else { Err(Reply::refused(409, &gone)) }
     }
 
     /// A repeated idempotency key goes to the same partition, where the journal can recognise the duplicate.
@@ -123,18 +119,25 @@ impl Service {
     }
 }
 
-/// What became of a message in the journal. `None` if it repeats a delayed one that cannot be found.
+/// A message repeats a delayed one, of which nothing is left.
+const GONE: &str =
+    "This was used for a delayed message that was cancelled. All other messages of the request are stored.";
+
+/// The field that says what a message repeats.
+fn dedup_field(key: Option<&str>, index: usize) -> String {
+    key.map_or_else(|| format!("{index}.dedup"), |_| "Idempotency-Key".to_owned())
+}
+
+/// What became of a message in the journal. `None` if it repeats a delayed one.
 async fn outcome(
     store: &QueueStore,
     partitions: u16,
     placed: Placed,
     appended: Appended,
-    budget: &mut Budget,
+    reads: &mut usize,
 ) -> Result<Option<Posted>, Reply> {
     let Placed { partition, id, body, dedup } = placed;
     let name = store.queue.partition(partition);
-    let candidates =
-        std::iter::once(partition).chain(1..=partitions).map(|number| store.queue.partition(number));
     Ok(match appended {
         Appended::At(position) => {
             let id = id.unwrap_or_else(|| MessageUuid::derived(&name, position));
@@ -144,7 +147,9 @@ async fn outcome(
             id.map(|id| Posted { partition, id, time: MessageId(place.due), is_delayed: true })
         }
         Appended::Duplicate(Some(position)) => {
-            let (affordable, reads) = (budget.reads, &mut budget.reads);
+            let likely = std::iter::once(partition);
+            let candidates = likely.chain(1..=partitions).map(|number| store.queue.partition(number));
+            let affordable = *reads;
             let candidates = candidates.take(affordable).inspect(|_| *reads -= 1);
             let dedup = dedup.unwrap_or_default();
             let found = duplicates::at(&*store.journal, candidates, position, &dedup, &body).await;
@@ -154,19 +159,30 @@ async fn outcome(
             let (partition, id) = found.unwrap_or_else(|| (partition, MessageUuid::derived(&name, position)));
             Some(Posted { partition, id, time: position, is_delayed: false })
         }
-        Appended::Duplicate(None) if budget.searches == 0 => None,
-        Appended::Duplicate(None) => {
-            budget.searches -= 1;
-            let dedup = dedup.unwrap_or_default();
-            let found =
-                duplicates::delayed(&*store.journal, candidates, &dedup).await.map_err(unavailable)?;
-            found.and_then(|found| {
-                let time = found.position.or(found.due.map(MessageId))?;
-                let is_delayed = found.position.is_none();
-                Some(Posted { partition: found.partition.number(), id: found.id?, time, is_delayed })
-            })
-        }
+        Appended::Duplicate(None) => None,
     })
+}
+
+/// The delayed messages that these repeat, one for each that repeats one; `None` if it is gone.
+async fn repeated_delayed(
+    store: &QueueStore,
+    partitions: u16,
+    placed: &[Placed],
+    appended: &[Appended],
+) -> Result<Vec<Option<Posted>>, Reply> {
+    let all = placed.iter().zip(appended).filter(|(_, appended)| **appended == Appended::Duplicate(None));
+    let dedups: Vec<Bytes> = all.map(|(one, _)| one.dedup.clone().unwrap_or_default()).collect();
+    if dedups.is_empty() {
+        return Ok(Vec::new());
+    }
+    let candidates = (1..=partitions).map(|number| store.queue.partition(number));
+    let found = duplicates::delayed(&*store.journal, candidates, &dedups).await.map_err(unavailable)?;
+    let posted = |found: Put| {
+        let time = found.position.or(found.due.map(MessageId))?;
+        let is_delayed = found.position.is_none();
+        Some(Posted { partition: found.partition.number(), id: found.id?, time, is_delayed })
+    };
+    Ok(found.into_iter().map(|found| found.and_then(posted)).collect())
 }
 
 fn parse_messages(request: &Request, settings: &Settings) -> Result<Vec<PostedMessage>, Reasons> {

@@ -93,9 +93,23 @@ async fn of_messages_with_the_same_dedup_id_the_first_counts() {
     assert_eq!(post(&site, delayed).await.json(), first);
     let id = first["messages"][0]["key"].as_str().unwrap();
     assert_eq!(site.own("DELETE", &format!("{QUEUE}/{id}"), "").await.code, 200);
-    let again = post(&site, json!([{"body": "c", "dedup": "e"}])).await;
-    let why = "This key was used for a message that is not due yet.";
-    assert_eq!((again.code, again.reason("dedup")), (409, why.to_owned()), "it was cancelled");
+    let again = post(&site, json!([{"body": "other"}, {"body": "c", "dedup": "e"}])).await;
+    let why = again.reason("1.dedup");
+    assert!(again.code == 409 && why.contains("was cancelled. All other messages"), "{again:?}");
+    let counted = site.own("GET", "/v1/notes?include_count=1", "").await.json();
+    assert_eq!(counted["queues"][0]["count"], 4, "as it says");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn however_many_delayed_messages_a_request_repeats_each_is_found() {
+    let (_world, site) = site("http-dedup-many", 2).await;
+    let all: Vec<Value> = (0..50).map(|n| json!({"body": n.to_string(), "delay": "1h"})).collect();
+    let body = json!({ "messages": all }).to_string();
+    let headers = [JSON, ("Idempotency-Key", "once")];
+    let first = site.own_with("POST", QUEUE, &headers, body.as_bytes()).await;
+    assert_eq!(first.code, 201, "{first:?}");
+    let again = site.own_with("POST", QUEUE, &headers, body.as_bytes()).await;
+    assert_eq!((again.code, again.json()), (201, first.json()));
 }
 
 #[tokio::test(flavor = "multi_thread")]

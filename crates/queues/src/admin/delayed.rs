@@ -22,7 +22,7 @@ use crate::story::{self, Act, ActKind};
 pub(super) const ANY_TIME: RangeInclusive<Ticks> = Ticks(0)..=Ticks(u64::MAX);
 
 /// Messages per read, and cancelled per commit.
-const BATCH: u32 = 1000;
+pub(super) const BATCH: u32 = 1000;
 
 /// A message that is not due yet.
 #[derive(Debug, Clone, PartialEq, Eq)]

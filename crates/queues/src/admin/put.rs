@@ -190,7 +190,7 @@ impl Putter {
         let dedup = dedup.unwrap_or_default();
         let found = match first {
             Some(position) => duplicates::at(&*self.store, partitions, position, &dedup, &body).await?,
-            None => duplicates::delayed(&*self.store, partitions, &dedup).await?,
+            None => duplicates::delayed(&*self.store, partitions, &[dedup]).await?.pop().flatten(),
         };
         Ok(match found {
             Some(found) => Put { duplicate: true, ..found },

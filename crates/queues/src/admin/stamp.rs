@@ -31,11 +31,14 @@ impl Origin {
         if let Some(bytes) = key.map(<[u8]>::len).filter(|bytes| *bytes > PARTITION_KEY_BYTES_MAX) {
             return Err(QueueError::LongKey { bytes });
         }
+        let now = Ticks::now();
+        // The journal would append it at once, as it does any other message: so its position says its id.
+        let message = NewMessage { due: message.due.filter(|due| *due > now), ..message };
         // It has no position before it is due, and its position will say nothing about when it was put.
         let id = message.due.map(|due| MessageUuid::chosen(partition, due));
         let meta = Meta {
             id,
-            put: id.map(|_| Ticks::now()),
+            put: id.map(|_| now),
             key: key.map(|key| String::from_utf8_lossy(key).into_owned()),
             priority,
             dedup: message.dedup.as_deref().map(dedup_text),
@@ -73,6 +76,8 @@ mod tests {
         assert!(later.id.is_some_and(|id| id.due().contains(&due)) && meta.id == later.id);
         assert!(meta.put.is_some_and(|put| put >= before && put < due), "{meta:?}");
         assert_eq!(meta.dedup.as_deref(), Some("d"));
+        let past = stamp(None, NewMessage { due: Some(Ticks(1)), ..NewMessage::new("a") });
+        assert_eq!((past.id, past.message.due), (None, None), "it is due at once, like any other");
     }
 
     #[test]
