@@ -107,7 +107,14 @@ fn names(begun: &OsStr, list: impl AsyncFnOnce(&Session) -> Option<Vec<String>>)
     let timed = client::block_on(async { Ok(tokio::time::timeout(NAMES_TIMEOUT, read).await) });
     let all = timed.ok().and_then(Result::ok).flatten().unwrap_or_default();
     let begun = begun.to_string_lossy();
-    all.into_iter().filter(|name| name.starts_with(&*begun)).map(CompletionCandidate::new).collect()
+    let fits = |name: &String| name.starts_with(&*begun) && is_plain(name);
+    all.into_iter().filter(fits).map(CompletionCandidate::new).collect()
+}
+
+/// Whether a shell takes a name as it is. Others are not offered: scripts insert names without quotes, and whoever may
+/// create a queue over HTTP chooses its name.
+fn is_plain(name: &str) -> bool {
+    !name.starts_with('-') && name.chars().all(|letter| letter.is_alphanumeric() || "._-@+:".contains(letter))
 }
 
 /// Where ZooKeeper is, as far as the unfinished line says so.
@@ -121,4 +128,21 @@ fn said(line: Vec<OsString>) -> ClientArgs {
         })
     };
     ClientArgs::new(value("--zookeeper"), value("--namespace"), value("--config").map(PathBuf::from))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_that_mean_something_to_a_shell_are_not_offered() {
+        for plain in ["mail", "notes:mail.failed", "büro-2_a@b+c"] {
+            assert!(is_plain(plain), "{plain}");
+        }
+        for other in
+            ["notes:$(reboot)", "a;b", "a`b`", "a b", "a'b", "a\\b", "--all", "~root", "a*", "=ls", "a{b"]
+        {
+            assert!(!is_plain(other), "{other}");
+        }
+    }
 }

@@ -130,13 +130,19 @@ impl From<admin::Put> for PutView {
 
 impl Show for PutView {
     fn show(&self) -> String {
-        let note = match (self.duplicate, self.delayed) {
-            (true, _) => "  (was there already)",
-            (false, true) => "  (delayed)",
-            (false, false) => "",
-        };
-        let id = self.id.map_or_else(|| "delayed".to_owned(), |id| id.to_string());
-        format!("{id}{note}\n")
+        self.id.map_or_else(String::new, |id| format!("{id}\n"))
+    }
+}
+
+impl PutView {
+    /// What its id does not say: standard output is for ids alone, so that scripts can use them.
+    fn remark(&self) -> Option<String> {
+        match (&self.id, self.duplicate, self.delayed) {
+            (Some(id), true, _) => Some(format!("{id} was there already")),
+            // It was delayed, and has been cancelled or deleted since.
+            (None, ..) => Some("a message with this dedup id was there already, and is gone".to_owned()),
+            (Some(_), false, _) => None,
+        }
     }
 }
 
@@ -160,6 +166,14 @@ impl Put {
             }
             Ok(())
         })
+    }
+
+    fn print(&self, put: &PutView) -> Result<(), CliError> {
+        self.format.print_line(put)?;
+        if let Some(remark) = put.remark().filter(|_| self.format.output == Format::Table) {
+            eprintln!("{remark}");
+        }
+        Ok(())
     }
 
     /// Whether each message is printed.
@@ -213,7 +227,7 @@ impl Put {
                 (put, refused) = self.commit(&mut putter, std::mem::take(&mut batch), &input).await;
                 put.iter().for_each(|put| done.count(put));
                 if self.prints() {
-                    put.into_iter().try_for_each(|put| self.format.print_line(&PutView::from(put)))?;
+                    put.into_iter().map(PutView::from).try_for_each(|put| self.print(&put))?;
                 }
                 meter.show("put", done.all, input.total());
             }

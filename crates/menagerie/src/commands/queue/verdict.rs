@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use menagerie_queues::admin::show::{PartitionView, QueueView};
+use menagerie_queues::admin::show::{PartitionView, QueueView, RunningView};
 use menagerie_znodes::Name;
 use menagerie_znodes::queues::{self, Pause, Retry};
 
@@ -86,7 +86,8 @@ fn only_failures(view: &QueueView) -> Option<String> {
     let recent = || view.partitions.iter().filter_map(|at| at.recent.as_ref());
     let (done, failed): (u64, u64) =
         recent().fold((0, 0), |(done, failed), recent| (done + recent.done, failed + recent.failed));
-    if done > 0 || failed == 0 {
+    // What has been running for long may yet succeed, and says more about what is in the way.
+    if done > 0 || failed == 0 || longest_running(view).is_some_and(|(_, running)| is_long(running)) {
         return None;
     }
     let mut errors: BTreeMap<&str, u64> = BTreeMap::new();
@@ -103,7 +104,8 @@ fn blocked(view: &QueueView) -> Option<String> {
     let (at, retrying) = view
         .partitions
         .iter()
-        .filter(|at| at.lag > 0 && stands_still(at))
+        // The failed message itself is one of those that wait.
+        .filter(|at| at.lag > 1 && stands_still(at))
         .filter(|_| view.handling.retry() == Retry::Block)
         .find_map(|at| Some((at, at.retrying.first()?)))?;
     let next = precise(Duration::from_millis(retrying.in_ms));
@@ -128,21 +130,23 @@ fn unowned(view: &QueueView) -> Option<String> {
 
 /// The message that has been running longest, if that is long, and nothing else of its partition gets done.
 fn hung(view: &QueueView) -> Option<String> {
-    let still = view.partitions.iter().filter(|at| stands_still(at));
-    let running = still.flat_map(|at| at.running.iter().map(move |running| (at, running)));
-    let (at, longest) = running.max_by_key(|(_, running)| running.for_ms)?;
-    let time = Duration::from_millis(longest.for_ms);
+    let (at, longest) = longest_running(view).filter(|(_, longest)| is_long(longest))?;
+    let time = precise(Duration::from_millis(longest.for_ms));
     let worker = at.owner.as_ref().map_or(String::new(), |owner| format!(" at {owner}"));
     let silent =
         if longest.silent { ", and its program has not answered: does it flush its output?" } else { "" };
-    (time >= LONG).then(|| {
-        format!(
-            "message {} of {} has been running for {}{worker}{silent}",
-            longest.id,
-            at.partition,
-            precise(time)
-        )
-    })
+    Some(format!("message {} of {} has been running for {time}{worker}{silent}", longest.id, at.partition))
+}
+
+/// Of the partitions in which nothing gets done.
+fn longest_running(view: &QueueView) -> Option<(&PartitionView, &RunningView)> {
+    let still = view.partitions.iter().filter(|at| stands_still(at));
+    let running = still.flat_map(|at| at.running.iter().map(move |running| (at, running)));
+    running.max_by_key(|(_, running)| running.for_ms)
+}
+
+fn is_long(running: &RunningView) -> bool {
+    Duration::from_millis(running.for_ms) >= LONG
 }
 
 /// Whether nothing of a partition got done lately.
@@ -177,7 +181,7 @@ fn progress(view: &QueueView, lag: u64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use menagerie_queues::admin::show::{Rate, RetryingView, RunningView};
+    use menagerie_queues::admin::show::{Rate, RetryingView};
     use menagerie_queues::core::activity::Recent;
     use menagerie_znodes::queues::{Handling, Keep, Pause};
 
@@ -284,6 +288,8 @@ mod tests {
         let expected =
             format!("nothing else waits, but message {ID} of mail-1 has been running for 10m at w1");
         assert_eq!(verdict(&queue(vec![ack_before])), expected);
+        let one_failure = queue(vec![hung.clone(), failing(2, "no route", 1)]);
+        assert!(verdict(&one_failure).contains("has been running for 10m"), "{}", verdict(&one_failure));
         let busy = PartitionView { recent: partition(1, 4).recent, ..hung };
         assert!(!verdict(&queue(vec![busy])).contains("has been running"));
     }
@@ -299,6 +305,8 @@ mod tests {
             blocked.contains("keeps others waiting: attempt 2 of 5 comes in 12s; last error: no route"),
             "{blocked}"
         );
+        let alone = verdict(&queue(vec![PartitionView { lag: 1, ..at.clone() }]));
+        assert!(!alone.contains("keeps others"), "{alone}");
         let later = Handling { retry: Some(Retry::Later), ..Handling::default() };
         assert!(!verdict(&QueueView { handling: later, ..queue(vec![at]) }).contains("keeps others"));
     }
