@@ -7,6 +7,7 @@ use std::time::Duration;
 use menagerie_journal::Message;
 use menagerie_kernel::Fence;
 use menagerie_znodes::queues::PartitionName;
+use tokio::sync::watch;
 
 pub use menagerie_programs::Lease;
 pub use menagerie_programs::serve::{SILENT_AFTER, Unanswered};
@@ -26,6 +27,27 @@ pub struct Work {
     pub fence: Fence,
     /// Until when the task may run.
     pub lease: Lease,
+    /// For tasks of workers with [`Begins::WhenToldSo`](crate::core::options::Begins): say here when it begins.
+    pub begun: Begun,
+}
+
+/// Where a task says that it has begun. The default is for tasks that begin at once: nobody listens.
+#[derive(Debug, Clone, Default)]
+pub struct Begun(Option<watch::Sender<bool>>);
+
+impl Begun {
+    /// And a future that waits until it has begun; false if it has ended before.
+    pub(crate) fn listen() -> (Self, impl Future<Output = bool> + Send + 'static) {
+        let (begun, mut listener) = watch::channel(false);
+        (Self(Some(begun)), async move { listener.wait_for(|begun| *begun).await.is_ok() })
+    }
+
+    /// It begins now.
+    pub fn say(&self) {
+        if let Some(begun) = &self.0 {
+            begun.send_replace(true);
+        }
+    }
 }
 
 impl Work {

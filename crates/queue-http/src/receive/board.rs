@@ -3,12 +3,14 @@
 //! A message waits on the board, is out once a client has it, and ends by an answer, by a deadline, or because the
 //! worker must stop. Whoever removes it from the board decides how it ends; everybody else comes too late.
 
-use std::collections::{HashMap, VecDeque};
+use std::cmp::Reverse;
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use menagerie_journal::{Message, Ticks};
-use menagerie_queues::task::{Lease, Outcome, Outcomes, Task, Work};
+use menagerie_journal::{Message, MessageId, Ticks};
+use menagerie_queues::Meta;
+use menagerie_queues::task::{Begun, Lease, Outcome, Outcomes, Task, Work};
 use tokio::sync::{Notify, oneshot, watch};
 
 use super::receipt::Receipt;
@@ -48,19 +50,30 @@ struct Deadline {
 struct Entry {
     receipt: Receipt,
     attempt: u32,
+    priority: i8,
     message: Message,
     lease: Lease,
+    begun: Begun,
     /// `None` while it waits.
     deadline: watch::Sender<Option<Deadline>>,
     answer: oneshot::Sender<Outcome>,
+}
+
+/// Where a message waits: higher priorities first, then older ones; the nonce says whose place it is.
+type Place = (Reverse<i8>, MessageId, u64);
+
+impl Entry {
+    fn place(&self) -> Place {
+        (Reverse(self.priority), self.message.id, self.receipt.nonce)
+    }
 }
 
 #[derive(Default)]
 struct State {
     /// Everything on the board and out, by nonce.
     entries: HashMap<u64, Entry>,
-    /// What waits, oldest first. May name entries that are gone.
-    waiting: VecDeque<u64>,
+    /// What waits, in the order in which clients get it.
+    waiting: BTreeSet<Place>,
     /// The latest deliveries that have ended.
     ended: HashMap<u64, Ended>,
     /// The same, oldest first.
@@ -118,7 +131,7 @@ impl Board {
 
     /// Waits until a message waits, or the board is closed. Another client may be quicker. Cancel safe.
     pub async fn wait_for_message(&self) {
-        self.wait_until(&self.arrived, |state| state.is_closed || state.has_waiting()).await;
+        self.wait_until(&self.arrived, |state| state.is_closed || !state.waiting.is_empty()).await;
     }
 
     /// Waits until nobody has received for `idle` and nothing is out; then closes the board. What waits on it is
@@ -145,6 +158,7 @@ impl Board {
         state.is_closed = true;
         // Dropping an entry's sender stops its task.
         state.entries.clear();
+        state.waiting.clear();
         self.arrived.notify_waiters();
     }
 
@@ -170,8 +184,9 @@ impl Board {
     ) -> Vec<Delivery> {
         let (mut state, mut taken) = (self.lock(), Vec::new());
         while taken.len() < max
-            && let Some(nonce) = state.waiting.pop_front()
+            && let Some(place) = state.waiting.pop_first()
         {
+            let (_, _, nonce) = place;
             let Some(entry) = state.entries.get(&nonce) else { continue };
             // It expired while it waited here, or the partition may have another owner: the worker sees to it.
             if entry.lease.is_over() || entry.message.expires.is_some_and(|end| end <= Ticks::now()) {
@@ -179,11 +194,12 @@ impl Board {
                 continue;
             }
             if !fits(&entry.message) {
-                state.waiting.push_front(nonce);
+                state.waiting.insert(place);
                 break;
             }
             let at = Instant::now() + visible_after;
             entry.deadline.send_replace(Some(Deadline { at, allowed: visible_after }));
+            entry.begun.say();
             let (receipt, attempt, message) = (entry.receipt, entry.attempt, entry.message.clone());
             taken.push(Delivery { receipt, attempt, message });
         }
@@ -216,8 +232,9 @@ impl Board {
         let (partition, fence) = (work.partition.number(), work.fence);
         let receipt = Receipt { server: self.server, partition, fence, message: message.id, nonce };
         let ((deadline, mut due), (answer, mut answered)) = (watch::channel(None), oneshot::channel());
-        let (attempt, lease) = (work.attempt_of(0), work.lease.clone());
-        let entry = Entry { receipt, attempt, message, lease, deadline, answer };
+        let (attempt, priority) = (work.attempt_of(0), Meta::of(&message).priority);
+        let (lease, begun) = (work.lease.clone(), work.begun.clone());
+        let entry = Entry { receipt, attempt, priority, message, lease, begun, deadline, answer };
         let Some(_on_board) = self.put(entry) else { return Outcome::Stopped };
         loop {
             let deadline = *due.borrow_and_update();
@@ -243,7 +260,7 @@ impl Board {
         if state.is_closed {
             return None;
         }
-        state.waiting.push_back(nonce);
+        state.waiting.insert(entry.place());
         state.entries.insert(nonce, entry);
         drop(state);
         self.arrived.notify_waiters();
@@ -259,10 +276,6 @@ impl Board {
 }
 
 impl State {
-    fn has_waiting(&self) -> bool {
-        self.waiting.iter().any(|nonce| self.entries.contains_key(nonce))
-    }
-
     fn is_idle(&self) -> bool {
         let is_out = |entry: &Entry| entry.deadline.borrow().is_some();
         self.receivers == 0 && !self.entries.values().any(is_out)
@@ -281,7 +294,7 @@ impl State {
 
     fn end(&mut self, nonce: u64, how: Ended) -> Option<Entry> {
         let entry = self.entries.remove(&nonce)?;
-        self.waiting.retain(|waiting| *waiting != nonce);
+        self.waiting.remove(&entry.place());
         if entry.deadline.borrow().is_some() {
             self.ended.insert(nonce, how);
             self.ended_order.push_back(nonce);

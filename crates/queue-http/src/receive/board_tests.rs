@@ -4,6 +4,7 @@ use bytes::Bytes;
 use menagerie_journal::MessageId;
 use menagerie_kernel::{Fence, Moment};
 use menagerie_queues::task::Failed;
+use menagerie_testkit::eventually_async;
 
 use super::*;
 
@@ -36,6 +37,7 @@ impl Worker {
             time_limit: None,
             fence: Fence::new(1, 2),
             lease: Lease::new(self.valid_until.subscribe(), self.timeout.subscribe(), self.stop.subscribe()),
+            begun: Begun::default(),
         }
     }
 
@@ -73,6 +75,26 @@ async fn a_receipt_counts_once() {
     assert_eq!(running.await.unwrap(), Outcome::Done);
     assert_eq!(board.answer(&taken.receipt, Outcome::Done), Err(Some(Ended::Answered)));
     assert_eq!(board.extend(&taken.receipt, LONG), Err(Some(Ended::Answered)));
+}
+
+#[tokio::test]
+async fn higher_priorities_are_received_first_and_then_older_messages() {
+    let (board, worker) = (board(), Worker::new());
+    let mut running = Vec::new();
+    // In the order in which a busy machine happened to run their tasks.
+    for (nonce, position, priority) in [(1, 30, 0), (2, 10, 0), (3, 40, 9), (4, 20, -9)] {
+        let mut work = worker.work("");
+        work.messages[0].id = MessageId(Ticks(position));
+        work.messages[0].meta = Meta { priority, ..Meta::default() }.encode();
+        let on = board.clone();
+        running.push(tokio::spawn(async move { on.offer(work, nonce).await }));
+    }
+    eventually_async("all are there", async || (board.lock().waiting.len() == 4).then_some(())).await;
+    let mut positions = Vec::new();
+    while let Some(taken) = board.take(1, LONG, |_| true).pop() {
+        positions.push(taken.message.id.0.0);
+    }
+    assert_eq!(positions, [40, 10, 30, 20]);
 }
 
 #[tokio::test]

@@ -11,7 +11,7 @@ use menagerie_kernel::{Session, whole};
 use menagerie_queues::QueueError;
 use menagerie_queues::journals::Journals;
 use menagerie_queues::metrics::Metrics;
-use menagerie_queues::worker::{self, Deps, Ended, Order};
+use menagerie_queues::worker::{self, Begins, Deps, Ended, Order};
 use menagerie_znodes::queues::{self, QueueName};
 use menagerie_znodes::{Name, NameError};
 use prometheus_client::registry::Registry;
@@ -42,7 +42,13 @@ const STOP_TIMEOUT: Duration = Duration::from_secs(5);
 /// Tells the workers of one process apart.
 static NEXT: AtomicU64 = AtomicU64::new(1);
 
-type Boards = HashMap<QueueName, Arc<Board>>;
+/// A board, and the worker behind it.
+struct Open {
+    board: Arc<Board>,
+    worker: Name,
+}
+
+type Boards = HashMap<QueueName, Open>;
 
 /// How clients receive messages.
 #[derive(Debug, Clone)]
@@ -105,9 +111,11 @@ impl Receiving {
         self.server == server
     }
 
-    /// Whether nobody is to take messages of this queue.
+    /// Whether nobody is to take messages of this queue, or our worker is not.
     pub(crate) fn is_paused(&self, queue: &QueueName) -> bool {
-        self.pauses.contains(&queues::pause_of_queue(queue))
+        let worker = self.boards().get(queue).map(|open| queues::pause_of_worker(&open.worker));
+        let pauses = [Some(queues::pause_of_queue(queue)), worker];
+        pauses.iter().flatten().any(|pause| self.pauses.contains(pause))
     }
 
     /// Counts changes of pauses.
@@ -117,14 +125,14 @@ impl Receiving {
 
     /// The board of a queue, if somebody receives from it.
     pub(crate) fn board(&self, queue: &QueueName) -> Option<Arc<Board>> {
-        self.boards().get(queue).cloned()
+        self.boards().get(queue).map(|open| open.board.clone())
     }
 
     /// The board of a queue; starts a worker for it if there is none.
     pub(crate) fn open_board(&self, queue: &QueueName) -> Result<Arc<Board>, Reply> {
         let mut boards = self.boards();
-        if let Some(board) = boards.get(queue) {
-            return Ok(board.clone());
+        if let Some(open) = boards.get(queue) {
+            return Ok(open.board.clone());
         }
         if !has_room(boards.keys(), queue) {
             return Err(Reply::too_many_received());
@@ -135,11 +143,13 @@ impl Receiving {
         let name = worker_name(&self.options.name, queue);
         let name = name.map_err(|error| Reply::storage_down(&error.to_string()))?;
         let board = Arc::new(Board::new(self.server));
-        boards.insert(queue.clone(), board.clone());
+        boards.insert(queue.clone(), Open { board: board.clone(), worker: name.clone() });
         let options = worker::Options {
             concurrency: IN_FLIGHT_MAX,
             read_ahead_bytes: READ_AHEAD_BYTES / QUEUES_MAX,
             settle: self.options.settle,
+            // What nobody has received does not run.
+            begins: Begins::WhenToldSo,
             ..worker::Options::new(name, vec![queue.clone()])
         };
         let deps = Deps {
@@ -218,7 +228,7 @@ impl Work {
     /// Makes room for another worker.
     fn close(&self) {
         let mut boards = self.boards.lock().unwrap_or_else(PoisonError::into_inner);
-        boards.retain(|_, board| !Arc::ptr_eq(board, &self.board));
+        boards.retain(|_, open| !Arc::ptr_eq(&open.board, &self.board));
         self.board.close();
     }
 }
@@ -268,7 +278,9 @@ mod tests {
     #[tokio::test]
     async fn the_board_of_a_worker_that_panics_makes_room_for_another() {
         let (queue, board): (QueueName, _) = ("notes:mail".parse().unwrap(), Arc::new(Board::new(1)));
-        let boards = Arc::new(Mutex::new(HashMap::from([(queue.clone(), board.clone())])));
+        let name = Name::new("w").unwrap();
+        let open = Open { board: board.clone(), worker: name.clone() };
+        let boards = Arc::new(Mutex::new(HashMap::from([(queue.clone(), open)])));
         let stopping = watch::Sender::new(false);
         let idle = Duration::from_secs(3_600);
         let work = Work {
@@ -279,7 +291,6 @@ mod tests {
             stopping: stopping.subscribe(),
         };
         let (orders, _received) = mpsc::channel(ORDERS_MAX);
-        let name = Name::new("w").unwrap();
         let ended = tokio::spawn(work.watch(name, orders, async { panic!("a bug") })).await;
         assert!(ended.unwrap_err().is_panic());
         assert!(boards.lock().unwrap().is_empty());

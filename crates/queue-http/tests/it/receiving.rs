@@ -316,6 +316,39 @@ async fn nothing_is_received_from_a_paused_queue() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn only_what_somebody_has_received_runs_and_a_paused_worker_gives_no_more() {
+    let (world, site) = site("http-receive-runs", 2).await;
+    let ids = [site.post(QUEUE, 1, "a").await, site.post(QUEUE, 2, "b").await];
+    let received = receive_one(&site).await;
+    let index = usize::from(received["body"] == "b");
+    let state_of = async |id: &str| {
+        let answer = site.own("GET", &format!("{QUEUE}/messages/{id}"), "").await.json();
+        answer["message"]["state"].as_str().unwrap().to_owned()
+    };
+    eventually_async("it runs", async || (state_of(&ids[index]).await == "running").then_some(())).await;
+    assert_eq!(state_of(&ids[1 - index]).await, "waiting", "the server has it, and nobody has received it");
+    let queue: QueueName = NAME.parse().unwrap();
+    let view = admin::show::show(&site.session, &world.journals(), &queue).await.unwrap();
+    let owner = view.partitions[0].owner.clone().unwrap();
+    let scope = admin::Scope::Worker(owner);
+    admin::pause(&site.session, &scope, &Pause { by: "me".into(), reason: None }).await.unwrap();
+    eventually_async("the server has heard of the pause", async || {
+        let received = receive(&site, json!({"wait": 0.1})).await;
+        let receipts: Vec<&str> = received.iter().map(receipt).collect();
+        if !receipts.is_empty() {
+            say(&site, "nack", json!({"receipts": receipts})).await;
+        }
+        receipts.is_empty().then_some(())
+    })
+    .await;
+    assert!(receive(&site, json!({"wait": 1})).await.is_empty());
+    admin::resume(&site.session, &scope).await.unwrap();
+    assert_eq!(ack(&site, &received).await.code, 200);
+    assert_eq!(ack(&site, &receive_one(&site).await).await.code, 200);
+    world.drained(&site.session, NAME, 2).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn deleting_a_queue_ends_its_receives() {
     let (_world, site) = site("http-receive-deleted", 1).await;
     let address = site.address;

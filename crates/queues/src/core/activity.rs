@@ -1,9 +1,9 @@
 //! What the owner of a partition is doing with it, for whoever looks: the journal keeps it beside the position.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use menagerie_journal::Ticks;
+use menagerie_journal::{MessageId, Ticks};
 use serde::{Deserialize, Serialize};
 
 use super::lane::Lane;
@@ -78,8 +78,11 @@ pub struct Activity {
     pub at_ms: u64,
     /// The owner.
     pub worker: String,
-    /// Messages that run, oldest first.
+    /// Messages that run: those that have run longest, longest first.
     pub running: Vec<RunningMessage>,
+    /// Positions of the others that run, in order, each as its distance from the one before: there may be many.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub also_running: Vec<u64>,
     /// How many there are.
     pub running_count: u64,
     /// Messages that are tried again, the next one first.
@@ -98,6 +101,39 @@ impl Activity {
     pub fn is_fresh(&self, now: Ticks) -> bool {
         unix_ms(now).saturating_sub(self.at_ms) < FRESH_MS
     }
+
+    /// All messages that run.
+    pub fn all_running(&self) -> AllRunning {
+        let positions = self.also_running.iter().scan(0_u64, |at, distance| {
+            *at = at.saturating_add(*distance);
+            Some(MessageId(Ticks(*at)))
+        });
+        AllRunning {
+            ids: self.running.iter().map(|running| running.id).collect(),
+            positions: positions.collect(),
+        }
+    }
+}
+
+/// All messages of a partition that run.
+#[derive(Debug, Default)]
+pub struct AllRunning {
+    ids: HashSet<MessageUuid>,
+    positions: HashSet<MessageId>,
+}
+
+impl AllRunning {
+    /// Whether this message, at this position, runs.
+    pub fn has(&self, id: MessageUuid, position: MessageId) -> bool {
+        self.ids.contains(&id) || self.positions.contains(&position)
+    }
+}
+
+/// Each position as its distance from the one before.
+fn distances(mut positions: Vec<MessageId>) -> Vec<u64> {
+    positions.sort_unstable();
+    let before = std::iter::once(0).chain(positions.iter().map(|position| position.0.0));
+    positions.iter().zip(before).map(|(position, before)| position.0.0 - before).collect()
 }
 
 /// Counts what came of attempts.
@@ -181,9 +217,10 @@ pub fn activity(lane: &Lane, worker: &str, attempts: u32, now: Now) -> Activity 
         let Some(message) = &slot.message else { continue };
         let id = || MessageUuid::of(&lane.partition, message);
         match slot.standing {
-            Standing::Running { attempt, since, .. } => {
+            Standing::Running { attempt, since: Some(since), .. } => {
                 running.push((
                     since,
+                    message.id,
                     RunningMessage { id: id(), attempt, since_ms: wall(since), silent: false },
                 ));
             }
@@ -198,13 +235,15 @@ pub fn activity(lane: &Lane, worker: &str, attempts: u32, now: Now) -> Activity 
             _ => {}
         }
     }
-    running.sort_by_key(|(since, _)| *since);
+    running.sort_by_key(|(since, ..)| *since);
+    let also_running = running.iter().skip(NAMED_MAX).map(|(_, position, _)| *position).collect();
     retrying.sort_by_key(|(until, _)| *until);
     Activity {
         at_ms: unix_ms(now.ticks),
         worker: worker.to_owned(),
         running_count: running.len() as u64,
-        running: running.into_iter().take(NAMED_MAX).map(|(_, message)| message).collect(),
+        also_running: distances(also_running),
+        running: running.into_iter().take(NAMED_MAX).map(|(.., message)| message).collect(),
         retrying_count: retrying.len() as u64,
         retrying: retrying.into_iter().take(NAMED_MAX).map(|(_, message)| message).collect(),
         recent: lane.counter.recent(now.instant),
@@ -260,6 +299,22 @@ mod tests {
         assert_eq!((recent.done, recent.failed, recent.seconds), (0, 1, 50));
         let nothing = Recent { seconds: 1, ..Recent::default() };
         assert_eq!(counter.recent(began + Duration::from_secs(3_600)), nothing);
+    }
+
+    #[test]
+    fn messages_that_are_not_named_are_known_to_run_by_their_positions() {
+        let partition = "mail-1".parse().unwrap();
+        let of = |ticks| (MessageUuid::derived(&partition, MessageId(Ticks(ticks))), MessageId(Ticks(ticks)));
+        let positions = [17_951_207_650_369_468, 17_951_207_650_369_470, 17_951_207_990_000_000];
+        let ((named, _), also_running) =
+            (of(5), distances(positions.iter().rev().map(|at| of(*at).1).collect()));
+        assert_eq!(also_running[1..], [2, 339_630_530]);
+        let running = vec![RunningMessage { id: named, attempt: 1, since_ms: 0, silent: false }];
+        let activity = Activity { running, also_running, ..Activity::default() };
+        let all = activity.all_running();
+        let is_running = |ticks| all.has(of(ticks).0, of(ticks).1);
+        assert!(is_running(5) && positions.into_iter().all(is_running));
+        assert!(!is_running(6) && !is_running(17_951_207_650_369_469));
     }
 
     #[test]

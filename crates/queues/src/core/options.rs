@@ -11,6 +11,16 @@ use super::failure;
 use super::ledger::{Ack, Commit};
 use super::{read_ahead, turn};
 
+/// When a message that a task was given begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Begins {
+    /// At once.
+    #[default]
+    AtOnce,
+    /// When the task says so: until then it waits there.
+    WhenToldSo,
+}
+
 /// Options chosen by the operator.
 #[derive(Debug, Clone)]
 pub struct Options {
@@ -36,6 +46,8 @@ pub struct Options {
     pub read_ahead_bytes: usize,
     /// When joining and leaving workers count as settled.
     pub settle: Rule,
+    /// When messages begin, for those who look and for stories.
+    pub begins: Begins,
     /// How long to wait at the start for a first read of every partition, so that the first queue comes first. After
     /// that, do not wait for partitions that another worker still owns or whose journal is down.
     pub first_read_wait: Duration,
@@ -58,6 +70,7 @@ impl Options {
             time_limit: None,
             read_ahead_bytes: read_ahead::WORKER_BYTES_MAX,
             settle: Rule::default(),
+            begins: Begins::default(),
             first_read_wait: Duration::from_secs(1),
             stop_timeout: Duration::from_secs(30),
         }

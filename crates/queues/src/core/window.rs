@@ -46,8 +46,8 @@ pub enum Standing {
         run: RunId,
         /// Which attempt.
         attempt: u32,
-        /// Since when.
-        since: Instant,
+        /// Since when; `None` while it waits there, and has not begun.
+        since: Option<Instant>,
     },
     /// It has failed or was stopped, and waits until then.
     BackingOff(Instant),
@@ -288,19 +288,34 @@ impl Window {
         self.slots.get(&id).is_some_and(|slot| is_expired(slot, now))
     }
 
-    /// Begins a run of these messages, and returns them. `attempts`: which attempt each of them is.
-    pub fn begin(&mut self, run: RunId, messages: &[(MessageId, u32)], now: Instant) -> Vec<Message> {
+    /// Begins a run of these messages, and returns them; each comes with its attempt. `since`: when they began, if they
+    /// have.
+    pub fn begin(
+        &mut self,
+        run: RunId,
+        messages: &[(MessageId, u32)],
+        since: Option<Instant>,
+    ) -> Vec<Message> {
         let mut taken = Vec::with_capacity(messages.len());
         for (id, attempt) in messages {
-            self.set(*id, Standing::Running { run, attempt: *attempt, since: now });
+            self.set(*id, Standing::Running { run, attempt: *attempt, since });
             taken.extend(self.slots.get(id).and_then(|slot| slot.message.clone()));
         }
         self.running.insert(run, messages.iter().map(|(id, _)| *id).collect());
         taken
     }
 
+    /// The messages of a run have begun.
+    pub fn mark_begun(&mut self, run: RunId, now: Instant) {
+        for id in self.running.get(&run).into_iter().flatten() {
+            if let Some(Slot { standing: Standing::Running { since, .. }, .. }) = self.slots.get_mut(id) {
+                since.get_or_insert(now);
+            }
+        }
+    }
+
     /// Ends a run: its messages, each with its attempt and when it began. They keep their standing.
-    pub fn end(&mut self, run: RunId) -> Vec<(MessageId, u32, Instant)> {
+    pub fn end(&mut self, run: RunId) -> Vec<(MessageId, u32, Option<Instant>)> {
         let messages = self.running.remove(&run).unwrap_or_default();
         let attempt = |id: MessageId| match self.slots.get(&id)?.standing {
             Standing::Running { attempt, since, .. } => Some((id, attempt, since)),

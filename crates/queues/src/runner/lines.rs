@@ -165,7 +165,7 @@ mod tests {
     use tokio::sync::watch;
 
     use super::*;
-    use crate::task::Lease;
+    use crate::task::{Begun, Lease};
 
     fn work(bodies: &[&'static [u8]]) -> Work {
         let message = |(number, body): (u64, &&'static [u8])| Message {
@@ -185,6 +185,7 @@ mod tests {
                 watch::channel(std::time::Duration::ZERO).1,
                 watch::channel(false).1,
             ),
+            begun: Begun::default(),
         }
     }
 

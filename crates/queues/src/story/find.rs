@@ -14,9 +14,9 @@ use menagerie_znodes::queues::{PartitionName, QueueName};
 
 use super::act::{self, ActKind};
 use super::matching::{Collected, Filter, Finding, FoundMessage};
-use super::search::is_expired;
+use super::search::{Told, is_expired};
 use super::state::Facts;
-use super::{Entry, Outcome, Page, State, outcomes_of, reader, running_in};
+use super::{Outcome, Page, State, outcomes_of, reader, running_in};
 use crate::admin::failed::FailedMessages;
 use crate::admin::past::Past;
 use crate::admin::{delayed, journal_of, require_settings};
@@ -50,6 +50,13 @@ pub async fn find(
         dropped: HashSet::new(),
     };
     let wanted = finder.filter.state;
+    // Before the failed messages: what workers are done with by now is among them, if it has failed.
+    let mut pasts = Vec::new();
+    if !matches!(wanted, Some(State::Delayed | State::Failed)) {
+        for partition in &partitions {
+            pasts.push(Past::read(&session.term(), partition).await?);
+        }
+    }
     if wanted != Some(State::Delayed) {
         finder.failed(&FailedMessages::open(session, journals, queue).await?).await?;
     }
@@ -58,13 +65,12 @@ pub async fn find(
             finder.delayed(partition).await?;
         }
     }
-    if !matches!(wanted, Some(State::Delayed | State::Failed)) {
+    if !pasts.is_empty() {
         finder.acts(queue).await?;
-        for partition in &partitions {
-            let past = Past::read(&session.term(), partition).await?;
-            let pages = Pages::new(outcomes_of(queue, partition.number())?, finder.filter.from);
-            finder.partition(partition, &past, pages).await?;
-        }
+    }
+    for (partition, past) in partitions.iter().zip(&pasts) {
+        let pages = Pages::new(outcomes_of(queue, partition.number())?, finder.filter.from);
+        finder.partition(partition, past, pages).await?;
     }
     Ok(finder.collected.finding())
 }
@@ -173,11 +179,12 @@ impl Finder {
             }
             let mut told = pages.split_off(begin);
             for (id, position, found) in candidates {
-                let last = told.get(&position);
+                let is_past = past.has(position);
+                let last = told.get(&position).and_then(|told| told.last(is_past));
                 let facts = Facts {
                     is_dropped: self.dropped.contains(&id),
-                    is_past: past.has(position),
-                    is_running: running.contains(&id),
+                    is_past,
+                    is_running: running.has(id, position),
                     is_expired: expired.contains(&position),
                     ..Facts::default()
                 };
@@ -187,8 +194,10 @@ impl Finder {
                 }
             }
             batch.iter().for_each(|message| drop(told.remove(&message.id)));
-            for (position, entry) in told {
-                if wants_expired && entry.outcome == Outcome::Expired {
+            for (position, told) in told {
+                if let Some(entry) = told.outcome().filter(|entry| entry.outcome == Outcome::Expired)
+                    && wants_expired
+                {
                     self.consider(position.0, FoundMessage::expired(partition, &entry), None);
                 }
             }
@@ -231,8 +240,8 @@ struct Pages {
     partition: PartitionId,
     from: MessageId,
     before: MessageId,
-    /// The last outcome that counts of each message.
-    last: BTreeMap<MessageId, Entry>,
+    /// What was told last of each message.
+    last: BTreeMap<MessageId, Told>,
 }
 
 impl Pages {
@@ -261,21 +270,20 @@ impl Pages {
 
     /// Adds a page that is older than all before: what it says of messages before this position.
     fn add(&mut self, page: Page, before: MessageId) {
-        for entry in page.entries.into_iter().rev() {
-            if entry.outcome != Outcome::Stopped && entry.position < before {
-                self.last.entry(entry.position).or_insert(entry);
-            }
+        for entry in page.entries.iter().rev().filter(|entry| entry.position < before) {
+            self.last.entry(entry.position).or_default().add_older(entry);
         }
     }
 
-    /// Takes the outcomes of messages at this position or behind it.
-    fn split_off(&mut self, position: MessageId) -> BTreeMap<MessageId, Entry> {
+    /// Takes what was told of messages at this position or behind it.
+    fn split_off(&mut self, position: MessageId) -> BTreeMap<MessageId, Told> {
         self.last.split_off(&position)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::Entry;
     use super::*;
 
     fn page(positions: impl IntoIterator<Item = u64>) -> Page {
@@ -302,5 +310,22 @@ mod tests {
         pages.add(page(900..1_000), MessageId(Ticks(950)));
         pages.add(page(0..900), MessageId(Ticks(10)));
         assert_eq!(pages.last.len(), 50 + 10);
+    }
+
+    #[test]
+    fn an_end_that_was_not_recorded_does_not_count_once_another_attempt_has_followed() {
+        let mut pages = Pages::new(outcomes_of(&"mail".parse().unwrap(), 1).unwrap(), MessageId::ZERO);
+        let stopped = |mut page: Page| {
+            page.entries.iter_mut().for_each(|entry| (entry.attempt, entry.outcome) = (2, Outcome::Stopped));
+            page
+        };
+        pages.add(stopped(page(7..8)), MessageId::MAX);
+        pages.add(page(7..9), MessageId::MAX);
+        let last = |position, is_past| {
+            let told = pages.last.get(&MessageId(Ticks(position)))?;
+            told.last(is_past).map(|entry| entry.outcome)
+        };
+        assert_eq!((last(7, false), last(7, true)), (None, Some(Outcome::Done)));
+        assert_eq!(last(8, false), Some(Outcome::Done));
     }
 }

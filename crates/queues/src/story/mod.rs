@@ -18,15 +18,14 @@ mod search;
 mod state;
 mod trace;
 
-use std::collections::HashSet;
 use std::time::Duration;
 
 use menagerie_journal::{Created, Journal, PartitionId, Ticks, Topic, TopicConfig};
 use menagerie_znodes::queues::{Keep, PartitionName, QueueName, Settings};
 
 use crate::coordination::claim::last_activity;
+use crate::core::activity::AllRunning;
 use crate::error::QueueError;
-use crate::message_uuid::MessageUuid;
 
 pub use act::{Act, ActKind, note};
 pub use find::find;
@@ -79,10 +78,10 @@ pub(crate) fn queue_of(topic: &Topic) -> Option<QueueName> {
 pub(crate) async fn running_in(
     journal: &dyn Journal,
     partition: &PartitionName,
-) -> Result<HashSet<MessageUuid>, QueueError> {
-    let activity =
-        last_activity(journal, partition).await?.filter(|activity| activity.is_fresh(Ticks::now()));
-    Ok(activity.into_iter().flat_map(|activity| activity.running).map(|running| running.id).collect())
+) -> Result<AllRunning, QueueError> {
+    let told = last_activity(journal, partition).await?;
+    let fresh = told.filter(|activity| activity.is_fresh(Ticks::now()));
+    Ok(fresh.map(|activity| activity.all_running()).unwrap_or_default())
 }
 
 /// The outcomes of a partition of the queue.

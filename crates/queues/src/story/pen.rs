@@ -51,6 +51,22 @@ struct Written {
     entries: Vec<Entry>,
 }
 
+/// Two halves, in order; all of it if that is a single outcome.
+fn halve(mut logs: Vec<Written>) -> Result<(Vec<Written>, Vec<Written>), Vec<Written>> {
+    if logs.len() > 1 {
+        let second = logs.split_off(logs.len() / 2);
+        return Ok((logs, second));
+    }
+    match logs.first_mut() {
+        Some(Written { log, entries }) if entries.len() > 1 => {
+            let second = entries.split_off(entries.len() / 2);
+            let second = Written { log: log.clone(), entries: second };
+            Ok((logs, vec![second]))
+        }
+        _ => Err(logs),
+    }
+}
+
 /// Gives the settings that a queue's topic of stories should have.
 pub(crate) type ConfigOf = Box<dyn Fn(&Topic) -> Option<TopicConfig> + Send + Sync>;
 
@@ -170,8 +186,17 @@ impl Desk {
                         continue;
                     }
                 },
-                // It will not fit the next time either.
-                Err(JournalError::TooLarge { .. }) => break,
+                Err(JournalError::TooLarge { .. }) => match halve(logs) {
+                    Ok((first, second)) => {
+                        Box::pin(self.write_to(journal, first)).await;
+                        return Box::pin(self.write_to(journal, second)).await;
+                    }
+                    // It will not fit the next time either.
+                    Err(one) => {
+                        logs = one;
+                        break;
+                    }
+                },
                 Err(error) => error,
             };
             debug!(%error, "outcomes of messages cannot be written now");

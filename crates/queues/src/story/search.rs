@@ -34,6 +34,39 @@ const CLOCK_SKEW: Duration = Duration::from_secs(2);
 /// An outcome of a message, and the worker that wrote it.
 pub type Found = (String, Entry);
 
+/// What was told of a message last.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Told {
+    /// The newest outcome but for attempts that were stopped.
+    outcome: Option<Entry>,
+    /// The newest attempt that was stopped after that.
+    stopped: Option<u32>,
+}
+
+impl Told {
+    /// Adds an outcome that is older than all before.
+    pub fn add_older(&mut self, entry: &Entry) {
+        match entry.outcome {
+            _ if self.outcome.is_some() => {}
+            Outcome::Stopped => drop(self.stopped.get_or_insert(entry.attempt)),
+            _ => self.outcome = Some(entry.clone()),
+        }
+    }
+
+    /// The newest outcome that counts, for a message that workers are done with (`is_past`), or are not.
+    pub fn last(&self, is_past: bool) -> Option<&Entry> {
+        let is_followed = |end: &Entry| self.stopped.is_some_and(|stopped| end.attempt <= stopped);
+        // An end that was told and never recorded does not count once another attempt has followed. A recorded one does:
+        // what is told behind it comes from a worker that woke up long after it had lost the message.
+        self.outcome.as_ref().filter(|entry| is_past || !entry.outcome.is_final() || !is_followed(entry))
+    }
+
+    /// The newest outcome, but for attempts that were stopped.
+    pub fn outcome(self) -> Option<Entry> {
+        self.outcome
+    }
+}
+
 /// What a search for the outcomes of a message gave.
 #[derive(Debug, Default)]
 pub(super) struct Outcomes {
@@ -46,17 +79,11 @@ pub(super) struct Outcomes {
 }
 
 impl Outcomes {
-    /// How the last attempt ended that counts. An end that was told and never recorded does not: another attempt followed.
-    pub fn last(&self) -> Option<Outcome> {
-        let mut newest = self.found.iter().rev().map(|(_, entry)| entry);
-        let last = newest.next()?;
-        if last.outcome != Outcome::Stopped {
-            return Some(last.outcome);
-        }
-        let before = newest.find(|entry| entry.outcome != Outcome::Stopped)?;
-        // A worker that wakes up long after it has lost the message tells its own, earlier attempt after the end.
-        let is_the_end = before.outcome.is_final() && before.attempt <= last.attempt;
-        (!is_the_end).then_some(before.outcome)
+    /// How the last attempt ended that counts. `is_past`: workers are done with the message.
+    pub fn last(&self, is_past: bool) -> Option<Outcome> {
+        let mut told = Told::default();
+        self.found.iter().rev().for_each(|(_, entry)| told.add_older(entry));
+        Some(told.last(is_past)?.outcome)
     }
 
     /// Whether the first attempt is not told, although a later one is.
@@ -65,8 +92,8 @@ impl Outcomes {
         attempts.filter(|attempt| *attempt > 0).min().is_some_and(|first| first > 1)
     }
 
-    fn has_end(&self) -> bool {
-        self.last().is_some_and(Outcome::is_final)
+    fn has_end(&self, is_past: bool) -> bool {
+        self.last(is_past).is_some_and(Outcome::is_final)
     }
 
     /// When the next attempt may end at the earliest, if that was announced.
@@ -117,7 +144,7 @@ pub(super) async fn look_up(
         let Some(last) = stretch.messages.last().map(|message| message.id) else { return Ok(outcomes) };
         for message in &stretch.messages {
             (pages_read, bytes_read) = (pages_read + 1, bytes_read + message.body.len());
-            (in_vain, behind_end) = (in_vain + 1, behind_end + usize::from(outcomes.has_end()));
+            (in_vain, behind_end) = (in_vain + 1, behind_end + usize::from(outcomes.has_end(is_past)));
             // Most pages name other messages; reading them as JSON takes much longer than this.
             if has(&message.body, &mark) {
                 let before = outcomes.found.len();
@@ -222,7 +249,7 @@ mod tests {
 
     #[test]
     fn the_last_outcome_counts_and_one_that_another_attempt_followed_does_not() {
-        use Outcome::{Done, Failed, Retry, Stopped};
+        use Outcome::{Done, Expired, Failed, Retry, Skipped, Stopped};
         for (attempts, last) in [
             (&[][..], None),
             (&[(1, Stopped)], None),
@@ -233,7 +260,16 @@ mod tests {
             // A zombie's.
             (&[(1, Retry), (2, Done), (1, Stopped)], Some(Done)),
         ] {
-            assert_eq!(told(attempts).last(), last, "{attempts:?}");
+            assert_eq!(told(attempts).last(false), last, "{attempts:?}");
+        }
+        // What is recorded has ended, whatever a zombie tells afterwards: a message that expired has no attempt at all.
+        for (attempts, last) in [
+            (&[(1, Skipped), (1, Stopped)], Skipped),
+            (&[(0, Expired), (1, Stopped)], Expired),
+            (&[(1, Done), (2, Stopped)], Done),
+            (&[(1, Retry), (2, Stopped)], Retry),
+        ] {
+            assert_eq!(told(attempts).last(true), Some(last), "{attempts:?}");
         }
         assert!(told(&[(2, Done)]).lacks_its_begin() && !told(&[(1, Retry), (2, Done)]).lacks_its_begin());
     }

@@ -14,8 +14,8 @@ use super::search::{Outcomes, expired, is_expired, look_up};
 use super::state::{Facts, State, state};
 use super::{Outcome, outcomes_of, running_in};
 use crate::admin::browse::{Browser, QueuedMessage, TOGETHER, put_back_at};
-use crate::admin::delayed::DelayedMessages;
-use crate::admin::failed::FailedMessages;
+use crate::admin::delayed::{DelayedMessage, DelayedMessages};
+use crate::admin::failed::{FailedMessage, FailedMessages};
 use crate::admin::past::is_past;
 use crate::admin::{journal_of, require_settings, show};
 use crate::coordination::claim::partition_id;
@@ -178,6 +178,16 @@ struct Tracer<'a> {
     store: Arc<dyn Journal>,
 }
 
+/// All that is stored about a message.
+struct Gathered {
+    acts: Acts,
+    delayed: Option<DelayedMessage>,
+    failed: Option<FailedMessage>,
+    /// Not all failed messages were looked at.
+    is_failed_list_cut: bool,
+    lives: Vec<Life>,
+}
+
 /// A message at a position, in one of its lives: an operator who retries it begins another one.
 struct Life {
     partition: PartitionName,
@@ -222,12 +232,13 @@ impl<'a> Tracer<'a> {
         (1..=self.settings.partitions).map(|number| self.queue.partition(number))
     }
 
-    async fn tell(
+    /// Reads all that is stored about a message.
+    async fn gather(
         &self,
         id: MessageUuid,
         home: Option<PartitionName>,
         depth: Depth,
-    ) -> Result<Option<Story>, QueueError> {
+    ) -> Result<Gathered, QueueError> {
         let mut acts = act::acts(&*self.store, &self.queue, id, id.time()).await?;
         let delayed = DelayedMessages::open(self.session, self.journals, &self.queue, None).await?;
         let delayed = match home.is_none() && id.is_chosen() {
@@ -236,7 +247,7 @@ impl<'a> Tracer<'a> {
         };
         let mut lives = BTreeMap::new();
         if delayed.is_none() {
-            self.add_lives(id, home, &acts.acts, depth, &mut lives).await?;
+            self.add_lives(id, home.clone(), &acts.acts, depth, &mut lives).await?;
         }
         // After the outcomes: a message that was given up is here, or somebody has taken it from here.
         let failed = FailedMessages::open(self.session, self.journals, &self.queue).await?;
@@ -245,12 +256,31 @@ impl<'a> Tracer<'a> {
         if let Some(life) = record.and_then(life_of).filter(|life| !lives.contains_key(&life.position)) {
             self.add_life(life, &mut lives).await?;
         }
+        if failed.is_none() && !given_up_at(&lives).is_empty() {
+            // Somebody may have put it back since we read what operators did.
+            let newer = act::acts(&*self.store, &self.queue, id, id.time()).await?;
+            if newer.acts.len() > acts.acts.len() {
+                acts = newer;
+                self.add_lives(id, home, &acts.acts, depth, &mut lives).await?;
+            }
+        }
         let lives: Vec<Life> = lives.into_values().collect();
         if id.is_chosen() && delayed.is_none() && failed.is_none() && lives.is_empty() {
             // It may have been cancelled, which was before it was due.
             acts = act::acts(&*self.store, &self.queue, id, Ticks(0)).await?;
         }
-        let origin = record.map(|record| record.origin.clone());
+        Ok(Gathered { acts, delayed, failed, is_failed_list_cut, lives })
+    }
+
+    async fn tell(
+        &self,
+        id: MessageUuid,
+        home: Option<PartitionName>,
+        depth: Depth,
+    ) -> Result<Option<Story>, QueueError> {
+        let Gathered { acts, delayed, failed, is_failed_list_cut, lives } =
+            self.gather(id, home, depth).await?;
+        let origin = failed.as_ref().and_then(|failed| Some(failed.record.as_ref()?.origin.clone()));
         let place = delayed.as_ref().map(|delayed| delayed.partition.clone());
         let acted = acts.acts.last().map(|(_, act)| act.partition.clone());
         let place = lives.last().map(|life| life.partition.clone()).or(place).or(origin).or(acted);
@@ -265,7 +295,7 @@ impl<'a> Tracer<'a> {
             is_delayed: delayed.is_some(),
             is_failed: failed.is_some(),
             is_dropped: acts.acts.last().is_some_and(|(_, act)| act.act != ActKind::Retried),
-            is_running: running_in(&*self.store, &partition).await?.contains(&id),
+            is_running: self.is_running(id, &partition, lives.last()).await?,
             is_expired: message.as_ref().is_some_and(is_expired),
             ..lives.last().map_or_else(Facts::default, |life| self.facts(life, &acts))
         };
@@ -302,6 +332,16 @@ impl<'a> Tracer<'a> {
         Ok(Some(Story { id, partition, position, state, key, lines, is_incomplete, is_cut_short, message }))
     }
 
+    async fn is_running(
+        &self,
+        id: MessageUuid,
+        partition: &PartitionName,
+        life: Option<&Life>,
+    ) -> Result<bool, QueueError> {
+        let Some(life) = life else { return Ok(false) };
+        Ok(running_in(&*self.store, partition).await?.has(id, life.position))
+    }
+
     /// What its last life says about a message.
     fn facts(&self, life: &Life, acts: &Acts) -> Facts {
         let is_old = match self.settings.keep {
@@ -309,7 +349,7 @@ impl<'a> Tracer<'a> {
             Keep::Forever => false,
         };
         Facts {
-            last: life.outcomes.last(),
+            last: life.outcomes.last(life.is_past),
             is_past: life.is_past,
             is_gone: life.message.is_none(),
             is_swept: acts.sweeps.iter().any(|(_, sweep)| sweep.has(&life.partition, life.position)),

@@ -15,9 +15,10 @@ use super::report::Report;
 use crate::coordination::claim::{self, Claim, Claimed, FencedJournal, retry_journal};
 use crate::coordination::instructions::{Listener, News};
 use crate::core::ledger::Recorded;
-use crate::core::machine::{Fact, Fetch, Fetched, Note, Noted, Urgency};
+use crate::core::machine::{Fact, Fetch, Fetched, Note, Noted, Owned, Urgency};
 use crate::core::options::Options;
 use crate::core::tally::Attempts;
+use crate::core::window::RunId;
 use crate::error::QueueError;
 use crate::failed;
 use crate::journals::Journals;
@@ -43,6 +44,8 @@ const NOTE_PATIENCE: Duration = Duration::from_secs(5);
 pub enum Event {
     /// With a fact.
     Fact(Box<Fact>),
+    /// A task has begun, or has ended before.
+    Begun(Owned, RunId, bool),
     /// There are new instructions.
     Told(News, Listener),
     /// We own a partition.

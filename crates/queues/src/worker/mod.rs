@@ -34,7 +34,7 @@ use holdings::AbortOnDrop;
 use shell::Shell;
 
 pub use crate::core::machine::Ended;
-pub use crate::core::options::{Adjustment, Options};
+pub use crate::core::options::{Adjustment, Begins, Options};
 pub use crate::core::view::{LaneView, RunningView, Stats, WorkerView};
 
 /// Orders to a running worker.

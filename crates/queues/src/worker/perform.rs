@@ -21,8 +21,10 @@ use crate::coordination::cursor::Record;
 use crate::core::lane::{Handover, RecordPlan};
 use crate::core::ledger::Recorded;
 use crate::core::machine::{Effect, Ending, Fact, Fetch, Happening, Note, Owned, Progress, Run, Urgency};
+use crate::core::options::Begins;
+use crate::core::window::RunId;
 use crate::story::{self, Entry, OutcomeLog};
-use crate::task::{Lease, SILENT_AFTER, Unanswered, Work};
+use crate::task::{Begun, Lease, SILENT_AFTER, Unanswered, Work};
 
 impl Shell {
     pub fn perform(&mut self, effect: Effect) {
@@ -84,6 +86,8 @@ impl Shell {
                 }
                 self.step(*fact);
             }
+            Event::Begun(owned, run, true) => self.step(Fact::Begun(owned, run)),
+            Event::Begun(_, _, false) => {}
             Event::Told(news, listener) => {
                 self.listen(listener);
                 self.on_news(news);
@@ -157,6 +161,7 @@ impl Shell {
     fn run_task(&mut self, owned: Owned, run: Run) {
         let patience = self.machine.options().stop_timeout;
         let time_limit = self.machine.time_limit(&owned.partition);
+        let begun = self.listen_for_begin(&owned, run.run);
         let Some(holding) = self.holdings.get(&owned) else { return };
         let (stop, stopped) = watch::channel(false);
         let Run { run, messages, attempts, store } = run;
@@ -167,6 +172,7 @@ impl Shell {
             time_limit,
             fence: owned.fence,
             lease: Lease::new(holding.held.valid_until(), holding.held.term().timeouts(), stopped),
+            begun,
         };
         let (task, fenced, term) = (self.task.clone(), holding.fenced.clone(), holding.held.term().clone());
         let (metrics, stopping) = (self.metrics.clone(), self.stopping.subscribe());
@@ -179,6 +185,18 @@ impl Shell {
             metrics.task(began.elapsed());
             Event::Fact(Box::new(Fact::Ran(owned, run, outcomes)))
         }));
+    }
+
+    fn listen_for_begin(&mut self, owned: &Owned, run: RunId) -> Begun {
+        match self.machine.options().begins {
+            Begins::AtOnce => Begun::default(),
+            Begins::WhenToldSo => {
+                let (begun, listener) = Begun::listen();
+                let owned = owned.clone();
+                self.events.spawn(async move { Event::Begun(owned, run, listener.await) });
+                begun
+            }
+        }
     }
 
     /// Has the outcome written, sooner or later.

@@ -10,7 +10,7 @@ use menagerie_journal::{Message, MessageId, Ticks};
 use menagerie_kernel::Moment;
 use menagerie_queues::runner::multiplex::Multiplex;
 use menagerie_queues::runner::{Limits, Program};
-use menagerie_queues::task::{Lease, Outcome, Task as _, Work};
+use menagerie_queues::task::{Begun, Lease, Outcome, Task as _, Work};
 use menagerie_testkit::binary;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -54,6 +54,7 @@ fn work(number: u64, stop: &watch::Receiver<bool>) -> Work {
         time_limit: None,
         fence: "1-1".parse().unwrap(),
         lease: Lease::new(watch::channel(Moment::after(hour)).1, watch::channel(hour).1, stop.clone()),
+        begun: Begun::default(),
     }
 }
 

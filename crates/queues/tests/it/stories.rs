@@ -16,6 +16,7 @@ use menagerie_queues::{Journals, MessageUuid, task};
 use menagerie_testkit::eventually_async;
 
 use crate::counted::Counted;
+use crate::troubled::{Trouble, Troubled};
 use crate::world::{JOURNAL, Log, World, options, set_cursor};
 
 /// The outcomes of a message of `mail-1`: attempt, outcome, error.
@@ -49,6 +50,28 @@ async fn every_attempt_is_written_with_its_end() {
     let expected = [(1, Outcome::Retry, not_yet()), (2, Outcome::Retry, not_yet()), (3, Outcome::Done, None)];
     assert_eq!(outcomes(&world, &slow).await, expected);
     assert_eq!(outcomes(&world, &bad).await, [(1, Outcome::Failed, Some("never".to_owned()))]);
+}
+
+/// A journal takes no message above its limit, and no commit.
+#[tokio::test]
+async fn outcomes_that_are_too_large_together_are_written_apart() {
+    let world = World::new("stories-large");
+    let session = world.session().await;
+    world.create(&session, "mail", 3).await;
+    world.put(&session, "mail", 0..60).await;
+    let log = Log::default();
+    let journals = Troubled::journals(&world, Trouble::SmallCommits);
+    let worker = world.start_with(&session, options("w1", &["mail"]), log.task("w1"), journals);
+    world.drained(&session, "mail", 3).await;
+    worker.finish().await;
+    let filter = Filter { key: None, contains: None, state: None, from: MessageId::ZERO, limit: 100 };
+    let found = story::find(&session, &world.journals(), &"mail".parse().unwrap(), filter).await.unwrap();
+    assert_eq!(found.messages.len(), 60);
+    for message in found.messages {
+        let id = message.id.parse().unwrap();
+        let story = story::trace(&session, &world.journals(), id, None).await.unwrap().unwrap();
+        assert!(story.state == State::Done && !story.is_incomplete, "{story:?}");
+    }
 }
 
 #[tokio::test]

@@ -20,6 +20,8 @@ pub enum Trouble {
     Panic,
     /// Messages that say "large" are too large.
     SmallLimit,
+    /// Messages of more than 300 bytes are too large, and so are commits of more than two messages.
+    SmallCommits,
     /// The disk is full.
     Full,
 }
@@ -48,13 +50,23 @@ impl Interpose for Troubled {
         match self.trouble {
             Trouble::Silence => Box::pin(std::future::pending()),
             Trouble::Panic if !self.opened.swap(true, Ordering::Relaxed) => panic!("a bug"),
-            Trouble::Panic | Trouble::SmallLimit | Trouble::Full => store.open(partition, consumer, fence),
+            Trouble::Panic | Trouble::SmallLimit | Trouble::SmallCommits | Trouble::Full => {
+                store.open(partition, consumer, fence)
+            }
         }
     }
 
     fn commit<'a>(&'a self, store: &'a Store, commit: Commit) -> Reply<'a, Committed> {
         let is_large = |append: &Append| &append.message.body[..] == b"large";
-        if self.trouble == Trouble::SmallLimit && commit.appends.iter().any(is_large) {
+        let is_too_large = match self.trouble {
+            Trouble::SmallLimit => commit.appends.iter().any(is_large),
+            Trouble::SmallCommits => {
+                commit.appends.len() > 2
+                    || commit.appends.iter().any(|append| append.message.body.len() > 300)
+            }
+            Trouble::Silence | Trouble::Panic | Trouble::Full => false,
+        };
+        if is_too_large {
             let refused = JournalError::TooLarge { what: "a message".into(), size: 5, max: 4 };
             return Box::pin(async move { Err(refused) });
         }

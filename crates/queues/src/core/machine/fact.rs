@@ -68,6 +68,8 @@ pub enum Fact {
     Lapsed(u64),
     /// A read has ended.
     Fetched(Owned, Fetched),
+    /// A task has begun what it was given; only from tasks that say so, see [`Begins`](crate::core::options::Begins).
+    Begun(Owned, RunId),
     /// A task has ended; or it did not begin, because the journal knows a newer owner.
     Ran(Owned, RunId, Result<Vec<Outcome>, JournalError>),
     /// A note about a failure was stored or not.

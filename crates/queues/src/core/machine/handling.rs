@@ -8,6 +8,7 @@ use menagerie_znodes::queues::PartitionName;
 use super::{Effect, Ended, Ending, Fetched, Happening, How, Machine, Note, Noted, Now, Owned, Run, Urgency};
 use crate::core::failure::{Failure, OnFailure, Verdict};
 use crate::core::ledger::Ack;
+use crate::core::options::Begins;
 use crate::core::tally::{Attempts, Begin};
 use crate::core::window::{AfterNote, RunId, Standing};
 use crate::failed;
@@ -20,7 +21,7 @@ pub(super) const STOPPED_PAUSE: Duration = Duration::from_secs(1);
 struct Attempt {
     message: MessageId,
     attempt: u32,
-    since: Instant,
+    since: Option<Instant>,
 }
 
 impl Machine {
@@ -77,7 +78,7 @@ impl Machine {
                 self.turn.finish();
                 let error = "every worker that took it has died".to_owned();
                 let failed = Failed { error, output: Vec::new(), retry: false };
-                let attempt = Attempt { message: first, attempt: attempts, since: now.instant };
+                let attempt = Attempt { message: first, attempt: attempts, since: Some(now.instant) };
                 self.give_up(partition, &attempt, failed, policy.on_failure, now);
             }
             Begin::Run { attempt, task_attempt, store } => {
@@ -90,7 +91,8 @@ impl Machine {
                 lane.tally.mark_begun(&batch);
                 self.runs += 1;
                 let run = RunId(self.runs);
-                let messages = lane.window.begin(run, &counted, now.instant);
+                let since = (self.options.begins == Begins::AtOnce).then_some(now.instant);
+                let messages = lane.window.begin(run, &counted, since);
                 lane.has_news = true;
                 self.effects.push(Effect::Run(owned, Run { run, messages, attempts, store }));
             }
@@ -117,6 +119,12 @@ impl Machine {
             let partition = partition.clone();
             self.tell(Happening::Ended(Ending { partition, message, attempt: 0, took: None, how }));
         }
+    }
+
+    pub(super) fn on_begun(&mut self, owned: &Owned, run: RunId, now: Now) {
+        let Some(lane) = self.lane(owned) else { return };
+        lane.window.mark_begun(run, now.instant);
+        lane.has_news = true;
     }
 
     pub(super) fn on_ran(
@@ -280,7 +288,7 @@ impl Machine {
         lane.has_news = true;
         let slot = lane.window.slot(attempt.message);
         let Some(message) = slot.and_then(|slot| slot.message.clone()) else { return };
-        let took = Some(now.instant.saturating_duration_since(attempt.since));
+        let took = attempt.since.map(|since| now.instant.saturating_duration_since(since));
         let (partition, attempt) = (partition.clone(), attempt.attempt);
         self.tell(Happening::Ended(Ending { partition, message, attempt, took, how }));
     }

@@ -151,6 +151,7 @@ impl Machine {
             Fact::Lost(owned) => self.lose(&owned, "its lock is gone".to_owned()),
             Fact::Lapsed(term) => self.on_lapsed(term),
             Fact::Fetched(owned, fetched) => self.on_fetched(&owned, fetched, now),
+            Fact::Begun(owned, run) => self.on_begun(&owned, run, now),
             Fact::Ran(owned, run, ran) => self.on_ran(&owned, run, ran, now),
             Fact::Noted(owned, message, noted) => self.on_noted(&owned, message, noted, now),
             Fact::Recorded(owned, recorded) => self.on_recorded(&owned, recorded, now),
@@ -355,7 +356,7 @@ impl Machine {
     pub fn view(&self, now: Instant) -> WorkerView {
         let running = |lane: &Lane| -> Vec<RunningView> {
             let running = lane.window.slots().filter_map(|(position, slot)| match slot.standing {
-                Standing::Running { attempt, since, .. } => Some(RunningView {
+                Standing::Running { attempt, since: Some(since), .. } => Some(RunningView {
                     message: match &slot.message {
                         Some(message) => MessageUuid::of(&lane.partition, message).to_string(),
                         None => position.to_string(),

@@ -124,7 +124,7 @@ impl World {
         self.last_run += 1;
         let attempts: Vec<(MessageId, u32)> = batch.iter().map(|id| (*id, 1)).collect();
         self.lane.tally.mark_begun(&batch);
-        self.lane.window.begin(RunId(self.last_run), &attempts, self.now);
+        self.lane.window.begin(RunId(self.last_run), &attempts, Some(self.now));
         self.runs.push((RunId(self.last_run), batch));
         Ok(())
     }

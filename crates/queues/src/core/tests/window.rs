@@ -27,7 +27,7 @@ fn keyed(keys: &[&str]) -> Vec<Message> {
 fn begin_all(window: &mut Window, now: Instant) -> Vec<u64> {
     let mut begun = Vec::new();
     while let Some(next) = window.candidate(false) {
-        window.begin(RunId(next.0.0), &[(next, 1)], now);
+        window.begin(RunId(next.0.0), &[(next, 1)], Some(now));
         begun.push(next.0.0);
     }
     begun
@@ -74,12 +74,12 @@ fn with_block_nothing_behind_a_failing_message_begins_until_it_is_done() {
     let (now, later) = (Instant::now(), Instant::now() + Duration::from_secs(1));
     for order in [Order::Partition, Order::Key, Order::None] {
         let mut window = window(order, Retry::Block, &keyed(&["a", "b", "c"]));
-        window.begin(RunId(1), &[(id(1), 1)], now);
+        window.begin(RunId(1), &[(id(1), 1)], Some(now));
         fail(&mut window, 1, later);
         assert_eq!((window.candidate(false), window.next_wake()), (None, Some(later)), "{order:?}");
         window.wake(later);
         assert_eq!(window.candidate(false), Some(id(1)), "{order:?}");
-        window.begin(RunId(1), &[(id(1), 2)], now);
+        window.begin(RunId(1), &[(id(1), 2)], Some(now));
         assert!(order == Order::Partition || window.candidate(false).is_none(), "it may fail again");
         finish(&mut window, 1);
         assert_eq!(window.candidate(false), Some(id(2)), "{order:?}");
@@ -90,7 +90,7 @@ fn with_block_nothing_behind_a_failing_message_begins_until_it_is_done() {
 fn in_order_with_later_a_failed_message_steps_aside_and_comes_back_first() {
     let (now, later) = (Instant::now(), Instant::now() + Duration::from_secs(1));
     let mut window = window(Order::Partition, Retry::Later, &keyed(&["a", "a", "a"]));
-    window.begin(RunId(1), &[(id(1), 1)], now);
+    window.begin(RunId(1), &[(id(1), 1)], Some(now));
     assert_eq!(window.candidate(false), None, "one at a time");
     fail(&mut window, 1, later);
     assert_eq!(window.candidate(false), Some(id(2)));
@@ -126,7 +126,7 @@ fn a_batch_takes_what_is_behind_in_order_or_one_of_each_key_or_any() {
     assert_eq!(batches[1], [1, 3, 5]);
     assert_eq!(batches[2], [1, 2, 3, 5]);
     let mut window = window(Order::None, Retry::Later, &keyed(&["a", "b", "c"]));
-    window.begin(RunId(3), &[(id(3), 1)], now);
+    window.begin(RunId(3), &[(id(3), 1)], Some(now));
     fail(&mut window, 3, now);
     window.wake(now);
     assert_eq!(window.batch(id(1), 4, TICKS, |_| true), [id(1)], "a failing one must not take others along");
@@ -150,7 +150,7 @@ fn one_by_one_only_the_first_unfinished_begins_and_only_when_nothing_else_is_goi
     let now = Instant::now();
     let mut window = window(Order::None, Retry::Later, &keyed(&["a", "b"]));
     assert_eq!(window.candidate(true), Some(id(1)));
-    window.begin(RunId(2), &[(id(2), 1)], now);
+    window.begin(RunId(2), &[(id(2), 1)], Some(now));
     assert_eq!(window.candidate(true), None);
     window.end(RunId(2));
     window.set(id(2), Standing::Noting(AfterNote::Skip));

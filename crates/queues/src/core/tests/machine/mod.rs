@@ -1,5 +1,6 @@
 //! The worker as a machine: facts in, effects out.
 
+mod begins;
 mod bounds;
 mod orders;
 mod ownership;

@@ -285,10 +285,10 @@ impl Play {
         self.runs += 1;
         let run = RunId(self.runs);
         let attempts: Vec<(MessageId, u32)> = batch.iter().map(|id| (*id, 1)).collect();
-        let taken = self.window.begin(run, &attempts, self.now);
+        let taken = self.window.begin(run, &attempts, Some(self.now));
         prop_assert_eq!(taken.iter().map(|message| message.id).collect::<Vec<_>>(), batch.clone());
         for id in &batch {
-            let standing = Standing::Running { run, attempt: 1, since: self.now };
+            let standing = Standing::Running { run, attempt: 1, since: Some(self.now) };
             self.model.messages.get_mut(id).expect("it is unfinished").standing = standing;
         }
         self.going.insert(run, batch);
