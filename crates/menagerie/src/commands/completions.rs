@@ -26,6 +26,9 @@ const VARIABLE: &str = "_MENAGERIE_COMPLETE";
 /// Longest wait for names: somebody sits in front of the terminal.
 const NAMES_TIMEOUT: Duration = Duration::from_secs(1);
 
+/// What Bash needs beyond the script of the library.
+const BASH_WORDS: &str = include_str!("completions.bash");
+
 /// Print shell completions, e.g. `menagerie completions bash > /etc/bash_completion.d/menagerie`. They complete names of
 /// queues and pools, too, if ZooKeeper answers within a second.
 #[derive(Debug, Args)]
@@ -41,6 +44,9 @@ impl Completions {
             let written =
                 shell.write_registration(VARIABLE, "menagerie", "menagerie", "menagerie", &mut script);
             written.map_err(CliError::io("write a script"))?;
+            if self.shell == clap_complete::Shell::Bash {
+                script.extend_from_slice(BASH_WORDS.as_bytes());
+            }
         }
         output::write_bytes(&script)
     }

@@ -10,9 +10,10 @@ const PRESS_TAB: &str = r#"
 mkdir -p bin && ln -sf "$1" bin/menagerie && shift
 PATH="$PWD/bin:$PATH"
 source <(menagerie completions bash)
-complete -p menagerie | grep -q _clap_complete_menagerie || exit 3
-COMP_WORDS=(menagerie "$@") COMP_CWORD=$# COMP_TYPE=9
-_clap_complete_menagerie menagerie "${COMP_WORDS[COMP_CWORD]}" "${COMP_WORDS[COMP_CWORD - 1]}"
+complete -p menagerie | grep -q _menagerie_complete || exit 3
+COMP_LINE="menagerie $*" COMP_TYPE=9
+COMP_POINT=${#COMP_LINE}
+_menagerie_complete
 printf '%s\n' "${COMPREPLY[@]}"
 "#;
 
@@ -28,7 +29,7 @@ fn offered(user: &User, words: &[&str]) -> Vec<String> {
 fn bash_completes_commands_and_names_of_queues_and_pools() {
     let fleet = Fleet::new("completions");
     let user = &fleet.user;
-    for queue in ["mail", "market", "orders"] {
+    for queue in ["mail", "market", "orders", "notes:mail", "notes:letters"] {
         fleet.create(queue, 1);
     }
     user.ok(&["slots", "create", "reboots", "--max", "1"]);
@@ -39,6 +40,10 @@ fn bash_completes_commands_and_names_of_queues_and_pools() {
     assert_eq!(offered(user, &["worker", "mail", "or"]), ["orders"]);
     assert_eq!(offered(user, &["check", "lag", "mai"]), ["mail"]);
     assert_eq!(offered(user, &["slots", "show", "re"]), ["reboots"]);
+    // Bash replaces only what is behind the last colon.
+    assert_eq!(offered(user, &["queue", "show", "notes:"]), ["letters", "mail"]);
+    assert_eq!(offered(user, &["queue", "show", "notes:ma"]), ["mail"]);
+    assert_eq!(offered(user, &["queue", "show", "not"]), ["notes:letters", "notes:mail"]);
     let elsewhere = offered(user, &["--namespace", "/elsewhere", "queue", "show", "ma"]);
     assert!(elsewhere.iter().all(|word| word.is_empty()), "{elsewhere:?}");
 }
