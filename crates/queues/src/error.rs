@@ -23,6 +23,9 @@ pub enum QueueError {
     /// A queue of this name exists, with other settings.
     #[error("queue {queue} exists already, with {partitions} partitions")]
     Exists { queue: QueueName, partitions: u16 },
+    /// A queue of this name exists, in another journal.
+    #[error("queue {queue} exists already, in journal {journal:?}")]
+    InOtherJournal { queue: QueueName, journal: String },
     /// The journal has messages in more partitions than the new queue would: nobody would handle those in the rest.
     #[error(
         "journal {journal:?} has messages of queue {queue} in {wide} partitions, and {partitions} would hide some"
@@ -105,6 +108,7 @@ impl QueueError {
         match self {
             Self::NoQueue { .. }
             | Self::Exists { .. }
+            | Self::InOtherJournal { .. }
             | Self::Narrow { .. }
             | Self::Ahead { .. }
             | Self::Waiting { .. }

@@ -22,6 +22,9 @@ impl Explain for QueueError {
                 "`menagerie queue show {queue}` shows it; keys would go elsewhere if their number changed"
             )
         }
+        Self::InOtherJournal { queue, journal } => format!(
+            "`menagerie queue show {queue}` shows it; its messages stay in {journal}, so leave --journal out, or choose another name"
+        ),
         Self::Narrow { queue, wide, .. } => format!(
             "create it with --partitions {wide}; if nobody wants these messages, `menagerie queue delete {queue} --force` afterwards"
         ),
@@ -75,6 +78,7 @@ impl Explain for QueueError {
             Self::Schedule(error) => error.exit_code(),
             Self::Call(error) => error.exit_code(),
             Self::Exists { .. }
+            | Self::InOtherJournal { .. }
             | Self::Narrow { .. }
             | Self::Ahead { .. }
             | Self::Waiting { .. }

@@ -77,7 +77,7 @@ pub async fn create_with(
     if let Some(found) = &before
         && (found.partitions, found.journal.as_str()) != (partitions, journal)
     {
-        return Err(QueueError::Exists { queue: queue.clone(), partitions: found.partitions });
+        return Err(exists(queue, found, settings));
     }
     // The topic first, so that whoever sees the queue can use it.
     let wide = create_topic(&*store, queue, partitions).await?;
@@ -156,6 +156,15 @@ async fn create_failed_topic(store: &dyn Journal, queue: &QueueName) -> Result<(
     Ok(())
 }
 
+/// What keeps a queue from being made: another one of its name.
+fn exists(queue: &QueueName, found: &Settings, wanted: &Settings) -> QueueError {
+    let (queue, partitions) = (queue.clone(), found.partitions);
+    match partitions == wanted.partitions {
+        true => QueueError::InOtherJournal { queue, journal: found.journal.clone() },
+        false => QueueError::Exists { queue, partitions },
+    }
+}
+
 async fn write_settings(term: &Term, queue: &QueueName, settings: &Settings) -> Result<Created, QueueError> {
     let znode = queues::settings(queue);
     retry::ensure(term, queues::all_settings().path(), b"").await?;
@@ -171,7 +180,7 @@ async fn write_settings(term: &Term, queue: &QueueName, settings: &Settings) -> 
         Some(found) if (found.partitions, &found.journal) == (settings.partitions, &settings.journal) => {
             Ok(Created::Existed)
         }
-        Some(found) => Err(QueueError::Exists { queue: queue.clone(), partitions: found.partitions }),
+        Some(found) => Err(exists(queue, &found, settings)),
         None => Err(CallError::Unknown { path: znode.path().to_owned() }.into()),
     }
 }

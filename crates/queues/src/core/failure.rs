@@ -72,10 +72,12 @@ impl Choice {
         let time = |chosen: Option<Duration>, ms: Option<u64>, default: Duration| {
             chosen.or(ms.map(Duration::from_millis)).unwrap_or(default)
         };
+        let backoff = time(self.backoff, queue.backoff_ms, default.backoff);
         Policy {
             attempts: self.attempts.or(queue.attempts).unwrap_or(default.attempts),
-            backoff: time(self.backoff, queue.backoff_ms, default.backoff),
-            backoff_max: time(self.backoff_max, queue.backoff_max_ms, default.backoff_max),
+            backoff,
+            // Whoever chooses a long first back-off, and no longest one, means it.
+            backoff_max: time(self.backoff_max, queue.backoff_max_ms, default.backoff_max.max(backoff)),
             on_failure: self.on_failure,
         }
     }

@@ -9,7 +9,7 @@ use menagerie_types::exit_code;
 use menagerie_znodes::queues::{Keep, QueueName, Settings};
 use serde_json::json;
 
-use super::handling::{HandlingArgs, sentence};
+use super::handling::{self, HandlingArgs, sentence};
 use super::{create, keep};
 use crate::durations;
 use crate::exit::{CliError, cannot};
@@ -59,6 +59,7 @@ impl Alter {
             let before = admin::settings(&stores.session, queue).await.map_err(doing())?;
             let adds = self.partitions.is_some_and(|partitions| partitions > before.partitions);
             self.require_more(&before)?;
+            handling::check(&self.handling.change().apply(before.handling))?;
             if adds && self.drain {
                 self.wait_until_drained(stores).await?;
             }

@@ -6,7 +6,7 @@ use menagerie_types::exit_code;
 use menagerie_znodes::queues::{Handling, Keep, PARTITIONS_MAX, QueueName, Settings};
 use serde_json::json;
 
-use super::handling::{HandlingArgs, sentence};
+use super::handling::{self, HandlingArgs, sentence};
 use super::keep;
 use crate::exit::{CliError, cannot};
 use crate::output::{FormatArg, count};
@@ -60,6 +60,7 @@ impl Create {
             let doing = || cannot(format!("make queue {}", self.queue));
             let plain = admin::default_settings(self.partitions, &journal);
             let handling = self.handling.change().apply(plain.handling);
+            handling::check(&handling)?;
             let settings = Settings { keep: self.keep.unwrap_or_default(), handling, ..plain };
             let created = admin::create_with(&stores.session, &stores.journals, &self.queue, &settings).await;
             let created = created.map_err(doing())?;
@@ -115,7 +116,7 @@ impl Create {
         Err(CliError::Refused {
             what: format!("queue {} exists already, and its {}", self.queue, sentence(there)),
             help: format!(
-                "to change it: `menagerie queue alter {}` with the same options, while no message waits",
+                "to change it: `menagerie queue alter {}` with these options; the order only while no message waits",
                 self.queue
             ),
         })

@@ -8,6 +8,7 @@ use menagerie_queues::admin::{HandlingChange, OrDefault};
 use menagerie_znodes::queues::{Handling, Order, Retry};
 
 use crate::durations;
+use crate::exit::CliError;
 
 /// Order, and defaults for workers that do not choose themselves.
 #[derive(Debug, Clone, Copy, Args)]
@@ -91,6 +92,24 @@ fn limit(text: &str) -> Result<OrDefault<Duration>, String> {
         Duration::ZERO => Err("no message can be handled in no time".to_owned()),
         limit => Ok(limit),
     })
+}
+
+/// Checks that the back-offs fit together.
+pub fn check(handling: &Handling) -> Result<(), CliError> {
+    match (handling.backoff_ms, handling.backoff_max_ms) {
+        (Some(first), Some(longest)) if first > longest => {
+            let show = |ms| durations::show_fine(Duration::from_millis(ms));
+            Err(CliError::Usage {
+                what: format!(
+                    "the back-off of {} is longer than the longest one, {}",
+                    show(first),
+                    show(longest)
+                ),
+                help: "choose a longer --backoff-max, or a shorter --backoff".to_owned(),
+            })
+        }
+        _ => Ok(()),
+    }
 }
 
 /// How messages are handled, as one sentence. What the queue leaves to its workers is not in it.

@@ -15,7 +15,7 @@ use serde_json::json;
 
 use crate::clock;
 use crate::exit::{CliError, cannot};
-use crate::output::{FormatArg, OutputArgs, Row, Rows, escape_for_terminal};
+use crate::output::{FormatArg, OutputArgs, Row, Rows, count, escape_for_terminal};
 use crate::stores::StoreArgs;
 use crate::who;
 use menagerie_queues::fields;
@@ -164,11 +164,14 @@ impl ScheduleRow {
             calendar,
         };
         let (Some(record), Some(calendar)) = (view.record, &row.calendar) else { return row };
-        let due = due(|time| calendar.next_after(time), &record, now(), false);
-        let record = match due.steps.first() {
-            Some(skipped @ Step::Skip { .. }) => record.after(*skipped),
-            Some(Step::Put { .. }) | None => record,
-        };
+        let catches_up = row.settings.as_ref().is_some_and(|schedule| schedule.catch_up);
+        let due = due(|time| calendar.next_after(time), &record, now(), catches_up);
+        let skipped = due.steps.iter().find(|step| matches!(step, Step::Skip { .. }));
+        let record = skipped.map_or(record.clone(), |skipped| record.after(*skipped));
+        let late = due.steps.iter().filter(|step| matches!(step, Step::Put { missed: true, .. })).count();
+        if late > 0 && row.problem.is_none() {
+            row.problem = Some(format!("{} to catch up with", count(late as u64, "time")));
+        }
         row.next_ms = due.next.map(ms);
         row.last_put_ms = record.put.map(ms);
         row.missed = Some(record.missed);
