@@ -94,7 +94,10 @@ impl Service {
 fn story_bytes(story: &Story) -> usize {
     let error_bytes = |line: &story::Line| match line {
         story::Line::Attempt { error, .. } => error.as_ref().map_or(0, String::len),
-        story::Line::Put { .. } | story::Line::Due { .. } | story::Line::Act { .. } => 0,
+        story::Line::Put { .. }
+        | story::Line::Due { .. }
+        | story::Line::Running { .. }
+        | story::Line::Act { .. } => 0,
     };
     let lines: usize = story.lines.iter().map(|line| LINE_BYTES + error_bytes(line)).sum();
     lines + story.message.as_ref().map_or(0, reply_bytes)

@@ -59,6 +59,11 @@ enum ShownLine<'a> {
         error: Option<&'a str>,
         next_ms: Option<u64>,
     },
+    Running {
+        at_ms: u64,
+        worker: Option<&'a str>,
+        attempt: Option<u32>,
+    },
     Act {
         at_ms: u64,
         act: ActKind,
@@ -105,6 +110,9 @@ fn shown(line: &Line, is_public: bool) -> ShownLine<'_> {
             error: unless(is_public, error.as_ref()),
             next_ms: *next_ms,
         },
+        Line::Running { at_ms, worker, attempt } => {
+            ShownLine::Running { at_ms: *at_ms, worker: unless(is_public, Some(worker)), attempt: *attempt }
+        }
         Line::Act { at_ms, act, by } => {
             ShownLine::Act { at_ms: *at_ms, act: *act, by: unless(is_public, by.as_ref()) }
         }

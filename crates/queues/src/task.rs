@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::pin::Pin;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use menagerie_journal::Message;
 use menagerie_kernel::Fence;
@@ -33,20 +33,25 @@ pub struct Work {
 
 /// Where a task says that it has begun. The default is for tasks that begin at once: nobody listens.
 #[derive(Debug, Clone, Default)]
-pub struct Begun(Option<watch::Sender<bool>>);
+pub struct Begun(Option<watch::Sender<Option<Instant>>>);
 
 impl Begun {
     /// And a future that waits until it has begun; false if it has ended before.
     pub(crate) fn listen() -> (Self, impl Future<Output = bool> + Send + 'static) {
-        let (begun, mut listener) = watch::channel(false);
-        (Self(Some(begun)), async move { listener.wait_for(|begun| *begun).await.is_ok() })
+        let (begun, mut listener) = watch::channel(None);
+        (Self(Some(begun)), async move { listener.wait_for(Option::is_some).await.is_ok() })
     }
 
     /// It begins now.
     pub fn say(&self) {
         if let Some(begun) = &self.0 {
-            begun.send_replace(true);
+            begun.send_replace(Some(Instant::now()));
         }
+    }
+
+    /// When it began, if it has. `given`: when the task got it.
+    pub(crate) fn since(&self, given: Instant) -> Option<Instant> {
+        self.0.as_ref().map_or(Some(given), |begun| *begun.borrow())
     }
 }
 

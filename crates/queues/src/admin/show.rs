@@ -71,6 +71,10 @@ pub struct PartitionView {
     pub retrying: Vec<RetryingView>,
     /// How many there are.
     pub retrying_count: u64,
+    /// How long ago a message last ended here: done, given up or expired. `None` if its owner has seen none.
+    pub last_end_ms: Option<u64>,
+    /// How long ago its owner said all this; `None` without an owner.
+    pub told_ms: Option<u64>,
     /// What came of attempts within the last minute, as its owner says; `None` without an owner.
     pub recent: Option<Recent>,
     /// Messages per second, as its owner says.
@@ -377,6 +381,8 @@ async fn partition_view(
         running_count: said.map_or(0, |said| said.running_count),
         retrying: said.map_or(Vec::new(), |said| said.retrying.iter().map(retrying).collect()),
         retrying_count: said.map_or(0, |said| said.retrying_count),
+        last_end_ms: said.and_then(|said| Some(now.saturating_sub(said.last_end_ms?))),
+        told_ms: said.map(|said| now.saturating_sub(said.at_ms)),
         recent: said.map(|said| said.recent.clone()),
         rate: said.map(Rate::of),
         partition,

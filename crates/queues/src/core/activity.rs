@@ -1,6 +1,6 @@
 //! What the owner of a partition is doing with it, for whoever looks: the journal keeps it beside the position.
 
-use std::collections::{BTreeMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use menagerie_journal::{MessageId, Ticks};
@@ -91,6 +91,9 @@ pub struct Activity {
     pub retrying_count: u64,
     /// What came of attempts lately.
     pub recent: Recent,
+    /// When a message last ended, in ms since 1970: done, given up or expired.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_end_ms: Option<u64>,
     /// Messages put per 1,000 seconds, lately; `None` if that is not known yet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub put_per_1000_s: Option<u64>,
@@ -109,7 +112,8 @@ impl Activity {
             Some(MessageId(Ticks(*at)))
         });
         AllRunning {
-            ids: self.running.iter().map(|running| running.id).collect(),
+            worker: self.worker.clone(),
+            named: self.running.iter().map(|running| (running.id, running.clone())).collect(),
             positions: positions.collect(),
         }
     }
@@ -118,14 +122,21 @@ impl Activity {
 /// All messages of a partition that run.
 #[derive(Debug, Default)]
 pub struct AllRunning {
-    ids: HashSet<MessageUuid>,
+    /// Where they run.
+    pub worker: String,
+    named: HashMap<MessageUuid, RunningMessage>,
     positions: HashSet<MessageId>,
 }
 
 impl AllRunning {
     /// Whether this message, at this position, runs.
     pub fn has(&self, id: MessageUuid, position: MessageId) -> bool {
-        self.ids.contains(&id) || self.positions.contains(&position)
+        self.named.contains_key(&id) || self.positions.contains(&position)
+    }
+
+    /// What is known about this one.
+    pub fn named(&self, id: MessageUuid) -> Option<&RunningMessage> {
+        self.named.get(&id)
     }
 }
 
@@ -140,6 +151,8 @@ fn distances(mut positions: Vec<MessageId>) -> Vec<u64> {
 #[derive(Debug, Clone, Default)]
 pub struct Counter {
     steps: VecDeque<(Instant, Step)>,
+    /// When a message last ended: done, given up or expired.
+    last_end: Option<Instant>,
 }
 
 #[derive(Debug, Clone, Default)]
@@ -158,6 +171,9 @@ impl Counter {
         if self.steps.back().is_none_or(|(began, _)| now.saturating_duration_since(*began) >= STEP) {
             self.steps.push_back((now, Step::default()));
         }
+        if matches!(how, How::Done | How::GivenUp(..) | How::Expired) {
+            self.last_end = Some(now);
+        }
         let Some((_, step)) = self.steps.back_mut() else { return };
         match how {
             How::Done => step.done += 1,
@@ -170,7 +186,7 @@ impl Counter {
                 }
             }
             How::Expired => step.expired += 1,
-            How::Stopped | How::Skipped => {}
+            How::Orphaned | How::Stopped | How::Skipped => {}
         }
     }
 
@@ -247,6 +263,7 @@ pub fn activity(lane: &Lane, worker: &str, attempts: u32, now: Now) -> Activity 
         retrying_count: retrying.len() as u64,
         retrying: retrying.into_iter().take(NAMED_MAX).map(|(_, message)| message).collect(),
         recent: lane.counter.recent(now.instant),
+        last_end_ms: lane.counter.last_end.map(wall),
         put_per_1000_s: lane.inflow.per_1000_s(),
     }
 }

@@ -21,6 +21,7 @@ use crate::admin::failed::FailedMessages;
 use crate::admin::past::Past;
 use crate::admin::{delayed, journal_of, require_settings};
 use crate::coordination::claim::partition_id;
+use crate::core::activity::AllRunning;
 use crate::error::QueueError;
 use crate::journals::Journals;
 use crate::message_uuid::MessageUuid;
@@ -70,7 +71,8 @@ pub async fn find(
     }
     for (partition, past) in partitions.iter().zip(&pasts) {
         let pages = Pages::new(outcomes_of(queue, partition.number())?, finder.filter.from);
-        finder.partition(partition, past, pages).await?;
+        let running = running_in(&session.term(), &*finder.store, partition).await?;
+        finder.partition(partition, past, &running, pages).await?;
     }
     Ok(finder.collected.finding())
 }
@@ -157,6 +159,7 @@ impl Finder {
         &mut self,
         partition: &PartitionName,
         past: &Past,
+        running: &AllRunning,
         mut pages: Pages,
     ) -> Result<(), QueueError> {
         let from = match self.filter.state {
@@ -165,7 +168,6 @@ impl Finder {
             _ => self.filter.from,
         };
         let wants_expired = self.filter.wants(State::Expired) && self.filter.contains.is_none();
-        let running = running_in(&*self.store, partition).await?;
         let (mut retried, mut before) = (HashSet::new(), MessageId::MAX);
         loop {
             let read = Read::after(partition_id(partition)?, from.previous()).limit(MESSAGES).descending();

@@ -21,7 +21,9 @@ mod trace;
 use std::time::Duration;
 
 use menagerie_journal::{Created, Journal, PartitionId, Ticks, Topic, TopicConfig};
-use menagerie_znodes::queues::{Keep, PartitionName, QueueName, Settings};
+use menagerie_kernel::Term;
+use menagerie_znodes::Name;
+use menagerie_znodes::queues::{self, Keep, PartitionName, QueueName, Settings};
 
 use crate::coordination::claim::last_activity;
 use crate::core::activity::AllRunning;
@@ -74,14 +76,21 @@ pub(crate) fn queue_of(topic: &Topic) -> Option<QueueName> {
     topic.as_str().strip_suffix(SUFFIX)?.parse().ok()
 }
 
-/// Messages of a partition that run, as its owner said last.
+/// Messages of a partition that run, as its owner said last. Those of a worker that is gone do not.
 pub(crate) async fn running_in(
+    term: &Term,
     journal: &dyn Journal,
     partition: &PartitionName,
 ) -> Result<AllRunning, QueueError> {
     let told = last_activity(journal, partition).await?;
-    let fresh = told.filter(|activity| activity.is_fresh(Ticks::now()));
-    Ok(fresh.map(|activity| activity.all_running()).unwrap_or_default())
+    let Some(told) = told.filter(|activity| activity.is_fresh(Ticks::now())) else {
+        return Ok(AllRunning::default());
+    };
+    let is_there = match Name::new(&told.worker) {
+        Ok(name) => term.read(&queues::worker(&name).maybe_damaged()).await?.is_some(),
+        Err(_) => false,
+    };
+    Ok(if is_there { told.all_running() } else { AllRunning::default() })
 }
 
 /// The outcomes of a partition of the queue.

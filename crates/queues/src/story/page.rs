@@ -25,6 +25,8 @@ pub enum Outcome {
     Skipped,
     /// The message was given up, and its worker has stopped.
     Stuck,
+    /// A worker vanished that may have begun the message; the next owner says so.
+    Orphaned,
     /// The attempt was stopped; it does not count.
     Stopped,
     /// The message's time to live ended before its turn came.
@@ -36,7 +38,7 @@ impl Outcome {
     pub fn is_final(self) -> bool {
         match self {
             Self::Done | Self::Failed | Self::Skipped | Self::Expired => true,
-            Self::Retry | Self::Stuck | Self::Stopped => false,
+            Self::Retry | Self::Stuck | Self::Orphaned | Self::Stopped => false,
         }
     }
 }
@@ -98,6 +100,7 @@ impl Entry {
             How::GivenUp(failed, OnFailure::Queue) => (Outcome::Failed, Some(failed), None),
             How::GivenUp(failed, OnFailure::Log) => (Outcome::Skipped, Some(failed), None),
             How::GivenUp(failed, OnFailure::Stop) => (Outcome::Stuck, Some(failed), None),
+            How::Orphaned => (Outcome::Orphaned, None, None),
             How::Stopped => (Outcome::Stopped, None, None),
             How::Expired => (Outcome::Expired, None, None),
             How::Skipped => return None,

@@ -49,6 +49,8 @@ impl Told {
         match entry.outcome {
             _ if self.outcome.is_some() => {}
             Outcome::Stopped => drop(self.stopped.get_or_insert(entry.attempt)),
+            // Whichever attempt it was, the message was not recorded then.
+            Outcome::Orphaned => drop(self.stopped.get_or_insert(u32::MAX)),
             _ => self.outcome = Some(entry.clone()),
         }
     }
@@ -89,7 +91,9 @@ impl Outcomes {
     /// Whether the first attempt is not told, although a later one is.
     pub fn lacks_its_begin(&self) -> bool {
         let attempts = self.found.iter().map(|(_, entry)| entry.attempt);
-        attempts.filter(|attempt| *attempt > 0).min().is_some_and(|first| first > 1)
+        let first = attempts.filter(|attempt| *attempt > 0).min();
+        let orphaned = self.found.iter().filter(|(_, entry)| entry.outcome == Outcome::Orphaned).count();
+        first.is_some_and(|first| first as usize > 1 + orphaned)
     }
 
     fn has_end(&self, is_past: bool) -> bool {

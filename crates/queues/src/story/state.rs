@@ -128,7 +128,7 @@ pub(crate) fn state(facts: &Facts) -> State {
         _ if facts.is_expired => State::Expired,
         // Its worker lost the partition before it could move it to the failed messages.
         Some(Outcome::Failed | Outcome::Retry | Outcome::Stuck) => State::Retrying,
-        Some(Outcome::Stopped) | None => State::Waiting,
+        Some(Outcome::Orphaned | Outcome::Stopped) | None => State::Waiting,
     }
 }
 

@@ -19,6 +19,7 @@ use crate::admin::failed::{FailedMessage, FailedMessages};
 use crate::admin::past::is_past;
 use crate::admin::{journal_of, require_settings, show};
 use crate::coordination::claim::partition_id;
+use crate::core::activity::AllRunning;
 use crate::error::QueueError;
 use crate::failed::FailureRecord;
 use crate::journals::Journals;
@@ -60,6 +61,15 @@ pub enum Line {
         /// When it is tried again, in ms from its end.
         next_ms: Option<u64>,
     },
+    /// A worker has it, as it said last.
+    Running {
+        /// Since when, in ms since 1970; of many, the time when this was asked.
+        at_ms: u64,
+        /// The worker.
+        worker: String,
+        /// Which attempt; `None` if so many run that this is not told.
+        attempt: Option<u32>,
+    },
     /// An operator did something.
     Act {
         /// When, in ms since 1970.
@@ -78,6 +88,7 @@ impl Line {
             Self::Put { at_ms, .. }
             | Self::Due { at_ms }
             | Self::Attempt { at_ms, .. }
+            | Self::Running { at_ms, .. }
             | Self::Act { at_ms, .. } => *at_ms,
         }
     }
@@ -291,11 +302,12 @@ impl<'a> Tracer<'a> {
         let meta = message.as_ref().map(Meta::of);
         let meta = meta.or_else(|| acts.acts.iter().find_map(|(_, act)| act.meta.clone()));
         let meta = meta.or_else(|| lives.iter().rev().find_map(meta_told));
+        let running = running_in(&self.session.term(), &*self.store, &partition).await?;
         let facts = Facts {
             is_delayed: delayed.is_some(),
             is_failed: failed.is_some(),
             is_dropped: acts.acts.last().is_some_and(|(_, act)| act.act != ActKind::Retried),
-            is_running: self.is_running(id, &partition, lives.last()).await?,
+            is_running: lives.last().is_some_and(|life| running.has(id, life.position)),
             is_expired: message.as_ref().is_some_and(is_expired),
             ..lives.last().map_or_else(Facts::default, |life| self.facts(life, &acts))
         };
@@ -328,18 +340,9 @@ impl<'a> Tracer<'a> {
         let sweeps = if facts.is_swept && state == State::Forgotten { sweeps(&lives, &acts) } else { None };
         tell_lives(id, lives, acts.acts, &mut lines);
         lines.extend(sweeps);
+        lines.extend((state == State::Running).then(|| running_line(id, &running)));
         let key = meta.key;
         Ok(Some(Story { id, partition, position, state, key, lines, is_incomplete, is_cut_short, message }))
-    }
-
-    async fn is_running(
-        &self,
-        id: MessageUuid,
-        partition: &PartitionName,
-        life: Option<&Life>,
-    ) -> Result<bool, QueueError> {
-        let Some(life) = life else { return Ok(false) };
-        Ok(running_in(&*self.store, partition).await?.has(id, life.position))
     }
 
     /// What its last life says about a message.
@@ -435,6 +438,15 @@ impl<'a> Tracer<'a> {
                 Ok(browser.moved(&partitions, id).await?.found.into_iter().next().map(Life::from))
             }
         }
+    }
+}
+
+fn running_line(id: MessageUuid, running: &AllRunning) -> Line {
+    let named = running.named(id);
+    Line::Running {
+        at_ms: named.map_or_else(|| ms(Ticks::now()), |named| named.since_ms),
+        worker: running.worker.clone(),
+        attempt: named.map(|named| named.attempt),
     }
 }
 

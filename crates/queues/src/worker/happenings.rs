@@ -76,6 +76,10 @@ fn ended(ending: &Ending, metrics: &Metrics) {
             );
             MessageOutcome::GivenUp
         }
+        How::Orphaned => {
+            warn!(%partition, id = %id(), "a worker died that may have begun this message");
+            return;
+        }
         How::Stopped => {
             debug!(%partition, id = %id(), attempt, "attempt stopped");
             MessageOutcome::Stopped

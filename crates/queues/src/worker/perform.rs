@@ -179,10 +179,11 @@ impl Shell {
         self.runs.insert(run, stop);
         // Boxed, as tokio would move its several KiB a dozen times.
         self.events.spawn(Box::pin(async move {
-            let began = Instant::now();
-            let lapsed = term.lapsed();
+            let (given, begun, lapsed) = (Instant::now(), work.begun.clone(), term.lapsed());
             let outcomes = background::run(&*task, fenced, work, store, patience, lapsed, stopping).await;
-            metrics.task(began.elapsed());
+            if let Some(began) = begun.since(given) {
+                metrics.task(began.elapsed());
+            }
             Event::Fact(Box::new(Fact::Ran(owned, run, outcomes)))
         }));
     }

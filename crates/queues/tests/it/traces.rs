@@ -405,6 +405,42 @@ async fn a_message_that_was_put_back_together_with_many_others_is_found() {
 }
 
 #[tokio::test]
+async fn an_attempt_that_died_with_its_worker_is_told_by_the_next_one() {
+    let world = World::new("traces-orphaned");
+    let (session, own) = (world.session().await, world.session().await);
+    world.create(&session, "mail", 1).await;
+    let (id, _) = put(&world, &session, &["slow"]).await[0];
+    let hangs = |_: task::Work| std::future::pending::<Vec<task::Outcome>>();
+    let story = async || story::trace(&session, &world.journals(), id, None).await.unwrap().unwrap();
+    let running = async |worker: &str, attempt| {
+        let what = format!("it runs at {worker}");
+        eventually_async(&what, async || match story().await.lines.last() {
+            Some(Line::Running { worker: at, attempt: made, .. }) if at == worker => Some(*made),
+            _ => None,
+        })
+        .await
+            == Some(attempt)
+    };
+    let worker = world.start(&own, options("w1", &["mail"]), hangs);
+    assert!(running("w1", 1).await);
+    worker.kill().await;
+    eventually_async("nobody has it", async || (story().await.state == State::Waiting).then_some(())).await;
+    let worker = world.start(&session, options("w2", &["mail"]), hangs);
+    assert!(running("w2", 2).await);
+    let told = eventually_async("it is told", async || {
+        let story = story().await;
+        (story.lines.len() == 3).then_some(story)
+    })
+    .await;
+    assert!(
+        matches!(&told.lines[1], Line::Attempt { worker, attempt: 0, outcome: Outcome::Orphaned, .. } if worker == "w2"),
+        "{told:?}"
+    );
+    assert_eq!((told.state, told.is_incomplete), (State::Running, false), "{told:?}");
+    worker.kill().await;
+}
+
+#[tokio::test]
 async fn a_journal_that_is_full_takes_no_notes_but_does_what_makes_room() {
     let world = World::new("story-full");
     let session = world.session().await;

@@ -238,6 +238,8 @@ mod tests {
             running_count: 0,
             retrying: Vec::new(),
             retrying_count: 0,
+            last_end_ms: None,
+            told_ms: None,
             recent: None,
             rate: None,
         }

@@ -99,6 +99,11 @@ fn sentence(line: &Line) -> String {
             };
             format!("{act}{}", by(who))
         }
+        Line::Running { worker, attempt, .. } => {
+            let attempt =
+                attempt.map_or_else(|| "running".to_owned(), |attempt| format!("attempt {attempt}"));
+            format!("{attempt} by {}: running since then", escape_for_terminal(Some(worker)))
+        }
         Line::Attempt { worker, attempt, took_ms, outcome, error, next_ms, .. } => {
             let worker = escape_for_terminal(Some(worker));
             let time = |ms: u64| match ms {
@@ -113,6 +118,10 @@ fn sentence(line: &Line) -> String {
             match outcome {
                 Outcome::Done => format!("attempt {attempt} by {worker}: done{after}"),
                 Outcome::Retry => format!("attempt {attempt} by {worker}: failed{after}{error}{next}"),
+                Outcome::Failed if took_ms.is_none() => {
+                    format!("given up by {worker}{error}; kept among the failed messages")
+                }
+                Outcome::Skipped if took_ms.is_none() => format!("given up by {worker}{error}; skipped"),
                 Outcome::Failed => format!(
                     "attempt {attempt} by {worker}: failed{after}{error}; given up, and kept among the failed messages"
                 ),
@@ -124,6 +133,9 @@ fn sentence(line: &Line) -> String {
                 }
                 Outcome::Stopped => format!("attempt {attempt} by {worker}: stopped{after}; does not count"),
                 Outcome::Expired => format!("expired before its turn came, says {worker}"),
+                Outcome::Orphaned => {
+                    format!("taken over by {worker} from a worker that died, and that may have begun it")
+                }
             }
         }
     }

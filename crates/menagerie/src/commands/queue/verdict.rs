@@ -12,6 +12,12 @@ use crate::durations::precise;
 /// A message that runs for so long, while nothing else gets done, is worth naming.
 const LONG: Duration = Duration::from_secs(30);
 
+/// After this time without an end, a partition stands still for now.
+const STILL_MS: u64 = 5_000;
+
+/// An owner with messages that run says so every ten seconds.
+const SILENT_MS: u64 = 15_000;
+
 /// What is in the way, or how it goes.
 pub fn verdict(view: &QueueView) -> String {
     if let Some((partition, ahead)) = view.ahead() {
@@ -61,7 +67,10 @@ fn obstacle(view: &QueueView) -> Option<String> {
             }
         });
     }
+    let single = || if failing_count(view) == 1 { blocked(view) } else { None };
     paused_worker(view)
+        .or_else(|| silent_owner(view))
+        .or_else(single)
         .or_else(|| only_failures(view))
         .or_else(|| hung(view))
         .or_else(|| blocked(view))
@@ -99,15 +108,33 @@ fn only_failures(view: &QueueView) -> Option<String> {
     Some(format!("every task fails, {times} within the last minute; most often: {most}"))
 }
 
-/// A message that has failed, and that others must not overtake.
+/// An owner that works, and does not say so any more.
+fn silent_owner(view: &QueueView) -> Option<String> {
+    let is_silent =
+        |at: &&PartitionView| at.running_count > 0 && at.told_ms.is_some_and(|told| told >= SILENT_MS);
+    let at = view.partitions.iter().filter(|at| at.lag > 0).find(is_silent)?;
+    let (owner, told) = (at.owner.as_ref()?, precise(Duration::from_millis(at.told_ms?)));
+    Some(format!(
+        "worker {owner} of {} has said nothing for {told}: if it has died, another one takes over when its session expires",
+        at.partition
+    ))
+}
+
+/// How many messages have failed lately, as far as that is known.
+fn failing_count(view: &QueueView) -> u64 {
+    let given_up = |at: &PartitionView| at.recent.as_ref().map_or(0, |recent| recent.given_up);
+    view.partitions.iter().map(|at| at.retrying_count + given_up(at)).sum()
+}
+
+/// A message that has failed, and that others must not overtake: most of those that wait.
 fn blocked(view: &QueueView) -> Option<String> {
-    let (at, retrying) = view
-        .partitions
-        .iter()
-        // The failed message itself is one of those that wait.
-        .filter(|at| at.lag > 1 && stands_still(at))
-        .filter(|_| view.handling.retry() == Retry::Block)
-        .find_map(|at| Some((at, at.retrying.first()?)))?;
+    if view.handling.retry() != Retry::Block {
+        return None;
+    }
+    // The failed message itself is one of those that wait.
+    let blocked = view.partitions.iter().filter(|at| at.lag > 1 && at.lag * 2 >= view.lag());
+    let (at, retrying) =
+        blocked.filter_map(|at| Some((at, at.retrying.first()?))).max_by_key(|(at, _)| at.lag)?;
     let next = precise(Duration::from_millis(retrying.in_ms));
     Some(format!(
         "message {} of {} keeps others waiting: attempt {} of {} comes in {next}; last error: {}",
@@ -138,20 +165,15 @@ fn hung(view: &QueueView) -> Option<String> {
     Some(format!("message {} of {} has been running for {time}{worker}{silent}", longest.id, at.partition))
 }
 
-/// Of the partitions in which nothing gets done.
+/// Of those that nothing has ended beside, since they began.
 fn longest_running(view: &QueueView) -> Option<(&PartitionView, &RunningView)> {
-    let still = view.partitions.iter().filter(|at| stands_still(at));
-    let running = still.flat_map(|at| at.running.iter().map(move |running| (at, running)));
-    running.max_by_key(|(_, running)| running.for_ms)
+    let running = view.partitions.iter().flat_map(|at| at.running.iter().map(move |running| (at, running)));
+    let alone = running.filter(|(at, running)| at.last_end_ms.is_none_or(|end| end >= running.for_ms));
+    alone.max_by_key(|(_, running)| running.for_ms)
 }
 
 fn is_long(running: &RunningView) -> bool {
     Duration::from_millis(running.for_ms) >= LONG
-}
-
-/// Whether nothing of a partition got done lately.
-fn stands_still(at: &PartitionView) -> bool {
-    at.recent.as_ref().is_none_or(|recent| recent.done == 0)
 }
 
 /// How it goes if nothing is in the way.
@@ -167,7 +189,10 @@ fn progress(view: &QueueView, lag: u64) -> String {
         _ if behind.values().any(|partitions| *partitions > 1) => "; more workers would help".to_owned(),
         _ => "; every partition that is behind has a worker of its own".to_owned(),
     };
-    let rates = view.rate().and_then(|rate| Some((rate.put?, rate.handled)));
+    // Rates are averages over up to a minute: nothing follows from them while nothing ends.
+    let moves = |at: &PartitionView| at.lag > 0 && at.last_end_ms.is_some_and(|end| end < STILL_MS);
+    let rate = view.rate().filter(|_| view.partitions.iter().any(moves));
+    let rates = rate.and_then(|rate| Some((rate.put?, rate.handled)));
     match rates {
         Some((put, handled)) if handled > put => {
             let left = lag as f64 / (handled - put);
@@ -207,6 +232,8 @@ mod tests {
             running_count: 0,
             retrying: Vec::new(),
             retrying_count: 0,
+            last_end_ms: Some(100),
+            told_ms: Some(100),
             recent: Some(Recent { seconds: 60, done: 10, ..Recent::default() }),
             rate: None,
         }
@@ -230,7 +257,7 @@ mod tests {
     fn failing(number: u16, error: &str, times: u64) -> PartitionView {
         let error = Some((error.to_owned(), times));
         let recent = Recent { seconds: 60, failed: times, error, ..Recent::default() };
-        PartitionView { recent: Some(recent), ..partition(number, 4) }
+        PartitionView { recent: Some(recent), retrying_count: 2, last_end_ms: None, ..partition(number, 4) }
     }
 
     #[test]
@@ -279,10 +306,12 @@ mod tests {
     fn a_message_that_hangs_is_named_if_nothing_else_gets_done() {
         let running = |silent| RunningView { id: ID.parse().unwrap(), attempt: 1, for_ms: 600_000, silent };
         let still = Some(Recent::default());
-        let hung = PartitionView { running: vec![running(false)], recent: still.clone(), ..partition(1, 4) };
+        let waits =
+            PartitionView { recent: still, running_count: 1, last_end_ms: Some(700_000), ..partition(1, 4) };
+        let hung = PartitionView { running: vec![running(false)], ..waits.clone() };
         let expected = format!("4 messages behind; message {ID} of mail-1 has been running for 10m at w1");
         assert_eq!(verdict(&queue(vec![hung.clone()])), expected);
-        let silent = PartitionView { running: vec![running(true)], recent: still, ..partition(1, 4) };
+        let silent = PartitionView { running: vec![running(true)], ..waits };
         assert!(verdict(&queue(vec![silent])).ends_with("does it flush its output?"));
         let ack_before = PartitionView { lag: 0, ..hung.clone() };
         let expected =
@@ -290,8 +319,18 @@ mod tests {
         assert_eq!(verdict(&queue(vec![ack_before])), expected);
         let one_failure = queue(vec![hung.clone(), failing(2, "no route", 1)]);
         assert!(verdict(&one_failure).contains("has been running for 10m"), "{}", verdict(&one_failure));
-        let busy = PartitionView { recent: partition(1, 4).recent, ..hung };
+        let busy = PartitionView { last_end_ms: Some(20_000), ..hung.clone() };
         assert!(!verdict(&queue(vec![busy])).contains("has been running"));
+        // Busy until it began: averages say that all is well.
+        let rate = Some(Rate { put: Some(1.0), handled: 10.0 });
+        let before = PartitionView { recent: partition(1, 4).recent, rate, ..hung.clone() };
+        assert!(verdict(&queue(vec![before.clone()])).contains("has been running for 10m"));
+        let running = vec![RunningView { for_ms: 12_000, ..running(false) }];
+        let soon = PartitionView { running, last_end_ms: Some(12_000), ..before };
+        let expected = "4 messages behind; more workers would not help: there are 2 for 1 partitions";
+        assert_eq!(verdict(&queue(vec![soon])), expected, "neither catching up nor falling behind");
+        let dead = verdict(&queue(vec![PartitionView { told_ms: Some(17_000), ..hung }]));
+        assert!(dead.contains("worker w1 of mail-1 has said nothing for 17s"), "{dead}");
     }
 
     #[test]
@@ -299,12 +338,16 @@ mod tests {
         let id = ID.parse().unwrap();
         let error = "no route".to_owned();
         let retrying = vec![RetryingView { id, attempt: 2, attempts: 5, in_ms: 12_000, error }];
-        let at = PartitionView { retrying, recent: Some(Recent::default()), ..partition(1, 4) };
+        let recent = Some(Recent { failed: 3, error: Some(("no route".to_owned(), 3)), ..Recent::default() });
+        let at = PartitionView { retrying, retrying_count: 1, recent, ..partition(1, 4) };
         let blocked = verdict(&queue(vec![at.clone()]));
         assert!(
             blocked.contains("keeps others waiting: attempt 2 of 5 comes in 12s; last error: no route"),
             "{blocked}"
         );
+        let elsewhere = PartitionView { lag: 400, ..partition(2, 4) };
+        let little = verdict(&queue(vec![at.clone(), elsewhere]));
+        assert!(!little.contains("keeps others"), "{little}");
         let alone = verdict(&queue(vec![PartitionView { lag: 1, ..at.clone() }]));
         assert!(!alone.contains("keeps others"), "{alone}");
         let later = Handling { retry: Some(Retry::Later), ..Handling::default() };

@@ -285,6 +285,8 @@ pub enum How {
     Retry(Failed, Duration),
     /// It failed, and was given up.
     GivenUp(Failed, OnFailure),
+    /// An owner that vanished may have begun it: nobody else tells that.
+    Orphaned,
     /// It was stopped: it will be tried again, unless it must not run twice.
     Stopped,
     /// Its time to live ended before its turn came.

@@ -76,12 +76,17 @@ impl Machine {
             }
             Begin::Poison { attempts } => {
                 self.turn.finish();
+                self.end_unhandled(partition, first, How::Orphaned, now);
                 let error = "every worker that took it has died".to_owned();
                 let failed = Failed { error, output: Vec::new(), retry: false };
-                let attempt = Attempt { message: first, attempt: attempts, since: Some(now.instant) };
+                let attempt = Attempt { message: first, attempt: attempts, since: None };
                 self.give_up(partition, &attempt, failed, policy.on_failure, now);
             }
             Begin::Run { attempt, task_attempt, store } => {
+                if store.is_some() {
+                    self.end_unhandled(partition, first, How::Orphaned, now);
+                }
+                let Some(lane) = self.lanes.get_mut(partition) else { return self.turn.finish() };
                 let batch = lane.batch(first, self.options.batch, now.ticks);
                 // The rest of a batch is fresh, but may have begun under an owner that vanished.
                 let seen = |id: &MessageId| if lane.tally.may_have_run(*id) { 2 } else { 1 };
@@ -110,7 +115,7 @@ impl Machine {
         }
     }
 
-    /// Tells that a message does not have to be handled.
+    /// Tells of a message what was no attempt of ours.
     fn end_unhandled(&mut self, partition: &PartitionName, id: MessageId, how: How, now: Now) {
         let Some(lane) = self.lanes.get_mut(partition) else { return };
         lane.counter.count(&how, now.instant);

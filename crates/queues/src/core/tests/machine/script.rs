@@ -257,6 +257,7 @@ fn ending(happening: &Happening) -> Option<String> {
         How::Done => "done",
         How::Retry(..) => "failed",
         How::GivenUp(..) => "given up",
+        How::Orphaned => "orphaned",
         How::Stopped => "stopped",
         How::Expired => "expired",
         How::Skipped => "skipped",

@@ -90,7 +90,7 @@ fn poison_is_given_up_without_another_run() {
     assert_eq!(script.noted(1, Noted::Stored), ["record 1"]);
     assert_eq!(
         (script.confirmed(), script.endings.clone()),
-        (vec!["run 2 (attempt 2)".to_owned()], vec!["1 given up".to_owned()])
+        (vec!["run 2 (attempt 2)".to_owned()], vec!["1 orphaned".to_owned(), "1 given up".to_owned()])
     );
 }
 

@@ -141,6 +141,7 @@ impl World {
             How::GivenUp(why, _) if why.error.contains("has died") => self.seen.count("poison"),
             How::GivenUp(why, _) if why.retry => self.seen.count("given up after its attempts"),
             How::Skipped => self.seen.count("skipped"),
+            How::Orphaned => self.seen.count("orphaned"),
             How::Stopped => self.seen.count("stopped"),
             How::Expired => {
                 self.seen.count("expired");
