@@ -2,10 +2,11 @@
 
 use menagerie_znodes::Name;
 use menagerie_znodes::flows::{Answer, JobRecord, JobState, PeerState, Plan, TaskRecord};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// A job in a list.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct JobRow {
     /// Its id.
     pub id: String,
@@ -29,7 +30,7 @@ pub struct JobRow {
 }
 
 /// A job with its tasks.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct JobView {
     /// The job.
     pub job: JobRow,
@@ -38,7 +39,7 @@ pub struct JobView {
 }
 
 /// A task.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct TaskRow {
     /// Its number.
     pub number: u32,
@@ -56,8 +57,9 @@ pub struct TaskRow {
 }
 
 /// How a job stands, as users see it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
+#[schemars(rename = "JobStanding")]
 pub enum Standing {
     /// No coordinator has planned it yet.
     Submitted,
@@ -148,6 +150,32 @@ impl TaskRow {
             partitions: record.partitions,
             is_complete,
             peers,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use menagerie_testkit::assert_described;
+
+    use super::*;
+
+    #[test]
+    fn views_are_as_their_schemas_say() {
+        let id = Name::new("j1").unwrap();
+        let damaged = JobRow::damaged(&id, "it is no JSON".to_owned());
+        let ended = JobRow { submitted_ms: Some(1), ended_ms: Some(2), ..damaged.clone() };
+        let task = TaskRow {
+            number: 1,
+            name: "read".to_owned(),
+            task_type: "input".to_owned(),
+            partitions: 2,
+            is_complete: false,
+            peers: vec![PeerState::Active, PeerState::Sealing],
+        };
+        assert_described(&JobRow { why: None, ..damaged.clone() });
+        for job in [damaged, ended] {
+            assert_described(&JobView { job, tasks: vec![task.clone()] });
         }
     }
 }

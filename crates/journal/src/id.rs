@@ -4,6 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
@@ -18,7 +19,10 @@ pub(crate) const TICKS_MAX: u64 = (1 << 60) - 1;
 const SUFFIX: u64 = 0x8000_016d_656e_6167;
 
 /// A time, in steps of 100 ns since 15 October 1582, as in UUIDs of version 1.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize, JsonSchema,
+)]
+#[schemars(inline)]
 pub struct Ticks(pub u64);
 
 /// A message's position in its partition. Ids of one partition rise strictly; two partitions may use the same one.

@@ -13,7 +13,6 @@ pub mod client;
 mod clock;
 mod commands;
 mod config;
-mod durations;
 pub mod exit;
 pub mod files;
 mod host;
@@ -34,6 +33,7 @@ use std::process::ExitCode;
 
 use clap::Parser as _;
 use menagerie_kernel::guard;
+use menagerie_types::duration as durations;
 
 use crate::commands::{check, completions};
 

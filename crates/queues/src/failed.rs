@@ -6,6 +6,7 @@ use bytes::Bytes;
 use menagerie_journal::{Append, Commit, JournalError, Message, NewMessage, PartitionId, Ticks, TopicConfig};
 use menagerie_programs::output;
 use menagerie_znodes::queues::PartitionName;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::admin::FAILED_DEDUP_WINDOW;
@@ -26,12 +27,13 @@ const ERROR_BYTES_SHORT: usize = 128;
 
 /// Why and where a message was given up. What it shares with [`Meta`] is named as there, so that its id is found in the
 /// same way wherever a message is.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct FailureRecord {
     /// Its id, for life; older versions did not store it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "MessageUuid")]
     pub id: Option<MessageUuid>,
-    /// When it was put.
+    /// When it was put, in steps of 100 ns since 15 October 1582.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub put: Option<Ticks>,
     /// Who put it.

@@ -14,6 +14,7 @@
 //! - [`journals`]: which journal stores a queue's messages.
 //! - [`metrics`]: a worker's metrics.
 //! - [`schedule`]: messages that are put periodically.
+//! - [`view`]: what is shown of queues and messages.
 //! - [`admin`]: creating queues, putting messages, and everything else operators do.
 
 pub mod admin;
@@ -32,6 +33,7 @@ pub mod runner;
 pub mod schedule;
 pub mod story;
 pub mod task;
+pub mod view;
 pub mod worker;
 
 pub use error::QueueError;

@@ -26,6 +26,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use menagerie_journal::{Message, MessageId, Ticks};
 use menagerie_znodes::queues::PartitionName;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
@@ -45,8 +46,9 @@ const HASH_PART: u64 = 0xff_ffff << 16;
 const DUE_STEP: u64 = 1_000_000;
 
 /// The id of a message, for life. Ordered by time.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "String", into = "String")]
+#[schemars(inline, extend("format" = "uuid"))]
 pub struct MessageUuid(u128);
 
 /// The text is no message's id.

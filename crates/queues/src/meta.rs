@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 use menagerie_journal::{Message, Ticks};
+use schemars::JsonSchema;
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 
@@ -44,7 +45,7 @@ pub struct Meta {
 }
 
 /// Over what a message was put.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Via {
     /// `menagerie queue put`.

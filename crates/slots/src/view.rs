@@ -3,6 +3,7 @@
 use menagerie_kernel::{Session, Term, Versioned};
 use menagerie_znodes::slots::{self, Event, Frozen, Holder, Waiter, What};
 use menagerie_znodes::{Kind, MaybeDamaged, Name, Znode};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::admin;
@@ -12,7 +13,7 @@ use crate::snapshot::Snapshot;
 
 /// A pool with its holders and waiters.
 #[expect(missing_docs, reason = "fields name themselves")]
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct PoolView {
     pub pool: String,
     pub max: u32,
@@ -25,12 +26,13 @@ pub struct PoolView {
     pub waiters: Vec<WaiterView>,
     /// Missing parts of the pool, below the namespace; their content is not shown.
     #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(default)]
     pub missing: Vec<String>,
 }
 
 /// The holder of a slot.
 #[expect(missing_docs, reason = "fields name themselves")]
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct HolderView {
     pub slot: u32,
     /// Acquired at, by the server's clock.
@@ -44,12 +46,14 @@ pub struct HolderView {
 
 /// A waiter in the queue.
 #[expect(missing_docs, reason = "fields name themselves")]
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct WaiterView {
     /// From 1.
     pub position: usize,
     /// Higher priorities are admitted first.
     pub priority: u16,
+    /// Waiting since, by the server's clock.
+    pub since_ms: i64,
     pub age_s: u64,
     #[serde(flatten)]
     pub waiter: Waiter,
@@ -57,7 +61,7 @@ pub struct WaiterView {
 
 /// An event in the history.
 #[expect(missing_docs, reason = "fields name themselves")]
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct EventView {
     /// By the server's clock.
     pub at_ms: i64,
@@ -156,6 +160,7 @@ async fn waiters(
         .map(|(before, (priority, since_ms, waiter))| WaiterView {
             position: before + 1,
             priority,
+            since_ms,
             age_s: age_s(since_ms, now_ms),
             waiter,
         })
@@ -202,4 +207,62 @@ pub fn event_name(what: What) -> &'static str {
 fn age_s(since_ms: i64, now_ms: u64) -> u64 {
     let since_ms = u64::try_from(since_ms).unwrap_or(0);
     now_ms.saturating_sub(since_ms) / 1000
+}
+
+#[cfg(test)]
+mod tests {
+    use menagerie_testkit::assert_described;
+    use menagerie_znodes::slots::Process;
+
+    use super::*;
+
+    fn full() -> Holder {
+        let text = || Some("text".to_owned());
+        Holder {
+            holder: "web-1".to_owned(),
+            host: text(),
+            machine_id: text(),
+            boot_id: text(),
+            pid_namespace: Some(1),
+            process: Some(Process { pid: 2, started: 3 }),
+            guard: Some(Process { pid: 4, started: 5 }),
+            who: text(),
+            reason: text(),
+            command: vec!["reboot".to_owned()],
+            since_ms: Some(6),
+            ticket: text(),
+            ephemeral: true,
+        }
+    }
+
+    #[test]
+    fn views_are_as_their_schemas_say() {
+        let plain = Holder { holder: "web-2".to_owned(), ..Holder::default() };
+        let holder = |holder, alive| HolderView { slot: 1, since_ms: -1, age_s: 7, alive, holder };
+        let waiter = Waiter {
+            holder: "web-3".to_owned(),
+            host: "web-3".to_owned(),
+            pid: 7,
+            who: Some("ann".to_owned()),
+            reason: None,
+            polling: false,
+        };
+        let pool = PoolView {
+            pool: "reboot".to_owned(),
+            max: 2,
+            used: 2,
+            frozen: Some(Frozen { by: "ann".to_owned(), reason: None, tell: true }),
+            holders: vec![holder(full(), Some(true)), holder(plain, None)],
+            waiters: vec![WaiterView { position: 1, priority: 500, age_s: 3, waiter }],
+            missing: vec!["/slots/reboot/queue".to_owned()],
+        };
+        assert_described(&pool);
+        assert_described(&PoolView { frozen: None, missing: Vec::new(), ..pool });
+        let event =
+            Event { what: What::SetMax, slot: None, holder: None, by: "ann".to_owned(), detail: None };
+        let full = Event { slot: Some(1), holder: Some("web-1".to_owned()), ..event.clone() };
+        for event in [event, full] {
+            assert_described(&EventView { at_ms: 1, zxid: 2, event });
+        }
+    }
 }

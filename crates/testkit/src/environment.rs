@@ -9,6 +9,7 @@ use tempfile::TempDir;
 
 use crate::binary::binary;
 use crate::daemon::Daemon;
+use crate::guard::Guard;
 use crate::ports::free_port;
 use crate::process::Process;
 
@@ -20,6 +21,8 @@ const PREFIX: &str = "MENAGERIE_";
 #[derive(Debug)]
 pub struct Environment {
     folder: TempDir,
+    /// Removes the folder if this process ends first.
+    _guard: Option<Guard>,
     variables: Vec<(&'static str, String)>,
 }
 
@@ -28,7 +31,13 @@ impl Environment {
     #[expect(clippy::new_without_default, reason = "it makes a directory, which nobody expects of a default")]
     pub fn new() -> Self {
         let folder = tempfile::tempdir().expect("a temporary directory can be made");
-        Self { folder, variables: Vec::new() }
+        Self { folder, _guard: None, variables: Vec::new() }
+    }
+
+    /// For a static, which is never dropped: the folder is removed when the test binary ends, however it does.
+    pub fn lasting(mut self) -> Self {
+        self._guard = Some(Guard::of_folder(self.folder()));
+        self
     }
 
     /// An environment with these ZooKeeper servers: `host:port[,host:port…][/chroot]`.

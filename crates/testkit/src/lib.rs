@@ -18,6 +18,7 @@
 //! - [`eventually`], [`eventually_async`]: waiting for a condition; [`four_letter_word`]: asking a server for its state.
 //! - [`JavaProgram`], [`java()`] and [`python()`]: clients in other languages.
 //! - [`allow_files`]: for tests with many sockets.
+//! - [`assert_described`], [`assert_fits`]: whether JSON is what its schema says.
 //! - [`binary`]: the `menagerie` executable under test. `Authority` (feature `certificates`): a CA for TLS.
 //!
 //! # Invariants
@@ -49,6 +50,7 @@ mod process;
 mod proxy;
 mod python;
 mod quorum;
+mod schema;
 mod server;
 mod servers;
 mod shared;
@@ -83,6 +85,7 @@ pub use ports::free_port;
 pub use process::{End, Process};
 pub use proxy::Proxy;
 pub use python::python;
+pub use schema::{assert_described, assert_fits};
 pub use server::Server;
 pub use servers::Servers;
 pub use shared::{Shared, ensemble};

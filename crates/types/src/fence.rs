@@ -4,13 +4,17 @@
 use std::fmt;
 use std::str::FromStr;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 /// A fence. Ordered: a later holder of the same thing has a greater one. The default, `0-0`, is below every issued
 /// fence, because generations are times.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(into = "String", try_from = "String")]
+#[schemars(inline, extend("pattern" = r"^[0-9]+--?[0-9]+$"))]
 pub struct Fence {
     /// Rises when the namespace moves to another server, whose zxids may be lower.
     pub generation: u64,

@@ -2,7 +2,7 @@
 //! Not here: anything that does IO, reads a clock, or belongs to one crate; and this crate depends on none of ours.
 //!
 //! # Layout
-//! - [`duration`]: durations as people write them.
+//! - [`duration`]: durations as people write them. [`moment`]: points in time as they read them.
 //! - [`explain`]: errors that [`Explain`] themselves to the user of a command.
 //! - [`fence`]: a [`Fence`] rises with every new holder of something.
 //! - [`name`]: a [`Name`] that a user gave to something, validated once.
@@ -11,6 +11,7 @@
 pub mod duration;
 pub mod explain;
 pub mod fence;
+pub mod moment;
 pub mod name;
 pub mod remedy;
 

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
@@ -12,8 +13,9 @@ pub const NAME_BYTES_MAX: usize = 200;
 
 /// A name that a user gave to something: a pool, a host, a kind of component. It is short, printable, and has no `/`;
 /// other characters that a path cannot carry are quoted there.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "String", into = "String")]
+#[schemars(inline, extend("pattern" = r"^[^/\s\u0000-\u001f\u007f-\u009f]+$"))]
 pub struct Name(String);
 
 /// Why a text is no name.

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -62,8 +63,9 @@ pub fn member(kind: &Name, host: &Name) -> Znode<Component> {
 }
 
 /// What a component is doing.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize, Default, JsonSchema)]
 #[serde(from = "String", into = "String")]
+#[schemars(inline)]
 pub enum ComponentState {
     /// It has registered and is not ready for work yet.
     #[default]

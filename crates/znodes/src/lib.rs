@@ -9,7 +9,8 @@
 //! - [`lookup`]: from a path back to its spec.
 //! - [`payload`]: encoding and decoding of payloads.
 //! - [`Name`]: a name that comes from a user, validated once; [`quote`]: how any text becomes one component of a path.
-//! - One file per owner: [`kernel`], [`components`], [`flows`], [`journals`], [`pipelines`], [`queues`], [`slots`].
+//! - One file per owner: [`kernel`], [`components`], [`flows`], [`journals`], [`pipelines`], [`queues`], [`slots`],
+//!   [`web`].
 //!
 //! # Invariants
 //! - A path of ours is formatted in [`ZnodeSpec::at`] and nowhere else.
@@ -26,6 +27,7 @@ pub mod queues;
 pub mod quote;
 pub mod slots;
 pub mod spec;
+pub mod web;
 pub mod znode;
 
 pub use menagerie_types::{Name, NameError};
@@ -43,5 +45,6 @@ pub fn map() -> Vec<(&'static str, &'static [ZnodeSpec])> {
         ("slots", slots::SPECS),
         ("flows", flows::SPECS),
         ("pipelines", pipelines::SPECS),
+        ("web", web::SPECS),
     ]
 }

@@ -1,5 +1,6 @@
 //! Every command: `<noun>/<verb>.rs` has its arguments, one call, one print. A new noun edits only this file.
 
+pub mod audit;
 mod backup_file;
 pub mod check;
 pub mod completions;
@@ -16,9 +17,12 @@ pub mod peer;
 pub mod pipeline;
 pub mod queue;
 pub mod scheduler;
+mod secret_file;
 pub mod slots;
 pub mod status;
+pub mod token;
 pub mod up;
+pub mod web;
 pub mod worker;
 pub mod zk;
 
@@ -45,6 +49,9 @@ pub enum Noun {
     Scheduler(scheduler::Scheduler),
     Merger(merger::Merger),
     Executor(executor::Executor),
+    Web(Box<web::Web>),
+    Token(token::Token),
+    Audit(audit::Audit),
     Zk(zk::Zk),
     Check(check::Check),
     Status(status::Status),
@@ -64,12 +71,15 @@ impl Noun {
             | Self::Peer(_)
             | Self::Scheduler(_)
             | Self::Merger(_)
-            | Self::Executor(_) => LogProfile::Server,
+            | Self::Executor(_)
+            | Self::Web(_) => LogProfile::Server,
             Self::Journal(journal) => journal.log_profile(),
             Self::Slots(slots) => slots.log_profile(),
             Self::Queue(_)
             | Self::Flow(_)
             | Self::Pipeline(_)
+            | Self::Token(_)
+            | Self::Audit(_)
             | Self::Zk(_)
             | Self::Status(_)
             | Self::Doctor(_)
@@ -97,6 +107,9 @@ impl Noun {
             Self::Scheduler(scheduler) => scheduler.run(),
             Self::Merger(merger) => merger.run(),
             Self::Executor(executor) => executor.run(),
+            Self::Web(web) => web.run(),
+            Self::Token(token) => token.run(),
+            Self::Audit(audit) => audit.run(),
             Self::Zk(zk) => zk.run(),
             Self::Status(status) => status.run(),
             Self::Doctor(doctor) => doctor.run(),

@@ -1,11 +1,11 @@
 //! `menagerie status`: which components are registered, and how ZooKeeper is.
 
 use clap::Args;
+use menagerie_kernel::recipes::membership::{ComponentView, components};
 use menagerie_kernel::session::State;
-use menagerie_kernel::{CallError, Term, subtree};
-use menagerie_znodes::{Kind, Znode, components, kernel};
+use menagerie_kernel::{CallError, subtree};
+use menagerie_znodes::{Kind, Znode, kernel};
 use serde::Serialize;
-use serde_json::Value;
 
 use crate::client::{self, Client, ClientArgs};
 use crate::exit::{CliError, cannot};
@@ -41,17 +41,6 @@ struct SessionView {
     timeout_ms: u128,
 }
 
-/// A registered component, as far as its payload is readable.
-#[derive(Debug, Serialize)]
-struct ComponentView {
-    kind: String,
-    name: String,
-    host: Option<String>,
-    state: Option<String>,
-    version: Option<String>,
-    since_ms: i64,
-}
-
 impl Status {
     pub fn run(self) -> Result<(), CliError> {
         let output = self.output;
@@ -83,52 +72,8 @@ async fn read_status(client: &Client) -> Result<StatusView, CliError> {
         namespace: namespace.to_owned(),
         generation: generation.and_then(|found| found.value.sound()),
         importing: importing.is_some(),
-        components: read_components(&term, namespace).await.map_err(unreadable)?,
+        components: components(&term, namespace).await.map_err(unreadable)?,
     })
-}
-
-async fn read_components(term: &Term, namespace: &str) -> Result<Vec<ComponentView>, CallError> {
-    let root = subtree::join(namespace, components::root().path().trim_start_matches('/'));
-    let mut components = Vec::new();
-    for kind in names(term, &root).await? {
-        let folder = subtree::join(&root, &kind);
-        for name in names(term, &folder).await? {
-            let found = optional(term.get(&subtree::join(&folder, &name)).await)?;
-            let Some((data, stat)) = found else { continue };
-            let payload: Value = serde_json::from_slice(&data).unwrap_or_default();
-            components.push(ComponentView {
-                kind: kind.clone(),
-                host: first_text(&payload, &["host", "hostname"]),
-                state: first_text(&payload, &["state"]),
-                version: first_text(&payload, &["version"]),
-                since_ms: stat.ctime_ms,
-                name,
-            });
-        }
-    }
-    Ok(components)
-}
-
-/// Sorted child names; empty if the znode does not exist.
-async fn names(term: &Term, path: &str) -> Result<Vec<String>, CallError> {
-    let mut names = optional(term.children(path).await)?.unwrap_or_default();
-    names.sort_unstable();
-    Ok(names)
-}
-
-fn optional<T>(found: Result<T, CallError>) -> Result<Option<T>, CallError> {
-    match found {
-        Err(CallError::NoZnode { .. }) => Ok(None),
-        found => found.map(Some),
-    }
-}
-
-fn first_text(payload: &Value, keys: &[&str]) -> Option<String> {
-    match keys.iter().find_map(|key| payload.get(key))? {
-        Value::String(word) => Some(word.clone()),
-        Value::Null => None,
-        other => Some(other.to_string()),
-    }
 }
 
 fn within(namespace: &str, path: &str) -> String {

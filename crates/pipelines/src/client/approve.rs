@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use menagerie_kernel::session::now_ms;
 use menagerie_kernel::{Session, unique};
 use menagerie_znodes::pipelines::{Change, NoteLine, Sha};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{ChangeName, poke};
@@ -27,7 +28,7 @@ pub struct Approval {
 }
 
 /// What was said.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Approved {
     /// The change.
     pub change: String,

@@ -11,13 +11,14 @@ mod tests;
 use std::collections::BTreeMap;
 
 use menagerie_znodes::pipelines::{Id, RequestState, Sha};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 pub use build::pipeline_view;
 pub use read::{backlog, connections, pipelines, projects, read_state, refs, status, tenants, unread};
 
 /// A tenant: its pipelines, and what is wrong.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct StatusView {
     /// The tenant.
     pub tenant: String,
@@ -34,14 +35,14 @@ pub struct StatusView {
 }
 
 /// An event queue.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct EventQueueView {
     /// Number of events.
     pub length: usize,
 }
 
 /// A repository that cannot be read.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct ConnectionErrorView {
     /// The connection.
     pub connection: String,
@@ -52,7 +53,7 @@ pub struct ConnectionErrorView {
 }
 
 /// A pipeline.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct PipelineView {
     /// Its name.
     pub name: String,
@@ -71,7 +72,7 @@ pub struct PipelineView {
 }
 
 /// A queue of a pipeline.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct ChangeQueueView {
     /// Its name.
     pub name: String,
@@ -84,7 +85,7 @@ pub struct ChangeQueueView {
 }
 
 /// An item.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct ItemView {
     /// The change `PROJECT:propose/TARGET/TOPIC`, or `PROJECT:REF`.
     pub id: String,
@@ -113,7 +114,7 @@ pub struct ItemView {
 }
 
 /// What an item is about.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct RefView {
     /// The project.
     pub project: String,
@@ -125,7 +126,8 @@ pub struct RefView {
 }
 
 /// A job of an item.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[schemars(rename = "PipelineJobView")]
 pub struct JobView {
     /// Its name.
     pub name: String,

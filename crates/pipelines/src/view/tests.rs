@@ -1,9 +1,10 @@
 use std::collections::BTreeMap;
 
+use menagerie_testkit::assert_described;
 use menagerie_znodes::Name;
 use menagerie_znodes::pipelines::{
-    BuildRecord, BuildsetRecord, Change, FrozenJob, Id, ItemRecord, JobDependency, JobRecord, JobsStep,
-    MergeStep, PipelineRecord, QueueRecord, RequestState, Sha, Subject,
+    BuildRecord, BuildsetRecord, Change, FrozenJob, HistoryBuild, HistoryRecord, HistoryRef, Id, ItemRecord,
+    JobDependency, JobRecord, JobsStep, MergeStep, PipelineRecord, QueueRecord, RequestState, Sha, Subject,
 };
 use serde_json::json;
 
@@ -93,6 +94,7 @@ fn shape_is_that_of_zuul() {
     let request =
         RequestView { state: RequestState::Running, worker: Some("e2".to_owned()), since_ms: Some(5) };
     let view = pipeline_view("gate", &state, &Requests::from([(id("b2"), request)]));
+    assert_described(&view);
     let view = serde_json::to_value(view).unwrap();
     assert_eq!((&view["name"], &view["manager"]), (&json!("gate"), &json!("dependent")));
     let queue = &view["change_queues"][0];
@@ -163,4 +165,64 @@ fn what_a_queue_names_and_is_gone_is_left_out() {
     let view = pipeline_view("gate", &state, &Requests::new());
     assert_eq!(view.change_queues.len(), 1);
     assert_eq!(view.change_queues[0].heads.concat().len(), 1);
+}
+
+#[test]
+fn views_and_history_are_as_their_schemas_say() {
+    let error = ConnectionErrorView {
+        connection: "main".to_owned(),
+        project: "org/app".to_owned(),
+        error: "no route".to_owned(),
+    };
+    assert_described(&StatusView {
+        tenant: "acme".to_owned(),
+        pipelines: vec![PipelineView::default()],
+        connection_event_queues: BTreeMap::from([("main".to_owned(), EventQueueView { length: 1 })]),
+        config_errors: vec!["line 1: what is this".to_owned()],
+        connection_errors: vec![error],
+        ..StatusView::default()
+    });
+    let reference = HistoryRef {
+        project: "org/app".to_owned(),
+        branch: Some("main".to_owned()),
+        change: None,
+        patchset: Some(sha("a")),
+        reference: "refs/heads/main".to_owned(),
+        oldrev: None,
+        newrev: Some(sha("b")),
+        parent: None,
+        commit: Some(sha("c")),
+        merged: true,
+    };
+    let build = HistoryBuild {
+        uuid: id("b1"),
+        job_name: "unit".to_owned(),
+        result: None,
+        voting: true,
+        is_final: false,
+        attempt: 1,
+        start_time: Some(1),
+        end_time: None,
+        executor: None,
+    };
+    assert_described(&HistoryRecord {
+        uuid: id("s1"),
+        tenant: id("acme"),
+        pipeline: id("gate"),
+        queue: "org/app".to_owned(),
+        result: "SUCCESS".to_owned(),
+        message: None,
+        ltime: 1,
+        end_ms: 2,
+        refs: vec![reference],
+        state: BTreeMap::from([("org/app".to_owned(), BTreeMap::from([("main".to_owned(), sha("c"))]))]),
+        builds: vec![build],
+    });
+    assert_described(&crate::client::Approved {
+        change: "org/app:propose/main/one".to_owned(),
+        patchset: sha("a"),
+        votes: BTreeMap::from([("Code-Review".to_owned(), -2)]),
+        comment: None,
+        by: "ann".to_owned(),
+    });
 }

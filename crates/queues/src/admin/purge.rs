@@ -2,6 +2,7 @@
 
 use menagerie_kernel::Session;
 use menagerie_znodes::queues::QueueName;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::past::Past;
@@ -34,7 +35,7 @@ pub async fn purge(session: &Session, journals: &Journals, queue: &QueueName) ->
 }
 
 /// What was dropped.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, JsonSchema)]
 pub struct Purged {
     /// Partitions that had messages to drop.
     pub partitions: u64,

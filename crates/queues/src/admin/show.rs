@@ -9,6 +9,7 @@ use menagerie_kernel::{CallError, Session, Term};
 use menagerie_znodes::queues::{self, Handling, Keep, PartitionName, Pause, QueueName, Worker};
 use menagerie_znodes::quote::unquote;
 use menagerie_znodes::{Name, Znode};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::failed::FailedMessages;
@@ -25,7 +26,7 @@ use crate::message_uuid::MessageUuid;
 const FAILED_COUNTED_MAX: u32 = 2_000;
 
 /// A registered worker.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct WorkerEntry {
     /// Its name.
     pub worker: Name,
@@ -39,7 +40,7 @@ pub struct WorkerEntry {
 
 /// Status of one partition.
 #[expect(missing_docs, reason = "its partition names itself")]
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct PartitionView {
     pub partition: PartitionName,
     /// The worker that claims to own it.
@@ -82,7 +83,7 @@ pub struct PartitionView {
 }
 
 /// A message that runs.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct RunningView {
     /// Its id.
     pub id: MessageUuid,
@@ -95,7 +96,7 @@ pub struct RunningView {
 }
 
 /// A message that has failed, and is tried again.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct RetryingView {
     /// Its id.
     pub id: MessageUuid,
@@ -111,7 +112,7 @@ pub struct RetryingView {
 
 /// Status of a queue.
 #[expect(missing_docs, reason = "queue and partitions name themselves")]
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct QueueView {
     pub queue: QueueName,
     /// The journal that stores its messages.
@@ -132,6 +133,7 @@ pub struct QueueView {
     pub partitions: Vec<PartitionView>,
     /// Partitions without a cursor, which nobody handles.
     #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(default)]
     pub without_cursor: Vec<PartitionName>,
 }
 
@@ -172,7 +174,8 @@ impl QueueView {
 }
 
 /// Messages per second, over the last minute at most.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, JsonSchema)]
+#[schemars(rename = "MessageRate")]
 pub struct Rate {
     /// Messages put; `None` until its owner has looked twice, a second apart.
     pub put: Option<f64>,

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use menagerie_journal::{MessageId, Ticks};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::lane::Lane;
@@ -53,7 +54,8 @@ pub struct RetryingMessage {
 }
 
 /// What came of attempts lately.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "RecentOutcomes")]
 pub struct Recent {
     /// Over how many seconds this was counted.
     pub seconds: u64,

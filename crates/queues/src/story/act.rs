@@ -5,6 +5,7 @@ use menagerie_journal::{
     Ticks,
 };
 use menagerie_znodes::queues::{PartitionName, QueueName, Settings};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tracing::warn;
 
@@ -18,7 +19,7 @@ use crate::meta::Meta;
 const BATCH: u32 = 1000;
 
 /// What an operator did.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ActKind {
     /// Put a failed message back.

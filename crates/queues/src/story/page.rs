@@ -1,6 +1,7 @@
 //! Outcomes as they are stored: many on a page.
 
 use menagerie_journal::{MessageId, Ticks};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::core::failure::OnFailure;
@@ -12,8 +13,9 @@ use crate::meta::Meta;
 const ERROR_BYTES_MAX: usize = 500;
 
 /// How an attempt, or a message, ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
+#[schemars(rename = "AttemptOutcome")]
 pub enum Outcome {
     /// The message is done.
     Done,

@@ -7,6 +7,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use menagerie_journal::{Journal, Message, MessageId, Read, Ticks};
 use menagerie_kernel::Session;
 use menagerie_znodes::queues::{Keep, PartitionName, QueueName, Settings};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::act::{self, Act, ActKind, Acts};
@@ -27,8 +28,9 @@ use crate::message_uuid::MessageUuid;
 use crate::meta::{Meta, Via};
 
 /// One line of a story.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(tag = "what", rename_all = "snake_case")]
+#[schemars(rename = "StoryLine")]
 pub enum Line {
     /// It was put.
     Put {
@@ -95,7 +97,7 @@ impl Line {
 }
 
 /// The story of a message.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Story {
     /// Its id.
     pub id: MessageUuid,

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -44,7 +45,7 @@ pub struct PeerRecord {
 }
 
 /// The states of a peer, as the coordinator tracks them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum PeerState {
     /// It has no task.
@@ -57,6 +58,19 @@ pub enum PeerState {
     Waiting,
     /// It finishes the task for all.
     Sealing,
+}
+
+impl PeerState {
+    /// As tables and JSON spell it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Idle => "idle",
+            Self::Acking => "acking",
+            Self::Active => "active",
+            Self::Waiting => "waiting",
+            Self::Sealing => "sealing",
+        }
+    }
 }
 
 /// The state of a peer.

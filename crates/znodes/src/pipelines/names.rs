@@ -3,6 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
@@ -10,8 +11,9 @@ use thiserror::Error;
 const PROPOSE: &str = "propose/";
 
 /// The name of a commit: 40 or 64 hexadecimal digits.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "String", into = "String")]
+#[schemars(inline, extend("pattern" = "^([0-9a-f]{40}|[0-9a-f]{64})$"))]
 pub struct Sha(String);
 
 /// The text names no commit.

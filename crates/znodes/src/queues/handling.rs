@@ -2,11 +2,13 @@
 
 use std::num::NonZeroU32;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// In which order the messages of a partition are handled.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
+#[schemars(rename = "HandlingOrder")]
 pub enum Order {
     /// All of them in order, one at a time.
     #[default]
@@ -18,8 +20,9 @@ pub enum Order {
 }
 
 /// What the messages behind a failed one do until its next attempt.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
+#[schemars(rename = "HandlingRetry")]
 pub enum Retry {
     /// They wait.
     Block,
@@ -28,7 +31,7 @@ pub enum Retry {
 }
 
 /// How a queue's messages are handled. A worker's own options override what is only a default.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Handling {
     /// In which order.
     #[serde(default)]

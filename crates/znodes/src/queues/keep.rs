@@ -2,14 +2,16 @@
 
 use std::time::Duration;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The default: as long as most users look back.
 const USUAL: Duration = Duration::from_secs(7 * 24 * 3600);
 
 /// How long a message is kept, counted from when it was put. An unhandled message is kept however old it is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(from = "Written", into = "Written")]
+#[schemars(inline)]
 pub enum Keep {
     /// For this long, and then until it is handled.
     For(Duration),
@@ -25,15 +27,17 @@ impl Default for Keep {
 }
 
 /// The stored form: milliseconds, or a word.
-#[derive(Serialize, Deserialize)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
+#[schemars(inline)]
 enum Written {
     Ms(u64),
     Word(Word),
 }
 
-#[derive(Serialize, Deserialize)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
+#[schemars(inline)]
 enum Word {
     Forever,
 }

@@ -10,6 +10,7 @@ mod schedule;
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::Name;
@@ -269,7 +270,7 @@ impl Assignment {
 }
 
 /// A pause of a queue or a worker.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Pause {
     /// Who paused it.
     pub by: String,

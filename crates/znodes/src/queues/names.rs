@@ -5,6 +5,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
@@ -60,8 +61,9 @@ pub enum PartitionNameError {
 }
 
 /// A queue of an application. Cheap to clone: workers name it with each message.
-#[derive(Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "String", into = "String")]
+#[schemars(inline, extend("pattern" = r"^([^:/\s\u0000-\u001f\u007f-\u009f]+:)?[^:/\s\u0000-\u001f\u007f-\u009f]+$"))]
 pub struct QueueName(Arc<Parts>);
 
 #[derive(PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -187,8 +189,9 @@ impl Component for QueueName {
 }
 
 /// One partition of a queue; they count from 1.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "String", into = "String")]
+#[schemars(inline, extend("pattern" = r"^([^:/\s\u0000-\u001f\u007f-\u009f]+:)?[^:/\s\u0000-\u001f\u007f-\u009f]+-[1-9][0-9]{0,2}$"))]
 pub struct PartitionName {
     queue: QueueName,
     number: u16,

@@ -1,5 +1,6 @@
 //! Schedules: messages that are put periodically.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::QueueName;
@@ -33,7 +34,7 @@ pub(super) const SCHEDULE_ELECTION: ZnodeSpec = ZnodeSpec {
 };
 
 /// A message that is put periodically. How far it was put is in the queue's journal, where one commit puts it and says so.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Schedule {
     /// The queue that it is put into.
     pub queue: QueueName,
@@ -67,8 +68,9 @@ impl Json for Schedule {
 }
 
 /// The body of a message, readable if it is text.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
+#[schemars(rename = "ScheduledBody")]
 pub enum Body {
     /// Text.
     Text(String),

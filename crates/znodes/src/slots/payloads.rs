@@ -1,5 +1,6 @@
 //! Payloads of the znodes of slots.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::payload::{Json, Payload, PayloadError};
@@ -21,7 +22,8 @@ impl Json for Pool {
 }
 
 /// An emergency stop.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "SlotsFrozen")]
 pub struct Frozen {
     /// Who froze the pool.
     pub by: String,
@@ -34,7 +36,7 @@ pub struct Frozen {
 }
 
 /// A process; its start time tells it from others with the same pid.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Process {
     /// Unique only among processes that exist at the same time.
     pub pid: u32,
@@ -43,7 +45,8 @@ pub struct Process {
 }
 
 /// The holder of a slot. One that a script of the seed wrote has only a name.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "SlotHolder")]
 pub struct Holder {
     /// The holder's name: the host's by default.
     pub holder: String,
@@ -108,7 +111,8 @@ impl Payload for Holder {
 }
 
 /// A waiter for a slot.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "SlotWaiter")]
 pub struct Waiter {
     /// The name of the future holder.
     pub holder: String,
@@ -132,8 +136,9 @@ impl Json for Waiter {
 }
 
 /// The kind of an event in a pool.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
+#[schemars(rename = "SlotEventKind")]
 pub enum What {
     /// The pool was created.
     Created,
@@ -154,7 +159,8 @@ pub enum What {
 }
 
 /// An event of a pool's history.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "SlotEvent")]
 pub struct Event {
     /// The kind of event.
     pub what: What,

@@ -26,6 +26,7 @@
 
 mod member_list;
 mod registry;
+mod view;
 
 use std::sync::{Mutex, PoisonError};
 
@@ -35,6 +36,7 @@ use thiserror::Error;
 
 pub use member_list::MemberList;
 pub use registry::{Registered, Registry};
+pub use view::{ComponentView, components};
 
 use super::registration::{Naming, Registration};
 use crate::error::{CallError, Remedy};

@@ -98,7 +98,7 @@ fn vote(text: &str) -> Result<(String, i64), String> {
 
 /// Where git can keep what it needs for a vote: the caches of this machine's mergers if those are ours, else a folder that is
 /// removed afterwards. What root would leave in the caches of a service's user, that user could not change any more.
-pub(super) fn cache_folder(data: &DataArgs) -> Result<(PathBuf, Option<TempDir>), CliError> {
+pub fn cache_folder(data: &DataArgs) -> Result<(PathBuf, Option<TempDir>), CliError> {
     if let Ok(root) = data.root() {
         let folder = settings::folder(&root).git();
         let is_writable =

@@ -2,7 +2,7 @@
 //!
 //! One file per verb. `settings.rs`: what commands and roles need of `[pipelines]`.
 
-mod approve;
+pub mod approve;
 mod history;
 mod hook;
 mod logs;

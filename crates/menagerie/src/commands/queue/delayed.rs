@@ -3,12 +3,12 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use clap::Args;
-use menagerie_journal::{MessageId, Ticks};
-use menagerie_queues::admin::delayed::{DelayedMessage, DelayedMessages};
-use menagerie_znodes::queues::{PartitionName, QueueName};
-use serde::Serialize;
+use menagerie_journal::Ticks;
+use menagerie_queues::admin::delayed::DelayedMessages;
+use menagerie_queues::view::DelayedMessageView;
+use menagerie_znodes::queues::QueueName;
 
-use super::message::{Body, shorten};
+use super::message::shorten;
 use crate::clock;
 use crate::exit::{CliError, cannot};
 use crate::output::{FormatArg, Row, Rows, Show};
@@ -28,37 +28,6 @@ pub struct Delayed {
     limit: u32,
     #[command(flatten)]
     format: FormatArg,
-}
-
-#[derive(Debug, Serialize)]
-pub struct DelayedMessageView {
-    id: String,
-    partition: PartitionName,
-    /// It has none before it is due.
-    position: Option<String>,
-    /// Due time and put time, in seconds.
-    due: String,
-    timestamp: String,
-    bytes: usize,
-    #[serde(flatten)]
-    body: Body,
-    #[serde(skip)]
-    due_at: Ticks,
-}
-
-impl DelayedMessageView {
-    pub fn of(delayed: &DelayedMessage) -> Self {
-        Self {
-            id: delayed.name().to_string(),
-            partition: delayed.partition.clone(),
-            position: None,
-            due: MessageId(delayed.place.due).seconds(),
-            timestamp: MessageId(delayed.place.put).seconds(),
-            bytes: delayed.message.body.len(),
-            body: Body::of(&delayed.message),
-            due_at: delayed.place.due,
-        }
-    }
 }
 
 impl Row for DelayedMessageView {

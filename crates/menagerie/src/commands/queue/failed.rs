@@ -2,13 +2,11 @@
 
 use clap::Args;
 use menagerie_journal::MessageId;
-use menagerie_queues::MessageUuid;
-use menagerie_queues::admin::failed::{FailedMessage, FailedMessages};
-use menagerie_queues::failed::FailureRecord;
-use menagerie_znodes::queues::{PartitionName, QueueName};
-use serde::Serialize;
+use menagerie_queues::admin::failed::FailedMessages;
+use menagerie_queues::view::{FailedMessageView, failed_page};
+use menagerie_znodes::queues::QueueName;
 
-use super::message::{BODY_CHARS_MAX, Body, shorten};
+use super::message::{BODY_CHARS_MAX, shorten};
 use crate::exit::{CliError, cannot};
 use crate::output::{FormatArg, Row, Rows, escape_for_terminal};
 use crate::stores::{StoreArgs, Stores};
@@ -27,35 +25,6 @@ pub struct Failed {
     limit: u32,
     #[command(flatten)]
     format: FormatArg,
-}
-
-#[derive(Debug, Serialize)]
-struct FailedMessageView {
-    id: MessageUuid,
-    /// Where it stands now, among the failed messages.
-    partition: PartitionName,
-    position: String,
-    /// When it failed, in seconds.
-    timestamp: String,
-    #[serde(flatten)]
-    story: Option<FailureRecord>,
-    #[serde(flatten)]
-    body: Body,
-}
-
-impl FailedMessageView {
-    fn of(failed: &FailedMessage, place: &PartitionName) -> Self {
-        // The id is a field of its own.
-        let story = failed.record.clone().map(|record| FailureRecord { id: None, ..record });
-        Self {
-            id: failed.id,
-            partition: place.clone(),
-            position: failed.position.seconds(),
-            timestamp: failed.position.seconds(),
-            story,
-            body: Body::of(&failed.message),
-        }
-    }
 }
 
 impl Row for FailedMessageView {
@@ -88,15 +57,8 @@ impl Failed {
     pub fn run(self, stores: StoreArgs) -> Result<(), CliError> {
         stores.observe(async |stores| {
             let failed = open(stores, &self.queue).await?;
-            let (mut views, mut last) = (Vec::new(), MessageId::ZERO);
-            // Replies are limited in size, so a few large messages fill one.
-            while views.len() < self.limit as usize {
-                let left = self.limit.saturating_sub(views.len() as u32);
-                let messages = failed.after(last, left).await.map_err(doing(&self.queue))?;
-                let Some(end) = messages.last() else { break };
-                last = end.position;
-                views.extend(messages.iter().map(|one| FailedMessageView::of(one, failed.place())));
-            }
+            let views =
+                failed_page(&failed, MessageId::ZERO, self.limit).await.map_err(doing(&self.queue))?;
             self.format.print(&Rows(views))
         })
     }

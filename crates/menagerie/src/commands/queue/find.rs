@@ -5,11 +5,11 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use clap::Args;
 use clap::builder::NonEmptyStringValueParser;
 use menagerie_journal::{MessageId, Ticks};
-use menagerie_queues::story::{self, Filter, FoundMessage, State};
-use menagerie_znodes::queues::{PartitionName, QueueName};
-use serde::Serialize;
+use menagerie_queues::story::{self, Filter, State};
+use menagerie_queues::view::FoundMessageView;
+use menagerie_znodes::queues::QueueName;
 
-use super::message::{Body, shorten};
+use super::message::shorten;
 use crate::clock;
 use crate::durations;
 use crate::exit::{CliError, cannot};
@@ -45,43 +45,7 @@ pub struct Find {
     format: FormatArg,
 }
 
-#[derive(Debug, Serialize)]
-struct FoundView {
-    id: String,
-    partition: PartitionName,
-    /// In seconds.
-    position: Option<String>,
-    state: State,
-    key: Option<String>,
-    /// When it was put, in seconds.
-    timestamp: String,
-    error: Option<String>,
-    /// Of the whole body; only its begin is shown.
-    bytes: Option<usize>,
-    #[serde(flatten)]
-    body: Option<Body>,
-    #[serde(skip)]
-    put: Ticks,
-}
-
-impl FoundView {
-    fn of(found: FoundMessage) -> Self {
-        Self {
-            id: found.id,
-            partition: found.partition,
-            position: found.position.map(MessageId::seconds),
-            state: found.state,
-            key: found.key,
-            timestamp: MessageId(found.put).seconds(),
-            error: found.error,
-            bytes: found.bytes,
-            body: found.body.map(|body| Body::of_bytes(&body)),
-            put: found.put,
-        }
-    }
-}
-
-impl Row for FoundView {
+impl Row for FoundMessageView {
     const HEADS: &[&str] = &["ID", "PARTITION", "POSITION", "STATE", "KEY", "PUT", "ERROR", "BODY"];
     const NONE: Option<&str> = Some("no message matches");
 
@@ -113,7 +77,7 @@ impl Find {
         stores.observe(async |stores| {
             let found = story::find(&stores.session, &stores.journals, &self.queue, filter.clone()).await;
             let found = found.map_err(cannot(format!("find messages of queue {}", self.queue)))?;
-            self.format.print(&Rows(found.messages.into_iter().map(FoundView::of).collect()))?;
+            self.format.print(&Rows(found.messages.into_iter().map(FoundMessageView::of).collect()))?;
             if found.has_more {
                 let newest = count(self.limit.into(), "message");
                 eprintln!(

@@ -3,9 +3,9 @@
 use clap::Args;
 use menagerie_queues::admin::browse::{Browser, Looked, QueuedMessage};
 use menagerie_queues::admin::delayed::DelayedMessage;
+use menagerie_queues::view::DelayedMessageView;
 use menagerie_znodes::queues::{PartitionName, QueueName};
 
-use super::delayed::DelayedMessageView;
 use super::message_name::MessageName;
 use super::{delayed, failed, message};
 use crate::exit::{CliError, cannot};

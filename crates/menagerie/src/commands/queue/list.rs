@@ -1,14 +1,10 @@
 //! `menagerie queue list`
 
 use clap::Args;
-use menagerie_journal::JournalError;
-use menagerie_kernel::{CallError, whole};
-use menagerie_queues::QueueError;
-use menagerie_queues::admin::show::{self, QueueView};
-use menagerie_znodes::queues::{Keep, QueueName};
-use serde::Serialize;
+use menagerie_queues::view::{self, QueueRow, QueueState};
+use menagerie_znodes::queues::QueueName;
 
-use super::show::{age, state};
+use super::show::age;
 use crate::exit::{CliError, cannot};
 use crate::output::{OutputArgs, Row, Rows};
 use crate::stores::StoreArgs;
@@ -20,94 +16,20 @@ pub struct List {
     output: OutputArgs,
 }
 
-#[derive(Debug, Serialize)]
-struct QueueRow {
-    queue: String,
-    /// The following are `null` while the queue's journal is away.
-    partitions: Option<usize>,
-    owned: Option<usize>,
-    lag: Option<u64>,
-    oldest_ms: Option<u64>,
-    delayed: Option<u64>,
-    failed: Option<u64>,
-    journal: Option<String>,
-    #[serde(rename = "keep_ms")]
-    keep: Option<Keep>,
-    state: &'static str,
-    /// Why they are.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    reason: Option<String>,
-}
-
-/// A word for an error that concerns only this queue, such that listing can go on; `None` for any other.
-fn short_reason(error: &QueueError) -> Option<&'static str> {
-    match error {
-        QueueError::Journal(JournalError::Denied(_)) => Some("refused by its journal"),
-        QueueError::Journal(JournalError::Damaged(_)) => Some("journal damaged"),
-        QueueError::Journal(JournalError::NoTopic { .. }) => Some("not in its journal"),
-        QueueError::Journal(_) | QueueError::NoJournal { .. } => Some("journal away"),
-        QueueError::Call(CallError::Payload { .. }) => Some("unreadable"),
-        _ => None,
-    }
-}
-
-impl QueueRow {
-    fn of(view: &QueueView) -> Self {
-        Self {
-            queue: view.queue.to_string(),
-            partitions: Some(view.partitions.len()),
-            owned: Some(view.partitions.iter().filter(|partition| partition.owner.is_some()).count()),
-            lag: Some(view.lag()),
-            oldest_ms: view.oldest_ms(),
-            delayed: Some(view.delayed()),
-            failed: Some(view.failed),
-            journal: Some(view.journal.clone()),
-            keep: Some(view.keep),
-            state: state(view),
-            reason: None,
-        }
-    }
-
-    fn unknown(queue: &QueueName, state: &'static str, error: &QueueError) -> Self {
-        Self {
-            queue: queue.to_string(),
-            partitions: None,
-            owned: None,
-            lag: None,
-            oldest_ms: None,
-            delayed: None,
-            failed: None,
-            journal: None,
-            keep: None,
-            state,
-            reason: Some(match error {
-                QueueError::Journal(error) => error.to_string(),
-                QueueError::Call(error) => error.to_string(),
-                error => whole(error).to_string(),
-            }),
-        }
-    }
-}
-
 impl List {
     pub fn run(self, stores: StoreArgs) -> Result<(), CliError> {
         let output = self.output;
         stores.observe(async |stores| {
             let mut away = None;
             let read = async || {
+                let found = view::rows(&stores.session, &stores.journals).await;
+                let found = found.map_err(|error| cannot(doing(error.queue.as_ref()))(error.source))?;
                 let mut rows = Vec::new();
-                let all = show::all(&stores.session, &stores.journals).await;
-                for (queue, view) in all.map_err(cannot("list queues"))? {
-                    match view.map_err(|error| (short_reason(&error), error)) {
-                        Ok(view) => rows.push(QueueRow::of(&view)),
-                        // Deleted a moment ago.
-                        Err((_, QueueError::NoQueue { .. })) => {}
-                        Err((Some(state), error)) => {
-                            rows.push(QueueRow::unknown(&queue, state, &error));
-                            away.get_or_insert(cannot(format!("look at queue {queue}"))(error));
-                        }
-                        Err((None, error)) => return Err(cannot(format!("look at queue {queue}"))(error)),
+                for (row, error) in found {
+                    if let Some(error) = error {
+                        away.get_or_insert_with(|| cannot(doing(Some(&row.queue)))(error));
                     }
+                    rows.push(row);
                 }
                 Ok(Rows(rows))
             };
@@ -115,6 +37,11 @@ impl List {
             away.map_or(Ok(()), Err)
         })
     }
+}
+
+/// What went wrong, as errors say.
+fn doing(queue: Option<&QueueName>) -> String {
+    queue.map_or_else(|| "list queues".to_owned(), |queue| format!("look at queue {queue}"))
 }
 
 fn number_or_dash(known: Option<u64>) -> String {
@@ -128,7 +55,7 @@ impl Row for QueueRow {
 
     fn cells(&self) -> Vec<String> {
         vec![
-            self.queue.clone(),
+            self.queue.to_string(),
             number_or_dash(self.partitions.map(|partitions| partitions as u64)),
             number_or_dash(self.owned.map(|owned| owned as u64)),
             number_or_dash(self.lag),
@@ -137,7 +64,7 @@ impl Row for QueueRow {
             number_or_dash(self.failed),
             match (self.state, &self.reason) {
                 // The reason, printed below the table, says where we searched.
-                ("journal away", _) | (_, None) => self.state.to_owned(),
+                (QueueState::JournalAway, _) | (_, None) => self.state.to_string(),
                 (state, Some(reason)) => format!("{state}: {reason}"),
             },
         ]

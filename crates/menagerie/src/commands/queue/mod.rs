@@ -34,7 +34,6 @@ mod show;
 mod skip;
 mod tail;
 mod trace;
-mod verdict;
 mod workers;
 
 use clap::{Args, Subcommand};

@@ -6,16 +6,15 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use menagerie_queues::admin::{Created, schedule as schedules};
-use menagerie_queues::schedule::core::{Step, due};
 use menagerie_queues::schedule::{Calendar, now};
+use menagerie_queues::view::ScheduleRow;
 use menagerie_znodes::Name;
 use menagerie_znodes::queues::{QueueName, Schedule as Stored};
-use serde::Serialize;
 use serde_json::json;
 
 use crate::clock;
 use crate::exit::{CliError, cannot};
-use crate::output::{FormatArg, OutputArgs, Row, Rows, count, escape_for_terminal};
+use crate::output::{FormatArg, OutputArgs, Row, Rows, escape_for_terminal};
 use crate::stores::StoreArgs;
 use crate::who;
 use menagerie_queues::fields;
@@ -130,61 +129,6 @@ fn ms(seconds: i64) -> i64 {
 struct List {
     #[command(flatten)]
     output: OutputArgs,
-}
-
-#[derive(Debug, Serialize)]
-struct ScheduleRow {
-    schedule: Name,
-    /// The following are `null` if the schedule is damaged.
-    settings: Option<Stored>,
-    next_ms: Option<i64>,
-    last_put_ms: Option<i64>,
-    /// Times that were not put because nobody was running, also those that nobody has counted yet.
-    missed: Option<u64>,
-    last_missed_ms: Option<i64>,
-    /// What keeps it from being put.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    problem: Option<String>,
-    #[serde(skip)]
-    calendar: Option<Calendar>,
-}
-
-impl ScheduleRow {
-    fn of(view: schedules::ScheduleView) -> Self {
-        let settings = view.schedule.ok();
-        let calendar = settings.as_ref().and_then(|schedule| Calendar::of(schedule).ok());
-        let mut row = Self {
-            schedule: view.name,
-            settings,
-            next_ms: calendar.as_ref().and_then(|calendar| calendar.next_after(now())).map(ms),
-            last_put_ms: None,
-            missed: None,
-            last_missed_ms: None,
-            problem: view.problem,
-            calendar,
-        };
-        let (Some(record), Some(calendar)) = (view.record, &row.calendar) else { return row };
-        let catches_up = row.settings.as_ref().is_some_and(|schedule| schedule.catch_up);
-        let due = due(|time| calendar.next_after(time), &record, now(), catches_up);
-        let skipped = due.steps.iter().find(|step| matches!(step, Step::Skip { .. }));
-        let record = skipped.map_or(record.clone(), |skipped| record.after(*skipped));
-        let late = due.steps.iter().filter(|step| matches!(step, Step::Put { missed: true, .. })).count();
-        if late > 0 && row.problem.is_none() {
-            row.problem = Some(format!("{} to catch up with", count(late as u64, "time")));
-        }
-        row.next_ms = due.next.map(ms);
-        row.last_put_ms = record.put.map(ms);
-        row.missed = Some(record.missed);
-        row.last_missed_ms = record.last_missed.map(ms);
-        row
-    }
-
-    fn time(&self, ms: Option<i64>) -> String {
-        match (ms, &self.calendar) {
-            (Some(ms), Some(calendar)) => calendar.show(ms / 1000),
-            _ => "-".to_owned(),
-        }
-    }
 }
 
 impl Row for ScheduleRow {

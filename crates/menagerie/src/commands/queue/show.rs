@@ -3,17 +3,16 @@
 use std::time::Duration;
 
 use clap::Args;
-use menagerie_queues::admin::show::{self, PartitionView, QueueView, Rate};
-use menagerie_znodes::queues::{Handling, Keep, Pause, QueueName};
-use serde::Serialize;
+use menagerie_queues::admin::show::PartitionView;
+use menagerie_queues::view::{self, QueueOverview};
+use menagerie_znodes::queues::QueueName;
 
 use super::handling::sentence;
 use super::keep::kept;
-use super::verdict::verdict;
 use crate::durations;
 use crate::exit::{CliError, cannot};
 use crate::output::{self, OutputArgs, Table, escape_for_terminal};
-use crate::stores::{StoreArgs, Stores};
+use crate::stores::StoreArgs;
 
 /// Messages that run for less are not named.
 const SHOWN_AFTER_MS: u64 = 1_000;
@@ -29,77 +28,16 @@ pub struct Show {
     output: OutputArgs,
 }
 
-#[derive(Debug, Serialize)]
-struct QueueOverview {
-    queue: QueueName,
-    journal: String,
-    #[serde(rename = "keep_ms")]
-    keep: Keep,
-    handling: Handling,
-    state: &'static str,
-    paused: Option<Pause>,
-    messages: u64,
-    lag: u64,
-    oldest_ms: Option<u64>,
-    delayed: u64,
-    failed: u64,
-    failed_uncounted: u64,
-    workers: usize,
-    rate: Option<Rate>,
-    verdict: String,
-    partitions: Vec<PartitionView>,
-}
-
 impl Show {
     pub fn run(self, stores: StoreArgs) -> Result<(), CliError> {
         stores.observe(async |stores| {
-            let read = async || Ok(compose(&self.read_queue(stores).await?));
+            let read = async || {
+                let overview = view::overview(&stores.session, &stores.journals, &self.queue).await;
+                overview.map_err(cannot(format!("look at queue {}", self.queue)))
+            };
             self.output.print(read).await
         })
     }
-
-    async fn read_queue(&self, stores: &Stores) -> Result<QueueView, CliError> {
-        let view = show::show(&stores.session, &stores.journals, &self.queue).await;
-        view.map_err(cannot(format!("look at queue {}", self.queue)))
-    }
-}
-
-fn compose(view: &QueueView) -> QueueOverview {
-    QueueOverview {
-        queue: view.queue.clone(),
-        journal: view.journal.clone(),
-        keep: view.keep,
-        handling: view.handling,
-        state: state(view),
-        paused: view.paused.clone(),
-        messages: view.messages(),
-        lag: view.lag(),
-        oldest_ms: view.oldest_ms(),
-        delayed: view.delayed(),
-        failed: view.failed,
-        failed_uncounted: view.failed_uncounted,
-        workers: view.workers,
-        rate: view.rate(),
-        verdict: verdict(view),
-        partitions: view.partitions.clone(),
-    }
-}
-
-/// The queue's state in a word or two.
-pub fn state(view: &QueueView) -> &'static str {
-    let (owned, paused) = (count_of(view, |at| at.owner.is_some()), count_of(view, |at| at.owner_paused));
-    match (&view.paused, owned) {
-        (Some(_), _) => "paused",
-        (None, 0) => "no workers",
-        (None, owned) if owned == paused => "workers paused",
-        (None, owned) if owned < view.partitions.len() => "partly owned",
-        (None, _) if paused > 0 => "partly paused",
-        (None, _) => "open",
-    }
-}
-
-fn count_of(view: &QueueView, is: impl Fn(&PartitionView) -> bool) -> usize {
-    view.partitions.iter().filter(|partition| is(partition)).count()
 }
 
 /// How long the oldest message has waited.
@@ -197,6 +135,9 @@ fn details(view: &PartitionView) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
+    use menagerie_queues::admin::show::QueueView;
+    use menagerie_znodes::queues::{Handling, Keep, Pause};
+
     use super::*;
     use crate::output::Show as _;
 
@@ -215,7 +156,7 @@ mod tests {
             partitions: vec![partition()],
             without_cursor: Vec::new(),
         };
-        let text = compose(&queue).show();
+        let text = QueueOverview::of(queue).show();
         assert!(!text.contains('\u{1b}'), "{text:?}");
         let first = text.lines().next().unwrap();
         assert!(first.ends_with(r"it is paused by ann\u{1b}[2J: up\ngrade\u{1b}[1m"), "{first}");

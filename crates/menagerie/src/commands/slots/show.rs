@@ -108,7 +108,7 @@ fn holders(holders: &[HolderView]) -> String {
 
 fn waiters(waiters: &[WaiterView]) -> String {
     let mut table = Table::new(["PLACE", "WAITER", "HOST", "WAITING", "PRIORITY", "KIND", "WHO", "REASON"]);
-    for WaiterView { position, priority, age_s, waiter } in waiters {
+    for WaiterView { position, priority, age_s, waiter, .. } in waiters {
         table.row([
             position.to_string(),
             escape_for_terminal(Some(&waiter.holder)),

@@ -19,6 +19,8 @@ pub const ADDRESSES: &str = "addresses.json";
 pub struct Addresses {
     roles: Vec<Listed>,
     pub metrics: Option<SocketAddr>,
+    /// With it, this user acts on the dashboard.
+    pub token: Option<String>,
 }
 
 #[derive(Debug)]
@@ -72,6 +74,10 @@ impl Addresses {
         });
         if !is_default {
             lines.push(format!("  commands     MENAGERIE_DATA={} menagerie …", root.display()));
+        }
+        let dashboard = self.roles.iter().find(|role| role.kind == "web").and_then(|role| role.ready.address);
+        if let Some((address, token)) = dashboard.zip(self.token.as_ref()) {
+            lines.push(format!("\n  open         http://{address}/login?token={token}"));
         }
         lines.extend([String::new(), "Ctrl-C stops everything.".to_owned(), String::new()]);
         lines.join("\n")

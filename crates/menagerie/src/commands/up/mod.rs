@@ -2,10 +2,11 @@
 //!
 //! - this file: the list of roles. `servers.rs`: keeper and journal, which the others need. `pipelines.rs`: the roles of
 //!   pipelines, if there are any. `secret.rs` and `access.rs`: who may use the namespace. `addresses.rs`: what listens
-//!   where. `demo/`: `--demo`.
+//!   where. `dashboard.rs`: the web server, and its user's token. `demo/`: `--demo`.
 
 mod access;
 mod addresses;
+mod dashboard;
 mod demo;
 mod pipelines;
 mod secret;
@@ -37,7 +38,7 @@ use super::keeper::{serve as keeper, words};
 use super::queue::serve::{self as queue, Parts};
 use super::slots::fleetlock;
 use super::slots::serve::{self as slots, Waiting};
-use super::{coordinator, executor, peer};
+use super::{coordinator, executor, peer, web};
 use crate::allow::{everybody, this_machine};
 use crate::config::Settings;
 use crate::exit::CliError;
@@ -77,6 +78,10 @@ pub struct Up {
     /// `menagerie queue serve`.
     #[arg(long, value_name = "HOST:PORT", value_parser = ports::address, default_value = "127.0.0.1:5000", env = "MENAGERIE_QUEUE_LISTEN")]
     queue_listen: SocketAddr,
+    /// Address on which the dashboard and REST serve this machine; port 0 picks a free one. For other machines, run
+    /// `menagerie web`.
+    #[arg(long, value_name = "HOST:PORT", value_parser = ports::address, default_value = "127.0.0.1:8090", env = "MENAGERIE_WEB_LISTEN")]
+    web_listen: SocketAddr,
     /// Address on which the executor of pipelines serves logs to this machine; port 0 picks a free one.
     #[arg(long, value_name = "HOST:PORT", value_parser = ports::address, default_value = "127.0.0.1:0", env = "MENAGERIE_EXECUTOR_LISTEN")]
     executor_listen: SocketAddr,
@@ -145,6 +150,7 @@ impl Up {
         // Removed when everything stops.
         let _file = written.map_err(CliError::io(format!("write {}", root.join(ADDRESSES).display())))?;
         let is_default = DataArgs { data: None }.root().is_ok_and(|default| default == root);
+        addresses.token = dashboard::token_file(root).read()?;
         print(addresses.text(root, is_default, self.open));
         host.announce()?;
         let demo = self.demo.then(|| Demo::start(&local, &token_file, root, gate)).transpose()?;
@@ -156,7 +162,8 @@ impl Up {
 
     /// Checks options, binds sockets and opens the data of all roles.
     fn plan(&self, root: &Path, registry: &mut Registry) -> Result<Plan, CliError> {
-        let shares = Shares::of(&[keeper::PORT, journal::PORT, slots::PORT, queue::PORT, executor::PORT]);
+        let shares =
+            Shares::of(&[keeper::PORT, journal::PORT, slots::PORT, queue::PORT, executor::PORT, web::PORT]);
         let endpoint = |address, flag, allow, limits: Limits, port| {
             let limits = limits.at_most(shares.connections(port));
             ports::bind(address, flag).map(|socket| Endpoint { socket, tls: None, allow, limits })
@@ -165,12 +172,12 @@ impl Up {
             endpoint(self.slots_listen, "--slots-listen", this_machine(), fleetlock::LIMITS, slots::PORT)?;
         let queue_door =
             endpoint(self.queue_listen, "--queue-listen", everybody(), queue::LIMITS, queue::PORT)?;
+        let web_door = endpoint(self.web_listen, "--web-listen", this_machine(), web::LIMITS, web::PORT)?;
         let config = self.settings()?;
-        let options = queue_options(&config, registry);
         let gate = self.demo_gate(root, &config)?;
         let pipelines = match &gate {
             Some(gate) => Some(gate.settings()),
-            None => config.pipelines,
+            None => config.pipelines.clone(),
         };
         let servers = Servers {
             data: &self.data,
@@ -191,14 +198,7 @@ impl Up {
                 .map_err(Failure::from)?;
         let registration =
             Registration { connection: local.connection(), journal: registrant, on_taken: OnTaken::Serve };
-        let metrics = Metrics::new(registry);
-        let parts = Parts {
-            endpoint: queue_door,
-            metrics,
-            access_log: None,
-            body_bytes_max: BODY_BYTES_MAX,
-            options,
-        };
+        let parts = queue_parts(queue_door, &config, registry);
         let slots_metrics = slots::Metrics::new(registry);
         let in_process = || JournalSource::InProcess(journals.clone());
         let mut roles = vec![
@@ -217,12 +217,15 @@ impl Up {
             ),
         ];
         roles.extend(flow_roles(&local, &in_process));
+        let dashboard = dashboard::parts(root, &local, web_door, deployment(), pipelines.as_ref(), registry);
         if let Some(pipelines) = pipelines {
             let limits = executor::logs::LIMITS;
             let logs =
                 endpoint(self.executor_listen, "--executor-listen", this_machine(), limits, executor::PORT)?;
             roles.extend(pipelines::roles(&local, in_process(), &pipelines, root, logs)?);
         }
+        let dashboard = web::role(local.connection(), dashboard, in_process());
+        roles.push((dashboard, "dashboard and REST: http://ADDRESS/"));
         Ok(Plan { roles, local, token_file, gate })
     }
 
@@ -240,6 +243,12 @@ impl Up {
             return Err(CliError::Usage {
                 what: format!("--queue-listen {} would let other machines in", self.queue_listen),
                 help: "for them run `menagerie queue serve` with TLS".to_owned(),
+            });
+        }
+        if !self.web_listen.ip().is_loopback() {
+            return Err(CliError::Usage {
+                what: format!("--web-listen {} would let other machines in", self.web_listen),
+                help: "for them run `menagerie web` with TLS".to_owned(),
             });
         }
         if !self.executor_listen.ip().is_loopback() {
@@ -279,8 +288,12 @@ impl Up {
     }
 }
 
+/// The deployment of flows on this machine.
+fn deployment() -> Deployment {
+    Deployment::new(Name::new("default").expect("it is a name"))
+}
+
 fn flow_roles(local: &Local, journals: &dyn Fn() -> JournalSource) -> [(Role, &'static str); 2] {
-    let deployment = || Deployment::new(Name::new("default").expect("it is a name"));
     [
         (coordinator::role(local.connection(), journals(), deployment()), "hands out the tasks of flows"),
         (peer::role(local.connection(), journals(), deployment(), PEERS), "run them: four virtual peers"),
@@ -288,11 +301,13 @@ fn flow_roles(local: &Local, journals: &dyn Fn() -> JournalSource) -> [(Role, &'
 }
 
 /// Queues over HTTP, with the journal of this process.
-fn queue_options(config: &Settings, registry: &mut Registry) -> Options {
-    Options {
+fn queue_parts(endpoint: Endpoint, config: &Settings, registry: &mut Registry) -> Parts {
+    let options = Options {
         journal: Some(register::NAME.to_owned()),
         applications: queue::applications(config),
         receive: queue::receive_options(config, registry),
         ..Options::default()
-    }
+    };
+    let metrics = Metrics::new(registry);
+    Parts { endpoint, metrics, access_log: None, body_bytes_max: BODY_BYTES_MAX, options }
 }

@@ -1,10 +1,9 @@
 //! The secret that keeps the namespace of `menagerie up` to its own user: drawn once, kept in the data folder.
 
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write as _};
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::commands::secret_file::SecretFile;
 use crate::config::Secret;
 use crate::exit::CliError;
 
@@ -21,48 +20,26 @@ pub fn path(root: &Path) -> PathBuf {
 
 /// Reads this data folder's secret, or draws a new one.
 pub fn load_or_draw(root: &Path) -> Result<Secret, CliError> {
-    let path = path(root);
-    match fs::read_to_string(&path) {
-        Ok(text) => parse(&path, text.trim_end_matches('\n')),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => draw(root, &path),
-        Err(source) => Err(CliError::Io { doing: format!("read {}", path.display()), source }),
+    let file = SecretFile::at(path(root));
+    match file.read()? {
+        Some(text) => parse(file.path(), text),
+        None => {
+            let secret = random(USER)?;
+            file.write(&secret.0)?;
+            Ok(secret)
+        }
     }
 }
 
-fn parse(path: &Path, text: &str) -> Result<Secret, CliError> {
-    let refused = |what: String, help: String| CliError::Usage { what, help };
-    let about = fs::metadata(path).map_err(CliError::io(format!("look at {}", path.display())))?;
-    if about.mode() & 0o077 != 0 || about.uid() != rustix::process::geteuid().as_raw() {
-        return Err(refused(
-            format!("{} is not this user's alone: others may know the secret in it", path.display()),
-            format!("remove it, and the next start draws another one: rm {}", path.display()),
-        ));
-    }
+fn parse(path: &Path, text: String) -> Result<Secret, CliError> {
     let known = text.strip_prefix(USER).and_then(|rest| rest.strip_prefix(':'));
     if known.is_none_or(|password| password.is_empty() || password.contains(['\n', ':'])) {
-        return Err(refused(
-            format!("{} does not hold {USER}:PASSWORD", path.display()),
-            format!("remove it, and the next start draws another one: rm {}", path.display()),
-        ));
+        return Err(CliError::Usage {
+            what: format!("{} does not hold {USER}:PASSWORD", path.display()),
+            help: format!("remove it, and the next start draws another one: rm {}", path.display()),
+        });
     }
-    Ok(Secret(text.to_owned()))
-}
-
-/// Atomic: a crash leaves a complete file or none.
-fn draw(root: &Path, path: &Path) -> Result<Secret, CliError> {
-    let secret = random(USER)?;
-    let partial = path.with_extension("partial");
-    let write = || -> io::Result<()> {
-        fs::create_dir_all(root)?;
-        let _ = fs::remove_file(&partial);
-        let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&partial)?;
-        writeln!(file, "{}", secret.0)?;
-        file.sync_all()?;
-        fs::rename(&partial, path)?;
-        File::open(root)?.sync_all()
-    };
-    write().map_err(CliError::io(format!("write {}", path.display())))?;
-    Ok(secret)
+    Ok(Secret(text))
 }
 
 /// `USER:PASSWORD` with an unguessable password.
@@ -78,7 +55,8 @@ pub fn random(user: &str) -> Result<Secret, CliError> {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::PermissionsExt as _;
+    use std::fs;
+    use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 
     use super::*;
 

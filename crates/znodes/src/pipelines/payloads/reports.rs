@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Source;
@@ -56,7 +57,7 @@ pub struct NoteLine {
 }
 
 /// A buildset that has ended, in the history.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct HistoryRecord {
     /// The buildset.
     pub uuid: Id,
@@ -84,7 +85,7 @@ pub struct HistoryRecord {
 }
 
 /// What was tested.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct HistoryRef {
     /// The project.
     pub project: String,
@@ -110,7 +111,7 @@ pub struct HistoryRef {
 }
 
 /// A build, in the history.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct HistoryBuild {
     /// Its id.
     pub uuid: Id,

@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use menagerie_queues::admin::show::{PartitionView, QueueView, RunningView};
+use menagerie_types::duration::precise;
 use menagerie_znodes::Name;
 use menagerie_znodes::queues::{self, Pause, Retry};
 
-use crate::durations::precise;
+use crate::admin::show::{PartitionView, QueueView, RunningView};
 
 /// A message that runs for so long, while nothing else gets done, is worth naming.
 const LONG: Duration = Duration::from_secs(30);
@@ -206,11 +206,11 @@ fn progress(view: &QueueView, lag: u64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use menagerie_queues::admin::show::{Rate, RetryingView};
-    use menagerie_queues::core::activity::Recent;
     use menagerie_znodes::queues::{Handling, Keep, Pause};
 
     use super::*;
+    use crate::admin::show::{Rate, RetryingView};
+    use crate::core::activity::Recent;
 
     const ID: &str = "3f9c1b52-7a64-11f0-8d96-bb488460f550";
 

@@ -1,0 +1,135 @@
+// Keeps a page live: its own address, asked for as an event stream, sends the whole of <main> whenever it has changed. The
+// page works without this script.
+
+const main = document.getElementById("main");
+const banner = document.getElementById("stale");
+
+// --- Time -----------------------------------------------------------------------------------------------------------
+
+function age(ms) {
+  const s = Math.max(0, Math.floor(ms / 1000));
+  if (s < 120) return `${s}s`;
+  if (s < 7200) return `${Math.floor(s / 60)}m`;
+  if (s < 172800) return `${Math.floor(s / 3600)}h`;
+  return `${Math.floor(s / 86400)}d`;
+}
+
+// Texts such as "12s ago" are shown here alone, so that the server's page changes only when something has happened.
+function showAges() {
+  for (const time of document.querySelectorAll("time[data-since]")) {
+    const text = `${age(Date.now() - Number(time.dataset.since))} ago`;
+    if (time.textContent !== text) {
+      time.title = time.dateTime;
+      time.textContent = text;
+    }
+  }
+}
+
+// --- Morph ----------------------------------------------------------------------------------------------------------
+
+// What people have done to an element stays: what they typed, opened, focused.
+const KEPT = new Set(["open", "value", "title"]);
+
+function sameKind(a, b) {
+  return a.nodeType === b.nodeType && a.nodeName === b.nodeName && (a.id || "") === (b.id || "");
+}
+
+function morph(from, to) {
+  if (from.nodeType === Node.TEXT_NODE) {
+    if (from.data !== to.data) from.data = to.data;
+    return;
+  }
+  if (from.nodeName === "TIME" && from.dataset.since === to.dataset.since) return;
+  for (const { name, value } of to.attributes) {
+    if (from.getAttribute(name) !== value) from.setAttribute(name, value);
+  }
+  for (const { name } of [...from.attributes]) {
+    if (!to.hasAttribute(name) && !KEPT.has(name)) from.removeAttribute(name);
+  }
+  morphChildren(from, to);
+}
+
+function morphChildren(from, to) {
+  const byId = new Map();
+  for (const child of from.children) if (child.id) byId.set(child.id, child);
+  let at = from.firstChild;
+  for (const wanted of [...to.childNodes]) {
+    const known = wanted.id ? byId.get(wanted.id) : undefined;
+    const match = known ?? (at && !at.id && sameKind(at, wanted) ? at : undefined);
+    if (match && match.nodeName === wanted.nodeName) {
+      if (match === at) at = at.nextSibling;
+      else from.insertBefore(match, at);
+      morph(match, wanted);
+    } else {
+      from.insertBefore(wanted, at);
+    }
+  }
+  while (at) {
+    const next = at.nextSibling;
+    at.remove();
+    at = next;
+  }
+}
+
+function show(html) {
+  const next = new DOMParser().parseFromString(`<main>${html}</main>`, "text/html").querySelector("main");
+  morphChildren(main, next);
+  showAges();
+}
+
+// --- Stream ---------------------------------------------------------------------------------------------------------
+
+let lost = null; // since when there is no connection
+let stale = null; // what the server says
+let gone = null; // why there is nothing any more
+
+function showBanner() {
+  const clock = (ms) => new Date(ms).toLocaleTimeString();
+  let text = "";
+  if (lost !== null) text = `stale since ${clock(lost)}: the server does not answer; trying again`;
+  else if (stale) text = `stale since ${clock(stale.since_ms)}: ${stale.why}`;
+  else if (gone) text = gone;
+  if (banner.textContent !== text) banner.textContent = text;
+  banner.hidden = text === "";
+  document.body.toggleAttribute("data-is-stale", text !== "");
+}
+
+function connect() {
+  const source = new EventSource(location.pathname + location.search);
+  const on = (name, act) => source.addEventListener(name, (event) => { act(event); showBanner(); });
+  source.onopen = () => { lost = null; showBanner(); };
+  source.onerror = () => {
+    lost ??= Date.now();
+    showBanner();
+    // After an answer that is no stream, such as 503, a browser gives up: we do not.
+    if (source.readyState === EventSource.CLOSED) setTimeout(connect, 2000);
+  };
+  on("page", (event) => { stale = gone = null; show(event.data); });
+  on("fresh", () => { stale = gone = null; });
+  on("stale", (event) => { stale = JSON.parse(event.data); });
+  on("gone", (event) => { gone = JSON.parse(event.data).detail; });
+  // The style and script of this page may be of another version, too. A form that somebody fills in is not thrown away.
+  on("reload", () => { if (!document.querySelector("input:focus")) location.reload(); });
+  addEventListener("pagehide", () => source.close(), { once: true });
+}
+
+// --- Keyboard -------------------------------------------------------------------------------------------------------
+
+let leader = 0; // when `g` was pressed
+addEventListener("keydown", (event) => {
+  const typing = event.target.closest?.("input, textarea, select");
+  if (typing || event.ctrlKey || event.altKey || event.metaKey) return;
+  if (event.key === "/") {
+    const filter = document.querySelector("form.filter input");
+    if (filter) { filter.focus(); event.preventDefault(); }
+  } else if (event.key === "g") {
+    leader = Date.now();
+  } else if (Date.now() - leader < 1500) {
+    leader = 0;
+    document.querySelector(`nav [data-key="${CSS.escape(event.key)}"]`)?.click();
+  }
+});
+
+showAges();
+setInterval(showAges, 1000);
+if ("live" in document.body.dataset) connect();
