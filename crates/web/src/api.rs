@@ -108,6 +108,18 @@ fn parse(body: &[u8]) -> Result<Value, Problem> {
         .map_err(|why| Problem::bad(format!("the body is no JSON: {why}"), "correct it"))
 }
 
+/// What was asked for, without the data of messages and jobs: that is nobody's business here, and may be secret.
+fn detail(body: &Value) -> Option<String> {
+    let mut fields = body.as_object()?.clone();
+    for data in ["body", "job"] {
+        if let Some(value) = fields.get_mut(data) {
+            *value =
+                format!("{} bytes", value.as_str().map_or_else(|| value.to_string().len(), str::len)).into();
+        }
+    }
+    (!fields.is_empty()).then(|| Value::Object(fields).to_string())
+}
+
 /// Writes down what is about to be done, does it, and writes down how it ended. It goes on to its end if its client goes
 /// away.
 pub async fn perform(
@@ -119,7 +131,7 @@ pub async fn perform(
     target: String,
 ) -> Result<Done, Problem> {
     let (sources, name) = (server.sources.clone(), route.name);
-    let detail = body.as_object().is_some_and(|fields| !fields.is_empty()).then(|| body.to_string());
+    let detail = detail(&body);
     let begun = audit::begin(&sources.session, &actor, name, &target, detail).await.map_err(|error| {
         let problem = Problem::from(error);
         Problem {
@@ -144,4 +156,19 @@ pub async fn perform(
     };
     let ended = tokio::spawn(finishing).await;
     ended.unwrap_or_else(|_| Err(Problem::new(500, "the act has panicked: that is a bug", "report it")))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn the_audit_trail_has_no_data_of_messages() {
+        let asked = json!({ "body": "card 4711", "key": "a" });
+        assert_eq!(detail(&asked).as_deref(), Some(r#"{"body":"9 bytes","key":"a"}"#));
+        assert_eq!(detail(&json!({ "job": { "name": "x" } })).as_deref(), Some(r#"{"job":"12 bytes"}"#));
+        assert_eq!(detail(&json!({})), None);
+    }
 }

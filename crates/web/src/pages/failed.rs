@@ -1,13 +1,12 @@
 //! The failed messages of a queue: why, and what now.
 
 use maud::{Markup, html};
-use menagerie_queues::view::FailedMessageView;
+use menagerie_queues::view::{Body, FailedMessageView};
 use menagerie_znodes::web::{Area, Scope};
 
 use super::buttons::Button;
 use super::parts::{self, dash, foreign, maybe, part, table};
-use super::queues::whole_body;
-use super::{Content, Viewer};
+use super::{Content, Viewer, queues};
 use crate::problem::Problem;
 use crate::reads;
 
@@ -52,15 +51,36 @@ fn row(viewer: &Viewer, queue: &str, message: &FailedMessageView) -> Markup {
             td {
                 (story.map_or_else(dash, |story| foreign(&story.error)))
                 @if let Some(output) = story.map(|story| story.output.trim_end()).filter(|output| !output.is_empty()) {
-                    details { summary { "Output" } pre { (foreign(output)) } }
+                    (show_output(output))
                 }
             }
-            td { details { summary { "Body" } pre { (whole_body(&message.body)) } } }
+            td { (show_body(&message.body)) }
             td {
                 (button(viewer, queue, "retry", "Retry", &ids, None).show())
                 (button(viewer, queue, "forget", "Forget", &ids, Some("This message is dropped for good.")).show())
             }
         }
+    }
+}
+
+/// The last line, because that is where the reason stands; all of it for those who want more.
+fn show_output(output: &str) -> Markup {
+    let last = output.lines().last().unwrap_or_default();
+    html! {
+        div.output { code { (foreign(last)) } }
+        @if last.len() < output.len() {
+            details { summary { "All output" } pre { (foreign(output)) } }
+        }
+    }
+}
+
+fn show_body(body: &Body) -> Markup {
+    let short = queues::body(body).into_string();
+    let is_short =
+        !short.contains('…') && body.body.as_ref().is_some_and(|text| text.trim_end().lines().count() < 2);
+    html! {
+        @if is_short { (queues::body(body)) }
+        @else { details { summary { "Body" } pre { (queues::whole_body(body)) } } }
     }
 }
 

@@ -80,14 +80,18 @@ pub async fn pool(viewer: Viewer) -> Result<Content, Problem> {
         }
         @if !missing.is_empty() { p.problem { "Missing: " (missing) ". The next change of the pool makes it again." } }
         (stop_or_go(&viewer, &view))
-        (table("Holders", &["Slot", "Holder", "Since", "Alive", "What", ""], &html! {
-            @for holder in &view.holders { (holder_row(&viewer, &view, holder)) }
-        }))
         @if view.holders.is_empty() { p { "Nobody is in." } }
-        (table("Waiters, the next one first", &["Place", "Who", "Priority", "Since"], &html! {
-            @for waiter in view.waiters.iter().take(WAITERS) { (waiter_row(waiter)) }
-        }))
+        @else {
+            (table("Holders", &["Slot", "Holder", "Since", "Alive", "What", ""], &html! {
+                @for holder in &view.holders { (holder_row(&viewer, &view, holder)) }
+            }))
+        }
         @if view.waiters.is_empty() { p { "Nobody waits." } }
+        @else {
+            (table("Waiters, the next one first", &["Place", "Who", "Priority", "Since"], &html! {
+                @for waiter in view.waiters.iter().take(WAITERS) { (waiter_row(waiter)) }
+            }))
+        }
         @if view.waiters.len() > WAITERS { p { "and " (view.waiters.len() - WAITERS) " more" } }
         (table("History, newest first", &["When", "What", "Slot", "Holder", "By", "Detail"], &html! {
             @for event in history.items.iter().take(EVENTS) { (event_row(event)) }

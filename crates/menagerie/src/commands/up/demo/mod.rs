@@ -1,6 +1,6 @@
 //! `menagerie up --demo`: a small job for every engine, beside everything else.
 //!
-//! - `slots.rs`: five hosts want the same at once. `queues.rs`: two workers share a queue. `flows.rs`: virtual peers count
+//! - `slots.rs`: five hosts want the same at once. `queues.rs`: two workers share a queue, and a message fails. `flows.rs`: virtual peers count
 //!   the words of `text.txt`. `pipelines.rs`: a gate, on the repositories of `gate.rs`.
 
 mod flows;
@@ -71,7 +71,7 @@ impl Demo {
                 };
                 let (slots, queues, flows, gated) = tokio::join!(
                     slots::run(config.clone(), &menagerie, stopping.clone()),
-                    queues::run(config.clone(), access.clone(), &menagerie, stopping.clone()),
+                    queues::run(config.clone(), access.clone(), &root, &menagerie, stopping.clone()),
                     flows::run(config.clone(), &root, &menagerie, stopping.clone()),
                     gated,
                 );

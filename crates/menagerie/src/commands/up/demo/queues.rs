@@ -1,6 +1,8 @@
-//! Two workers share a queue.
+//! Two workers share a queue; one message fails.
 
 use std::fmt::Display;
+use std::num::NonZeroU32;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,7 +17,7 @@ use menagerie_queues::runner::exec::Exec;
 use menagerie_queues::runner::{Limits, Program, lease_grace};
 use menagerie_queues::worker::{self, Deps, Options, Order};
 use menagerie_znodes::Name;
-use menagerie_znodes::queues::QueueName;
+use menagerie_znodes::queues::{Handling, Keep, QueueName, Settings};
 use prometheus_client::registry::Registry;
 use tokio::sync::mpsc;
 
@@ -26,8 +28,23 @@ const PARTITIONS: u16 = 4;
 const MESSAGES: u32 = 40;
 const WORKERS: usize = 2;
 
-/// What a worker does with a message: long enough to watch from another terminal.
-const TASK: &str = "sleep 0.3";
+/// This one fails until somebody retries it: for users to find out why, and to mend it.
+const WITHOUT_STAMP: u32 = 13;
+
+/// What a worker does with a message, with a folder as its argument: long enough to watch from another terminal. A letter
+/// without a stamp gets one when it is given up, so that a retry sends it.
+const TASK: &str = r#"
+read -r letter
+sleep 0.3
+case $letter in *'without a stamp'*)
+    [ -e "$1/stamped" ] && exit 0
+    [ "$MENAGERIE_ATTEMPT" -ge 2 ] && : > "$1/stamped"
+    echo "no stamp on: $letter" >&2
+    exit 1
+esac"#;
+
+/// After the first letters, one more each time this has passed: so that there is something to see.
+const TRICKLE: Duration = Duration::from_secs(3);
 
 /// The journal of this machine registers a moment after it has started.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -35,7 +52,13 @@ const PATIENCE: Duration = Duration::from_secs(30);
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(500);
 
 /// Runs the demo. The workers stay until the end, for users who put more messages.
-pub async fn run(config: Config, access: Access, menagerie: &str, stopping: Stopping) -> Result<(), String> {
+pub async fn run(
+    config: Config,
+    access: Access,
+    root: &Path,
+    menagerie: &str,
+    stopping: Stopping,
+) -> Result<(), String> {
     let session = Session::connect(config.clone()).await.map_err(to_text)?;
     let queue: QueueName = QUEUE.parse().map_err(to_text)?;
     let journals = tokio::select! {
@@ -45,11 +68,22 @@ pub async fn run(config: Config, access: Access, menagerie: &str, stopping: Stop
             return Ok(());
         }
     };
-    let work =
-        |number| tokio::spawn(work(config.clone(), access.clone(), queue.clone(), number, stopping.clone()));
+    let work = |number| {
+        tokio::spawn(work(
+            config.clone(),
+            access.clone(),
+            queue.clone(),
+            root.to_owned(),
+            number,
+            stopping.clone(),
+        ))
+    };
     let workers: Vec<_> = (1..=WORKERS).map(work).collect();
     tokio::select! {
-        drained = wait_until_drained(&session, &journals, &queue, menagerie) => drained?,
+        ended = async {
+            wait_until_drained(&session, &journals, &queue, menagerie).await?;
+            trickle(&session, &journals, &queue).await
+        } => ended?,
         () = stop_requested(stopping) => {}
     }
     for worker in workers {
@@ -69,10 +103,17 @@ async fn fill(
     let journals = Journals::registered(session, access.clone()).await.map_err(to_text)?;
     let names = journals.names(PATIENCE).await;
     let journal = names.first().ok_or("there is no journal")?;
-    admin::create(session, &journals, queue, PARTITIONS, journal).await.map_err(to_text)?;
+    let handling = Handling { attempts: NonZeroU32::new(2), backoff_ms: Some(500), ..Handling::default() };
+    // Letters go on coming: keep no more than a day of them, also in a folder that stays.
+    let keep = Keep::For(Duration::from_secs(24 * 60 * 60));
+    let settings = Settings { handling, keep, ..admin::default_settings(PARTITIONS, journal) };
+    admin::create_with(session, &journals, queue, &settings).await.map_err(to_text)?;
     let mut putter = Putter::open(session, &journals, queue, 0, Origin::library()).await.map_err(to_text)?;
-    let messages =
-        (1..=MESSAGES).map(|number| (Destination::Any, NewMessage::new(format!("letter {number}"))));
+    let letter = |number| match number {
+        WITHOUT_STAMP => format!("letter {number}, without a stamp\n"),
+        _ => format!("letter {number}\n"),
+    };
+    let messages = (1..=MESSAGES).map(|number| (Destination::Any, NewMessage::new(letter(number))));
     putter.put(messages.collect()).await.map_err(to_text)?;
     println!(
         "demo: queue {QUEUE} has {MESSAGES} messages in {PARTITIONS} partitions, and {WORKERS} workers handle them in order"
@@ -96,13 +137,29 @@ async fn wait_until_drained(
         }
     }
     println!("demo: all {MESSAGES} messages of queue {QUEUE} are handled; see `{menagerie} queue workers`");
+    println!("demo: one of them failed; find out why with `{menagerie} queue failed {QUEUE}`, and retry it");
     Ok(())
+}
+
+/// Puts a letter now and then, until the demo ends.
+async fn trickle(session: &Session, journals: &Journals, queue: &QueueName) -> Result<(), String> {
+    let mut putter = Putter::open(session, journals, queue, 0, Origin::library()).await.map_err(to_text)?;
+    for number in MESSAGES + 1.. {
+        tokio::time::sleep(TRICKLE).await;
+        let letter = NewMessage::new(format!("letter {number}\n"));
+        // Whoever deletes the queue, or stops its journal, does not want more of it.
+        if putter.put(vec![(Destination::Any, letter)]).await.is_err() {
+            break;
+        }
+    }
+    std::future::pending().await
 }
 
 async fn work(
     config: Config,
     access: Access,
     queue: QueueName,
+    root: PathBuf,
     number: usize,
     stopping: Stopping,
 ) -> Result<(), String> {
@@ -110,7 +167,7 @@ async fn work(
     let journals = Journals::registered(&session, access).await.map_err(to_text)?;
     let grace = Duration::from_secs(1);
     let program = Program {
-        command: ["/bin/sh", "-c", TASK].map(Into::into).to_vec(),
+        command: ["/bin/sh".into(), "-c".into(), TASK.into(), "sh".into(), root.into_os_string()].to_vec(),
         guard: guard::this_program().to_owned(),
         grace,
         lease_grace: lease_grace(grace, session.term().timeout()),
