@@ -5,7 +5,7 @@
 //! - [`keeper`]: the keeper beside Apache ZooKeeper and a null server. [`journal`]: the journal beside `nats-server`.
 //!   [`kernel`]: the recipes beside kazoo's and the ZooKeeper client's own. [`slots`]: slots beside kazoo's semaphore.
 //!   [`queues`]: workers beside Celery, RQ and Dramatiq. [`queue_http`]: queues over HTTP beside nginx.
-//!   [`pipelines`]: a gate beside a loop of git commands.
+//!   [`pipelines`]: a gate beside a loop of git commands. [`web`]: pages and live viewers.
 //! - [`servers`]: starts and stops the servers, each a process of its own. [`stats`]: medians and ratios. [`procfs`]: CPU
 //!   time and resident memory of a process.
 
@@ -19,6 +19,7 @@ mod queues;
 mod servers;
 mod slots;
 mod stats;
+mod web;
 
 use clap::{Parser, Subcommand};
 
@@ -45,6 +46,8 @@ enum Verb {
     QueueHttp(queue_http::QueueHttp),
     /// Measure pipelines, beside a loop of git commands
     Pipelines(pipelines::Pipelines),
+    /// Measure pages and live viewers
+    Web(web::Web),
     /// Serve as the physical limit: no tree, one fdatasync before the replies to writes
     NullServer(keeper::null_server::NullServer),
 }
@@ -58,6 +61,7 @@ fn main() -> anyhow::Result<()> {
         Verb::Queues(queues) => queues.run(),
         Verb::QueueHttp(queue_http) => queue_http.run(),
         Verb::Pipelines(pipelines) => pipelines.run(),
+        Verb::Web(web) => web.run(),
         Verb::NullServer(null_server) => null_server.run(),
     }
 }

@@ -12,7 +12,7 @@ use crate::venv::{nats_server, task_queues, venv};
 /// Run a benchmark side by side with its peers, in release builds.
 #[derive(Debug, Args)]
 pub struct Bench {
-    /// Which one: `keeper`, `kernel`, `journal`, `slots`, `queues`, `queue-http` or `pipelines`.
+    /// Which one: `keeper`, `kernel`, `journal`, `slots`, `queues`, `queue-http`, `pipelines` or `web`.
     name: String,
     /// Passed on; `-- --help` lists what there is.
     #[arg(last = true)]

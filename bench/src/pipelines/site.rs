@@ -73,6 +73,7 @@ impl Site {
         let mut command = program(menagerie, root);
         command.arg("up").args(["--keeper-listen", "127.0.0.1:0", "--journal-listen", "127.0.0.1:0"]);
         command.args(["--slots-listen", "127.0.0.1:0", "--queue-listen", "127.0.0.1:0"]);
+        command.args(["--web-listen", "127.0.0.1:0"]);
         let mut up = command
             .stdout(Stdio::piped())
             .stderr(Stdio::null())

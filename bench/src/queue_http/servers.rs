@@ -19,7 +19,9 @@ impl Ours {
     pub fn start(menagerie: &Path, folder: &Path) -> Result<Self> {
         let mut up = Command::new(menagerie);
         up.args(["--log-level", "warn", "up", "--data"]).arg(folder.join("data"));
-        for flag in ["--keeper-listen", "--journal-listen", "--queue-listen", "--slots-listen"] {
+        for flag in
+            ["--keeper-listen", "--journal-listen", "--queue-listen", "--slots-listen", "--web-listen"]
+        {
             up.args([flag, "127.0.0.1:0"]);
         }
         let child = up.stdout(Stdio::piped()).spawn();

@@ -6,14 +6,14 @@ use std::time::Duration;
 use menagerie_kernel::session::now_ms;
 use menagerie_kernel::{CallError, Session, Term, Versioned, retry, unique};
 use menagerie_znodes::flows::{
-    Answer, Deployment, JobRecord, Payload, PeerState, Plan, complete_tasks, newest_state,
+    Answer, Deployment, JobRecord, Payload, PeerRecord, PeerStateRecord, Plan, complete_tasks, newest_state,
 };
 use menagerie_znodes::{MaybeDamaged, Name, Payload as _, Znode};
 use tokio::time::timeout;
 
 use crate::core::JobId;
 use crate::job::{JOB_BYTES_MAX, Job};
-use crate::view::{JobRow, JobView, Standing, TaskRow};
+use crate::view::{EdgeView, JobRow, JobView, PeerView, Standing, TaskRow};
 use crate::{FlowError, layout};
 
 /// A look at the tree is repeated at least this often, for the number of complete tasks.
@@ -182,25 +182,48 @@ impl Jobs {
         Ok(Some(JobRow::new(id, &plan, job.as_ref(), complete)))
     }
 
-    /// A job with its tasks.
+    /// A job with its tasks and links; [`Jobs::measure`] adds what waits in these.
     pub async fn show(&self, id: &JobId) -> Result<JobView, FlowError> {
         let term = self.session.term().patient();
         let job = self.row(&term, id).await?.ok_or_else(|| self.no_job(id))?;
         if job.tasks == 0 {
-            return Ok(JobView { job, tasks: Vec::new() });
+            return Ok(JobView { job, tasks: Vec::new(), edges: Vec::new() });
         }
         let (busy, complete) = (self.busy_peers(&term).await?, self.complete_tasks(&term, id).await?);
         let znodes: Vec<_> = (1..=job.tasks).map(|number| self.deployment.task(id, number)).collect();
-        let mut tasks = Vec::new();
+        let (mut tasks, mut edges) = (Vec::new(), Vec::new());
         for (number, record) in (1..).zip(term.read_many(&znodes).await?) {
-            let Some(record) = record else { continue };
-            let mut states = Vec::new();
-            for (peer, ..) in busy.iter().filter(|(_, job, task)| job == id && *task == number) {
-                states.extend(self.state_of(&term, peer).await?);
-            }
-            tasks.push(TaskRow::new(number, record.value, complete.contains(&number), states));
+            let Some(Versioned { value: record, .. }) = record else { continue };
+            let peers = busy.iter().filter(|(_, job, task)| job == id && *task == number);
+            let workers = self.workers(&term, peers.map(|(peer, ..)| peer)).await?;
+            edges.extend(record.before.iter().map(|from| EdgeView::new(*from, number, record.partitions)));
+            tasks.push(TaskRow::new(number, record, complete.contains(&number), workers));
         }
-        Ok(JobView { job, tasks })
+        edges.sort_by_key(|edge| (edge.from, edge.to));
+        Ok(JobView { job, tasks, edges })
+    }
+
+    /// What these peers do at the moment; those that have just died are left out.
+    async fn workers(
+        &self,
+        term: &Term,
+        peers: impl Iterator<Item = &Name>,
+    ) -> Result<Vec<PeerView>, FlowError> {
+        let mut workers = Vec::new();
+        for peer in peers {
+            workers.extend(self.worker(term, peer).await?);
+        }
+        let records: Vec<_> =
+            workers.iter().map(|(peer, _)| self.deployment.peer(peer).maybe_damaged()).collect();
+        let records = term.read_many(&records).await?;
+        let with_host = |((_, worker), record): ((&Name, PeerView), Option<Versioned<_>>)| {
+            let host = match record?.value {
+                MaybeDamaged::Sound(PeerRecord { host, .. }) => Some(host),
+                MaybeDamaged::Damaged { .. } => None,
+            };
+            Some(PeerView { host, ..worker })
+        };
+        Ok(workers.into_iter().zip(records).filter_map(with_host).collect())
     }
 
     /// The peers that have a task, with its job and its number.
@@ -216,14 +239,24 @@ impl Jobs {
     }
 
     /// What a peer does at the moment; `None` if it has just died.
-    async fn state_of(&self, term: &Term, peer: &Name) -> Result<Option<PeerState>, FlowError> {
+    async fn worker<'a>(
+        &self,
+        term: &Term,
+        peer: &'a Name,
+    ) -> Result<Option<(&'a Name, PeerView)>, FlowError> {
         let history = match term.children(self.deployment.peer_history(peer).path()).await {
             Err(CallError::NoZnode { .. }) => return Ok(None),
             history => history?,
         };
         let Some(newest) = newest_state(&history) else { return Ok(None) };
         let record = term.read(&self.deployment.peer_state(peer, newest)).await?;
-        Ok(record.map(|record| record.value.state))
+        let worker = |record: Versioned<PeerStateRecord>| PeerView {
+            peer: peer.as_str().to_owned(),
+            host: None,
+            state: record.value.state,
+            since_ms: u64::try_from(record.stat.ctime_ms).unwrap_or_default(),
+        };
+        Ok(record.map(|record| (peer, worker(record))))
     }
 
     /// Asks for the end of a job. The coordinator ends it.

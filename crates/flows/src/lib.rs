@@ -7,7 +7,8 @@
 //!   writes. `layout`: the directories of a deployment.
 //! - [`peer`]: a virtual peer: it registers, takes a task and works on its share. `lane`: the work on one partition:
 //!   read, do, commit. `links`: topics and partitions. [`files`]: the files at both ends.
-//! - [`client`]: submitting, watching and killing jobs. [`view`]: jobs as users see them.
+//! - [`client`]: submitting, watching and killing jobs. [`submission`]: what a submitter checks and claims. [`view`]: jobs
+//!   as users see them; `edges`: what waits in their links.
 //!
 //! # Invariants
 //! - Peers never talk to each other: they speak to the coordinator by znodes, and to the journal.
@@ -16,6 +17,7 @@
 pub mod client;
 pub mod coordinator;
 mod core;
+mod edges;
 pub mod error;
 pub mod files;
 pub mod job;
@@ -24,6 +26,7 @@ mod layout;
 mod links;
 pub mod peer;
 mod segments;
+pub mod submission;
 pub mod view;
 
 pub use core::JobId;

@@ -1,8 +1,11 @@
 //! Topics of a job. A link is a topic between two tasks; an input has a control topic, an aggregator one for its state.
 //! All topics of a job are of one group, so that one commit may change any of them.
 
-use menagerie_journal::{Consumer, Group, PartitionId, Topic, TopicConfig};
+use menagerie_journal::{Consumer, Group, PartitionId, PartitionStats, Topic, TopicConfig};
 use menagerie_znodes::Name;
+
+/// Bytes in a link that its reader has not read yet: beyond, its writer waits.
+pub const FULL_BYTES: u64 = 64 << 20;
 
 /// The topics of one job.
 #[derive(Debug, Clone)]
@@ -44,6 +47,34 @@ impl Links {
 
     fn topic(&self, name: &str) -> Topic {
         Topic::new(format!("{}:{name}", self.prefix)).expect("a job's id is a short name")
+    }
+}
+
+/// What the reader of a link has not read yet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Unread {
+    /// Messages, each of them a batch of segments.
+    pub batches: u64,
+    /// About how many bytes they have: as many as the average of those that the journal still has.
+    pub bytes: u64,
+}
+
+impl Unread {
+    /// What is unread in the partitions of a link.
+    pub fn of(stats: &[PartitionStats]) -> Self {
+        let mut unread = Self { batches: 0, bytes: 0 };
+        for partition in stats {
+            // Before anybody has read it, there is no consumer.
+            let batches = partition.consumers.first().map_or(partition.messages, |consumer| consumer.lag);
+            unread.batches += batches;
+            unread.bytes += partition.bytes / partition.messages.max(1) * batches;
+        }
+        unread
+    }
+
+    /// Whether the writer waits for the reader, if that is at work.
+    pub fn is_full(self) -> bool {
+        self.bytes >= FULL_BYTES
     }
 }
 

@@ -5,6 +5,8 @@ use menagerie_znodes::flows::{Answer, JobRecord, JobState, PeerState, Plan, Task
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use crate::links::FULL_BYTES;
+
 /// A job in a list.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct JobRow {
@@ -36,6 +38,8 @@ pub struct JobView {
     pub job: JobRow,
     /// Its tasks, by number.
     pub tasks: Vec<TaskRow>,
+    /// The links between them, by the numbers of their tasks.
+    pub edges: Vec<EdgeView>,
 }
 
 /// A task.
@@ -54,6 +58,43 @@ pub struct TaskRow {
     pub is_complete: bool,
     /// The states of its peers.
     pub peers: Vec<PeerState>,
+    /// The same peers, with their names.
+    pub workers: Vec<PeerView>,
+}
+
+/// A peer that works on a task.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct PeerView {
+    /// Its name.
+    pub peer: String,
+    /// The machine that it runs on; `null` if that is not known.
+    pub host: Option<String>,
+    /// Its state.
+    pub state: PeerState,
+    /// Since when, in milliseconds since 1970.
+    pub since_ms: u64,
+}
+
+/// A link between two tasks. What the journal knows of it is `null` if the journal does not answer, and when the job has
+/// ended: then its links are deleted.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct EdgeView {
+    /// Number of the task that writes it.
+    pub from: u32,
+    /// Number of the task that reads it.
+    pub to: u32,
+    /// Its partitions.
+    pub partitions: u32,
+    /// Batches of segments that its reader has not consumed yet.
+    pub lag: Option<u64>,
+    /// About how many bytes they have.
+    pub lag_bytes: Option<u64>,
+    /// With this many unread bytes the link is full: its writer waits while the reader is at work.
+    pub full_bytes: u64,
+    /// Whether the link is full, and peers of both tasks are at work: the reader is too slow for the writer.
+    pub is_held_back: Option<bool>,
+    /// When the newest batch was written, in milliseconds since 1970; `null` before the first, too.
+    pub written_ms: Option<u64>,
 }
 
 /// How a job stands, as users see it.
@@ -142,14 +183,31 @@ impl JobRow {
 
 impl TaskRow {
     /// What its record says, and who works on it.
-    pub fn new(number: u32, record: TaskRecord, is_complete: bool, peers: Vec<PeerState>) -> Self {
+    pub fn new(number: u32, record: TaskRecord, is_complete: bool, workers: Vec<PeerView>) -> Self {
         Self {
             number,
             name: record.name.as_str().to_owned(),
             task_type: record.task_type,
             partitions: record.partitions,
             is_complete,
-            peers,
+            peers: workers.iter().map(|worker| worker.state).collect(),
+            workers,
+        }
+    }
+}
+
+impl EdgeView {
+    /// A link of which nobody has asked the journal yet.
+    pub fn new(from: u32, to: u32, partitions: u32) -> Self {
+        Self {
+            from,
+            to,
+            partitions,
+            lag: None,
+            lag_bytes: None,
+            full_bytes: FULL_BYTES,
+            is_held_back: None,
+            written_ms: None,
         }
     }
 }
@@ -171,11 +229,26 @@ mod tests {
             task_type: "input".to_owned(),
             partitions: 2,
             is_complete: false,
-            peers: vec![PeerState::Active, PeerState::Sealing],
+            peers: vec![PeerState::Active],
+            workers: vec![PeerView {
+                peer: "p1".to_owned(),
+                host: Some("h1".to_owned()),
+                state: PeerState::Active,
+                since_ms: 3,
+            }],
+        };
+        let edge = EdgeView::new(1, 2, 16);
+        let measured = EdgeView {
+            lag: Some(7),
+            lag_bytes: Some(8),
+            is_held_back: Some(false),
+            written_ms: Some(9),
+            ..edge.clone()
         };
         assert_described(&JobRow { why: None, ..damaged.clone() });
         for job in [damaged, ended] {
-            assert_described(&JobView { job, tasks: vec![task.clone()] });
+            let edges = vec![edge.clone(), measured.clone()];
+            assert_described(&JobView { job, tasks: vec![task.clone()], edges });
         }
     }
 }

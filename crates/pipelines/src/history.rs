@@ -16,7 +16,7 @@ use menagerie_journal::{
 use menagerie_journal_directory::{JournalRef, Journals};
 use menagerie_kernel::whole;
 use menagerie_znodes::Name;
-use menagerie_znodes::pipelines::HistoryRecord;
+use menagerie_znodes::pipelines::{HistoryRecord, Id};
 use tracing::warn;
 
 use crate::PipelineError;
@@ -43,6 +43,8 @@ pub struct Filter {
     pub pipeline: Option<String>,
     /// With a build of this job.
     pub job: Option<String>,
+    /// With this build.
+    pub build: Option<Id>,
     /// With this result, whatever the case of its letters.
     pub result: Option<String>,
     /// Return at most this many.
@@ -74,6 +76,10 @@ impl Filter {
                 .is_none_or(|project| record.refs.iter().any(|one| one.project == *project))
             && self.change.as_ref().is_none_or(names_change)
             && self.job.as_ref().is_none_or(|job| record.builds.iter().any(|build| build.job_name == *job))
+            && self
+                .build
+                .as_ref()
+                .is_none_or(|wanted| record.builds.iter().any(|build| build.uuid == *wanted))
     }
 }
 
@@ -319,6 +325,8 @@ mod tests {
             (Filter { pipeline: text("check"), ..Filter::default() }, false),
             (Filter { job: text("unit"), result: text("failure"), ..Filter::default() }, true),
             (Filter { job: text("lint"), ..Filter::default() }, false),
+            (Filter { build: Name::new("b1").ok(), ..Filter::default() }, true),
+            (Filter { build: Name::new("b2").ok(), ..Filter::default() }, false),
             (Filter { tenant: Name::new("other").ok(), ..Filter::default() }, false),
         ] {
             assert_eq!(filter.matches(&record), is_wanted, "{filter:?}");

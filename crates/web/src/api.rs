@@ -13,7 +13,9 @@ use tracing::info;
 use crate::access::{Caller, same_origin};
 use crate::acts::Done;
 use crate::audit::{self, Actor};
+use crate::downloads;
 use crate::live::Read;
+use crate::news;
 use crate::params::Params;
 use crate::problem::Problem;
 use crate::reply;
@@ -31,6 +33,14 @@ pub async fn answer(server: &Arc<Server>, request: &Request, body: Body) -> Resu
     }
     let caller = server.door.caller(&request.headers, request.peer).await?;
     let path = request.path.strip_prefix(PREFIX).unwrap_or_default();
+    if let Some(params) = Params::of_path(downloads::LOG, path) {
+        if !request.is_read() {
+            return Ok(reply::method_not_allowed("GET, HEAD"));
+        }
+        caller.require(downloads::AREA, Scope::Read)?;
+        let params = params.with_query(&request.query, &[])?;
+        return downloads::log(server.sources.clone(), params).await;
+    }
     let read = server
         .reads
         .iter()
@@ -75,7 +85,7 @@ async fn answer_read(
         let again = server.clone();
         let read: Read = Arc::new(move || {
             let reading = (again.reads[at].read)(again.sources.clone(), params.clone());
-            Box::pin(async move { Ok(reading.await?.to_string()) })
+            Box::pin(async move { Ok(news::reading(&reading.await?)) })
         });
         return server.stream(request, caller, "value", read);
     }
@@ -104,8 +114,12 @@ fn parse(body: &[u8]) -> Result<Value, Problem> {
     if body.iter().all(u8::is_ascii_whitespace) {
         return Ok(Value::Object(serde_json::Map::new()));
     }
-    serde_json::from_slice(body)
-        .map_err(|why| Problem::bad(format!("the body is no JSON: {why}"), "correct it"))
+    match serde_json::from_slice(body) {
+        Ok(object @ Value::Object(_)) => Ok(object),
+        // serde would take the items of a list for fields.
+        Ok(_) => Err(Problem::bad("the body is no JSON object", "write it as {…}")),
+        Err(why) => Err(Problem::bad(format!("the body is no JSON: {why}"), "correct it")),
+    }
 }
 
 /// What was asked for, without the data of messages and jobs: that is nobody's business here, and may be secret.

@@ -18,13 +18,31 @@ use crate::reads::now_ms;
 
 /// Interval of reads of one address.
 const INTERVAL: Duration = Duration::from_millis(150);
+/// The same of counters, which change with every look at them.
+const COUNTERS: Duration = Duration::from_secs(5);
 /// Reading may take this share of the time: what takes long is read less often.
 const READ_SHARE: u32 = 4;
 /// A read that takes longer has failed.
 const READ_MAX: Duration = Duration::from_secs(8);
 
 /// Reads an address.
-pub type Read = Arc<dyn Fn() -> BoxFuture<'static, Result<String, Problem>> + Send + Sync>;
+pub type Read = Arc<dyn Fn() -> BoxFuture<'static, Result<Reading, Problem>> + Send + Sync>;
+
+/// What was read.
+#[derive(Debug)]
+pub struct Reading {
+    /// The value as it is sent.
+    pub text: String,
+    /// Tells it from others: two readings with the same id are no news to each other.
+    pub id: String,
+}
+
+impl Reading {
+    /// A text that is news whenever it is another one.
+    pub fn of(text: String) -> Self {
+        Self { id: id_of(&text), text }
+    }
+}
 
 /// What is known of an address at the moment.
 #[derive(Debug, Clone, Default)]
@@ -62,6 +80,11 @@ impl Stale {
     }
 }
 
+/// The interval of reads of an address.
+pub fn pace(path: &str) -> Duration {
+    if path.ends_with("/keeper") { COUNTERS } else { INTERVAL }
+}
+
 /// All addresses that somebody watches.
 #[derive(Debug, Default, Clone)]
 pub struct Hub {
@@ -69,15 +92,15 @@ pub struct Hub {
 }
 
 impl Hub {
-    /// Watches an address; `key` tells it from others, and from the same one with other rights.
-    pub fn watch(&self, key: &str, read: Read) -> watch::Receiver<State> {
+    /// Watches an address; `key` tells it from others, and from the same one with other rights. It is read at this pace.
+    pub fn watch(&self, key: &str, pace: Duration, read: Read) -> watch::Receiver<State> {
         let mut watched = self.watched.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(sender) = watched.get(key) {
             return sender.subscribe();
         }
         let (sender, receiver) = watch::channel(State::default());
         watched.insert(key.to_owned(), sender.clone());
-        tokio::spawn(self.clone().follow(key.to_owned(), sender, read));
+        tokio::spawn(self.clone().follow(key.to_owned(), sender, pace, read));
         receiver
     }
 
@@ -91,7 +114,7 @@ impl Hub {
         self.len() == 0
     }
 
-    async fn follow(self, key: String, sender: watch::Sender<State>, read: Read) {
+    async fn follow(self, key: String, sender: watch::Sender<State>, pace: Duration, read: Read) {
         loop {
             let began = Instant::now();
             let outcome = timeout(READ_MAX, read()).await.unwrap_or_else(|_| {
@@ -99,7 +122,7 @@ impl Hub {
                 Err(Problem::busy(503, what, 1))
             });
             sender.send_if_modified(|state| apply(state, outcome));
-            let pause = INTERVAL.max(began.elapsed() * READ_SHARE);
+            let pause = pace.max(began.elapsed() * READ_SHARE);
             tokio::select! {
                 () = sleep(pause) => {}
                 () = sender.closed() => {}
@@ -115,10 +138,9 @@ impl Hub {
 }
 
 /// Takes in what was read; whether viewers have to know.
-fn apply(state: &mut State, outcome: Result<String, Problem>) -> bool {
+fn apply(state: &mut State, outcome: Result<Reading, Problem>) -> bool {
     match outcome {
-        Ok(text) => {
-            let id = id_of(&text);
+        Ok(Reading { text, id }) => {
             let is_same = state.value.as_ref().is_some_and(|value| value.id == id);
             let was_well = state.stale.take().is_none() & state.refused.take().is_none();
             if !is_same {
@@ -161,18 +183,18 @@ mod tests {
     #[test]
     fn viewers_hear_of_changes_alone() {
         let mut state = State::default();
-        assert!(apply(&mut state, Ok("a".to_owned())));
-        assert!(!apply(&mut state, Ok("a".to_owned())));
+        assert!(apply(&mut state, Ok(Reading::of("a".to_owned()))));
+        assert!(!apply(&mut state, Ok(Reading::of("a".to_owned()))));
         assert!(apply(&mut state, Err(away())));
         let since_ms = state.stale.as_ref().unwrap().since_ms;
         assert!(!apply(&mut state, Err(away())));
         assert_eq!(state.stale.as_ref().unwrap().since_ms, since_ms, "stale since it was first noticed");
         assert_eq!(state.value.as_ref().unwrap().text, "a", "the last known value stays");
-        assert!(apply(&mut state, Ok("a".to_owned())), "it has healed");
+        assert!(apply(&mut state, Ok(Reading::of("a".to_owned()))), "it has healed");
         assert!(state.stale.is_none());
         assert!(apply(&mut state, Err(Problem::missing("gone", ""))));
         assert!(!apply(&mut state, Err(Problem::missing("gone", ""))));
-        assert!(apply(&mut state, Ok("b".to_owned())) && state.refused.is_none());
+        assert!(apply(&mut state, Ok(Reading::of("b".to_owned()))) && state.refused.is_none());
     }
 
     #[tokio::test]
@@ -182,10 +204,10 @@ mod tests {
         let counted = reads.clone();
         let read: Read = Arc::new(move || {
             *counted.lock().unwrap() += 1;
-            async { Ok("a".to_owned()) }.boxed()
+            async { Ok(Reading::of("a".to_owned())) }.boxed()
         });
-        let mut one = hub.watch("/slots", read.clone());
-        let mut other = hub.watch("/slots", read);
+        let mut one = hub.watch("/slots", INTERVAL, read.clone());
+        let mut other = hub.watch("/slots", INTERVAL, read);
         for viewer in [&mut one, &mut other] {
             let seen = viewer.wait_for(|state| state.value.is_some()).await.unwrap();
             assert_eq!(seen.value.as_ref().unwrap().text, "a");

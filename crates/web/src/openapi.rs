@@ -5,6 +5,7 @@ use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
 
 use crate::acts::Done;
+use crate::downloads;
 use crate::params::{Param, ParamKind};
 use crate::problem::Problem;
 use crate::routes::{ActRoute, ReadRoute};
@@ -30,6 +31,7 @@ pub fn document(reads: &[ReadRoute], acts: &[ActRoute]) -> Value {
         let entry = paths.entry(format!("/api/v1{}", route.path)).or_insert_with(|| json!({}));
         entry["post"] = act_operation(route, &mut replies, &mut bodies);
     }
+    paths.insert(format!("/api/v1{}", downloads::LOG), json!({ "get": download_operation() }));
     let mut schemas = replies.take_definitions(true);
     // A type that is sent in both directions is the same in both.
     schemas.extend(bodies.take_definitions(true));
@@ -95,6 +97,23 @@ fn act_operation(route: &ActRoute, replies: &mut SchemaGenerator, bodies: &mut S
     })
 }
 
+fn download_operation() -> Value {
+    json!({
+        "operationId": operation_id("get", downloads::LOG),
+        "summary": downloads::ABOUT,
+        "tags": [downloads::AREA.word()],
+        "description": format!("Takes a token that may `{}`.", right(downloads::AREA.word(), "read")),
+        "parameters": path_parameters(downloads::LOG),
+        "responses": {
+            "200": {
+                "description": "A file.",
+                "content": { "text/plain": { "schema": { "type": "string" } } },
+            },
+            "default": { "$ref": "#/components/responses/Problem" },
+        },
+    })
+}
+
 fn right(area: &str, scope: &str) -> String {
     match area {
         "installation" => scope.to_owned(),
@@ -122,6 +141,7 @@ fn query_parameter(param: &Param) -> Value {
     let schema = match param.kind {
         ParamKind::Text => json!({ "type": "string" }),
         ParamKind::Number(max) => json!({ "type": "integer", "minimum": 1, "maximum": max }),
+        ParamKind::Offset => json!({ "type": "integer", "minimum": 0 }),
     };
     json!({ "name": param.name, "in": "query", "description": param.about, "schema": schema })
 }
@@ -157,7 +177,7 @@ mod tests {
         let count = names.len();
         names.sort_unstable();
         names.dedup();
-        assert_eq!((names.len(), count), (count, routes::reads().len() + routes::acts().len()));
+        assert_eq!((names.len(), count), (count, routes::reads().len() + routes::acts().len() + 1));
         let text = document.to_string();
         for (at, _) in text.match_indices("\"$ref\":\"#") {
             let pointer = text[at + "\"$ref\":\"#".len()..].split('"').next().unwrap();

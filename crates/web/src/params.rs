@@ -30,6 +30,8 @@ pub enum ParamKind {
     Text,
     /// A whole number, from 1 to this.
     Number(u32),
+    /// A number of bytes, from 0.
+    Offset,
 }
 
 /// `cursor`: where a page begins.
@@ -97,6 +99,12 @@ impl Params {
                     let what = format!("{name}={value} is not a number from 1 to {max}");
                     return Err(Problem::bad(what, "correct or leave it out"));
                 }
+            }
+            if param.kind == ParamKind::Offset && value.parse::<u64>().is_err() {
+                return Err(Problem::bad(
+                    format!("{name}={value} is no number of bytes"),
+                    "take `next_offset`",
+                ));
             }
             if self.query.insert(name.clone().into_owned(), value.into_owned()).is_some() {
                 return Err(Problem::bad(format!("{name} is given twice"), "give it once"));

@@ -1,6 +1,7 @@
 //! Errors as replies: `application/problem+json`, with the exit code and the help of the command line.
 
 use menagerie_flows::FlowError;
+use menagerie_flows::submission::SubmissionError;
 use menagerie_kernel::{CallError, whole};
 use menagerie_pipelines::PipelineError;
 use menagerie_queues::QueueError;
@@ -117,7 +118,10 @@ impl From<SlotsError> for Problem {
 
 impl From<QueueError> for Problem {
     fn from(error: QueueError) -> Self {
-        let is_missing = matches!(error, QueueError::NoQueue { .. } | QueueError::NoPartition { .. });
+        let is_missing = matches!(
+            error,
+            QueueError::NoQueue { .. } | QueueError::NoPartition { .. } | QueueError::NoWorker { .. }
+        );
         let problem = Self::explained(&error);
         if is_missing { problem.with_status(404) } else { problem }
     }
@@ -128,6 +132,15 @@ impl From<FlowError> for Problem {
         let is_missing = matches!(error, FlowError::NoJob { .. });
         let problem = Self::explained(&error);
         if is_missing { problem.with_status(404) } else { problem }
+    }
+}
+
+impl From<SubmissionError> for Problem {
+    fn from(error: SubmissionError) -> Self {
+        match error {
+            SubmissionError::Flow(error) => error.into(),
+            error => Self::explained(&error),
+        }
     }
 }
 

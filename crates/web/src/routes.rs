@@ -76,6 +76,12 @@ pub const HISTORY: &[Param] = &[
     CURSOR,
     LIMIT_PARAM,
 ];
+/// Parameters of a log.
+const LOG: &[Param] = &[Param {
+    name: "offset",
+    about: "Where the piece begins, in bytes: `next_offset` of the piece before.",
+    kind: ParamKind::Offset,
+}];
 /// Parameters of the browser of znodes.
 pub const ZNODE: &[Param] = &[
     text("path", "Path of the znode, from the namespace on; `/` if it is left out."),
@@ -142,8 +148,8 @@ where
 
 /// All that can be read.
 pub fn reads() -> Vec<ReadRoute> {
-    use Area::{Flows, Installation, Pipelines, Queues, Slots};
-    vec![
+    use Area::{Flows, Installation, Queues, Slots};
+    let mut all = vec![
         read(
             "/components",
             Installation,
@@ -178,6 +184,13 @@ pub fn reads() -> Vec<ReadRoute> {
             PAGES,
             reads::queues::failed,
         ),
+        read(
+            "/queues/{queue}/history",
+            Queues,
+            "The last hour of a queue, a sample every ten seconds, as this process has seen it while somebody looked.",
+            &[],
+            reads::queues::history,
+        ),
         read("/queues/{queue}/waiting", Queues, "The next messages.", WAITING, reads::queues::waiting),
         read(
             "/queues/{queue}/messages/{id}",
@@ -189,6 +202,14 @@ pub fn reads() -> Vec<ReadRoute> {
         read("/workers", Queues, "All workers of queues.", LIST, reads::queues::workers),
         read("/flows", Flows, "All jobs, newest first.", JOBS, reads::flows::jobs),
         read("/flows/{job}", Flows, "A job with its tasks.", &[], reads::flows::job),
+    ];
+    all.extend(pipeline_reads());
+    all
+}
+
+fn pipeline_reads() -> Vec<ReadRoute> {
+    use Area::Pipelines;
+    vec![
         read("/pipelines", Pipelines, "All tenants.", LIST, reads::pipelines::tenants),
         read("/pipelines/{tenant}", Pipelines, "What is queued in a tenant.", &[], reads::pipelines::status),
         read(
@@ -197,6 +218,20 @@ pub fn reads() -> Vec<ReadRoute> {
             "What has ended in a tenant, newest first.",
             HISTORY,
             reads::pipelines::history,
+        ),
+        read(
+            "/pipelines/{tenant}/builds/{build}",
+            Pipelines,
+            "A build: one attempt to run a job.",
+            &[],
+            reads::builds::build,
+        ),
+        read(
+            "/pipelines/{tenant}/builds/{build}/log",
+            Pipelines,
+            "A piece of the log of a build.",
+            LOG,
+            reads::builds::log,
         ),
     ]
 }
@@ -247,6 +282,7 @@ pub fn acts() -> Vec<ActRoute> {
             "Let it go on.",
             queues::resume_worker,
         ),
+        act("/flows", ("flows.submit", Flows, Submit), "Submit a job.", flows::submit),
         act("/flows/{job}/kill", ("flows.kill", Flows, Operate), "End a job.", flows::kill),
         act(
             "/pipelines/{tenant}/{pipeline}/enqueue",

@@ -21,14 +21,14 @@ use tokio::time::timeout;
 use crate::access::throttle::Throttle;
 use crate::access::tokens::Tokens;
 use crate::access::{Caller, Door};
-use crate::live::{Hub, Read};
+use crate::live::{self, Hub, Read};
 use crate::metrics::{Metrics, Reply};
 use crate::pages::{self, PageRoute};
 use crate::problem::Problem;
 use crate::routes::{self, ActRoute, ReadRoute};
 use crate::sources::Sources;
 use crate::stream::Stream;
-use crate::{api, assets, login, reply};
+use crate::{api, assets, history, login, reply};
 
 /// Largest body of a request.
 pub const BODY_BYTES_MAX: usize = 2 << 20;
@@ -127,11 +127,15 @@ impl Server {
             // The sender lives until it has said so.
             let _ = stopping.wait_for(|stopping| *stopping).await;
         };
+        let sources = self.sources.clone();
         let router = Router::new().fallback(handle).with_state(Arc::new(self));
         // axum implements `Connected` for any tapped listener, which is how we learn the peer's address.
         let listener = listener.tap_io(|_| {});
         let serving = axum::serve(listener, router.into_make_service_with_connect_info::<SocketAddr>());
-        serving.with_graceful_shutdown(stop).await
+        tokio::select! {
+            served = serving.with_graceful_shutdown(stop) => served,
+            never = history::follow(&sources) => match never {},
+        }
     }
 
     /// A stream of a live value for a caller.
@@ -155,7 +159,7 @@ impl Server {
             !server.door.tokens.is_revoked(&caller)
         });
         let stream = Stream {
-            state: self.hub.watch(&key, read),
+            state: self.hub.watch(&key, live::pace(&request.path), read),
             event,
             build: assets::build(),
             last_id,

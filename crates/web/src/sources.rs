@@ -9,7 +9,10 @@ use menagerie_pipelines::git::Caches;
 use menagerie_queues::Journals;
 use menagerie_znodes::flows::Deployment;
 
-/// What a web server reads from and acts on. It keeps nothing itself: all that it shows can be read again.
+use crate::builds;
+use crate::history::History;
+
+/// What a web server reads from and acts on. All that it shows can be read again, but for the last hour of charts.
 #[derive(Clone)]
 pub struct Sources {
     /// A session in the namespace, with owner's rights.
@@ -24,6 +27,10 @@ pub struct Sources {
     pub speaks_words: bool,
     /// What votes are made with; `None` if this server has no `[pipelines]`.
     pub git: Option<Git>,
+    /// What this process remembers of builds.
+    pub builds: builds::Memory,
+    /// The last hour of queues, as this process has seen it.
+    pub history: History,
 }
 
 /// Where the repositories of pipelines are.

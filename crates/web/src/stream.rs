@@ -67,7 +67,8 @@ impl Sending {
             return Some(self.greeting());
         }
         loop {
-            if *self.stream.stopping.borrow() {
+            // The browser asks again, and is told that it may not.
+            if *self.stream.stopping.borrow() || !(self.stream.is_allowed)() {
                 return None;
             }
             let state = self.stream.state.borrow_and_update().clone();
@@ -83,8 +84,6 @@ impl Sending {
             match timeout(HEARTBEAT, changed).await {
                 Ok(true) => {}
                 Ok(false) => return None,
-                // The browser asks again, and is told that it may not.
-                Err(_) if !(self.stream.is_allowed)() => return None,
                 Err(_) => return Some(":\n\n".to_owned()),
             }
         }

@@ -80,7 +80,7 @@ pub fn check(folder: &Path) -> Result<(), Unusable> {
         .map_err(|error| Unusable::io("write to", existing, &error))
 }
 
-/// Makes the folder a job's own, unless it is another's.
+/// Makes the folder a job's own, unless it is another's. Done twice, it is the same.
 pub fn claim(folder: &Path, job: &str) -> Result<(), Unusable> {
     let failed = |error: io::Error| Unusable::io("write to", folder, &error);
     fs::create_dir_all(folder).map_err(failed)?;
@@ -90,6 +90,8 @@ pub fn claim(folder: &Path, job: &str) -> Result<(), Unusable> {
     let linked = fs::hard_link(&draft, folder.join(CLAIM));
     let removed = fs::remove_file(&draft);
     match linked.and(removed) {
+        // By an earlier try of the same submission, or by one at the same time.
+        Err(_) if is_claimed(folder, job) => Ok(()),
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
             check(folder)?;
             Err(failed(error))
@@ -105,7 +107,8 @@ pub fn discard(folder: &Path, job: &str) {
     let _ = remove_hidden(folder, job).and_then(|()| fs::remove_dir(folder));
 }
 
-fn is_claimed(folder: &Path, job: &str) -> bool {
+/// Whether a folder is this job's.
+pub fn is_claimed(folder: &Path, job: &str) -> bool {
     fs::read_to_string(folder.join(CLAIM)).is_ok_and(|claimed| claimed == job)
 }
 

@@ -5,15 +5,13 @@ use std::time::{Duration, Instant};
 use menagerie_journal::{Append, JournalError, MessageId, NewMessage, Topic};
 
 use super::Lane;
-use crate::links::{partition, partition_of};
+use crate::links::{Unread, partition, partition_of};
 use crate::segments::Packer;
 
 /// Bytes of a batch, shared among the links out of the task: beyond, a new one begins.
 const BATCH_BYTES: usize = 256 << 10;
 /// Bytes written to a link between two looks at how full it is.
 const CHECK_LAG_BYTES: usize = 8 << 20;
-/// Bytes in a link that nobody has read yet: beyond, its writer waits.
-const FULL_BYTES: u64 = 64 << 20;
 /// A link whose readers have not moved for this long has none at the moment: its writer does not wait.
 const READERS_IDLE_AFTER: Duration = Duration::from_secs(2);
 const LOOK_PAUSE: Duration = Duration::from_millis(20);
@@ -125,7 +123,7 @@ impl Writing {
             let (mut seen, mut moved_at) = (Vec::new(), Instant::now());
             loop {
                 let (unread, positions) = unread(lane, &link.topic).await?;
-                if unread < FULL_BYTES || link.idle_positions.as_ref() == Some(&positions) {
+                if !unread.is_full() || link.idle_positions.as_ref() == Some(&positions) {
                     break;
                 }
                 if positions != seen {
@@ -141,13 +139,9 @@ impl Writing {
     }
 }
 
-/// About how many bytes of a link are unread, and where its readers are.
-async fn unread(lane: &Lane, topic: &Topic) -> Result<(u64, Vec<MessageId>), JournalError> {
+/// What is unread in a link, and where its readers are.
+async fn unread(lane: &Lane, topic: &Topic) -> Result<(Unread, Vec<MessageId>), JournalError> {
     let stats = lane.task.journal.stats(topic).await?;
-    let lag = |stats: &menagerie_journal::PartitionStats| {
-        let unread = stats.consumers.first().map_or(stats.messages, |consumer| consumer.lag);
-        stats.bytes / stats.messages.max(1) * unread
-    };
     let positions = stats.iter().flat_map(|stats| stats.consumers.iter().map(|consumer| consumer.position));
-    Ok((stats.iter().map(lag).sum(), positions.collect()))
+    Ok((Unread::of(&stats), positions.collect()))
 }

@@ -3,6 +3,8 @@
 
 mod ends;
 mod faults;
+mod links;
 mod order;
+mod submission;
 mod words;
 mod world;

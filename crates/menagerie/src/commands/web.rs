@@ -9,6 +9,8 @@ use menagerie_kernel::Session;
 use menagerie_kernel::session::Rights::Owner;
 use menagerie_pipelines::git::Caches;
 use menagerie_web::access::token;
+use menagerie_web::builds;
+use menagerie_web::history::History;
 use menagerie_web::metrics::Metrics;
 use menagerie_web::server::{Options, STREAMS_MAX, Server};
 use menagerie_web::sources::{Git, Sources};
@@ -128,8 +130,16 @@ pub fn role(connection: Connection, parts: Parts, journals: JournalSource) -> Ro
             }
             let journals = journals.open(session).await?;
             let (listener, address) = endpoint.open()?;
-            let sources =
-                Sources { session: session.clone(), journals, deployment, servers, speaks_words, git };
+            let sources = Sources {
+                session: session.clone(),
+                journals,
+                deployment,
+                servers,
+                speaks_words,
+                git,
+                builds: builds::Memory::default(),
+                history: History::default(),
+            };
             let options = Options { sources, address, is_tls, streams_max, metrics };
             let server = Server::new(options, life.stop_signal()).await;
             Ok::<_, CliError>((server.map_err(cannot("follow tokens"))?, listener, address))

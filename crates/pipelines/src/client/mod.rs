@@ -1,9 +1,10 @@
 //! What users do with pipelines.
 //!
 //! - this file: how users name tenants, pipelines and changes, and how somebody is told to look at a repository.
-//!   `approve.rs`: votes. `manage.rs`: enqueue and dequeue. `wait.rs`: waiting for an end.
+//!   `approve.rs`: votes. [`logs`]: logs of builds. `manage.rs`: enqueue and dequeue. `wait.rs`: waiting for an end.
 
 mod approve;
+pub mod logs;
 mod manage;
 mod wait;
 

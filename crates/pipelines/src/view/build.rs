@@ -1,26 +1,28 @@
 //! From the state of a pipeline to what users see. Pure.
 
-use menagerie_znodes::pipelines::{Id, JobsStep, MergeStep, QueueRecord, RequestState, Subject};
+use menagerie_znodes::pipelines::{Id, QueueRecord, RequestState, Subject};
 
+use super::fleet::Fleet;
+use super::waits::{self, ItemWait, JobWait};
 use super::{ChangeQueueView, ItemView, JobView, PipelineView, RefView, Requests};
 use crate::core::{Item, Job, State};
 
 /// A pipeline as users see it. Event queues are not part of its state: whoever reads them fills in their lengths.
-pub fn pipeline_view(name: &str, state: &State, requests: &Requests) -> PipelineView {
+pub fn pipeline_view(name: &str, state: &State, requests: &Requests, fleet: &Fleet) -> PipelineView {
     let queues = state.record.queues.iter().filter_map(|id| state.queues.get(id));
     PipelineView {
         name: name.to_owned(),
         manager: state.record.manager.clone(),
-        change_queues: queues.map(|queue| queue_view(state, queue, requests)).collect(),
+        change_queues: queues.map(|queue| queue_view(state, queue, requests, fleet)).collect(),
         reports: state.reports.len(),
         ..PipelineView::default()
     }
 }
 
-fn queue_view(state: &State, queue: &QueueRecord, requests: &Requests) -> ChangeQueueView {
+fn queue_view(state: &State, queue: &QueueRecord, requests: &Requests, fleet: &Fleet) -> ChangeQueueView {
     let mut heads: Vec<Vec<ItemView>> = Vec::new();
     for (id, item) in queue.items.iter().filter_map(|id| Some((id, state.items.get(id)?))) {
-        let view = item_view(state, queue, id, item, requests);
+        let view = item_view((state, queue), id, item, requests, fleet);
         match heads.last_mut() {
             Some(chain) if view.item_ahead.is_some() => chain.push(view),
             _ => heads.push(vec![view]),
@@ -37,7 +39,16 @@ pub fn item_name(subject: &Subject) -> String {
     }
 }
 
-fn item_view(state: &State, queue: &QueueRecord, id: &Id, item: &Item, requests: &Requests) -> ItemView {
+fn item_view(
+    (state, queue): (&State, &QueueRecord),
+    id: &Id,
+    item: &Item,
+    requests: &Requests,
+    fleet: &Fleet,
+) -> ItemView {
+    let wait = waits::of_item(state, queue, id, item);
+    let jobs = item.buildset.jobs.iter().map(|job| job_view(item, job, wait.as_ref(), requests, fleet));
+    let jobs = jobs.collect();
     let record = &item.record;
     let name = |id: &Id| Some(item_name(&state.items.get(id)?.record.subject));
     let is_behind = |other: &&Id| {
@@ -63,46 +74,32 @@ fn item_view(state: &State, queue: &QueueRecord, id: &Id, item: &Item, requests:
         items_behind: queue.items.iter().filter(is_behind).filter_map(name).collect(),
         failing_reasons: record.failing.iter().chain(&record.push_failure).cloned().collect(),
         enqueue_time: record.enqueued_ms,
-        waiting_status: item_waits(item).map(str::to_owned),
-        jobs: item.buildset.jobs.iter().map(|job| job_view(item, job, requests)).collect(),
+        waiting_status: wait.as_ref().map(|wait| wait.word().to_owned()),
+        why: wait.map(|wait| wait.why(fleet)),
+        jobs,
     }
 }
 
-/// What the item waits for as a whole; once its jobs may run, they say so themselves.
-fn item_waits(item: &Item) -> Option<&'static str> {
-    let record = &item.record;
-    if !record.is_live {
-        return None;
-    }
-    if !record.is_active {
-        return Some("waiting for its turn in the window");
-    }
-    if record.is_pushing {
-        return Some("being merged");
-    }
-    match (&item.buildset.record.merge, &item.buildset.record.jobs) {
-        (MergeStep::New | MergeStep::Pending { .. }, _) => Some("waiting for merger"),
-        (MergeStep::Failed { .. }, _) | (_, JobsStep::Failed { .. }) => Some("waiting to be reported"),
-        (MergeStep::Done { .. }, JobsStep::New) => Some("waiting for its jobs to be known"),
-        (MergeStep::Done { .. }, JobsStep::Tips { .. }) => Some("waiting for merger"),
-        (MergeStep::Done { .. }, JobsStep::Ready { .. }) if item.buildset.is_complete() => {
-            Some("waiting for the items ahead")
-        }
-        (MergeStep::Done { .. }, JobsStep::Ready { .. }) => None,
-    }
-}
-
-fn job_view(item: &Item, job: &Job, requests: &Requests) -> JobView {
+/// A job; `wait` is what the item as a whole waits for.
+pub fn job_view(
+    item: &Item,
+    job: &Job,
+    wait: Option<&ItemWait>,
+    requests: &Requests,
+    fleet: &Fleet,
+) -> JobView {
     let newest = job.builds.last();
     let request = newest.and_then(|build| requests.get(&build.id));
     let record = newest.map(|build| &build.record);
+    let job_wait = waits::of_job(item, job, request.map(|request| request.state));
     JobView {
         name: job.record.job.name.clone(),
         uuid: newest.map(|build| build.id.clone()),
         result: job.result().map(str::to_owned),
         voting: job.record.job.is_voting,
         tries: job.builds.len(),
-        waiting_status: job_waits(item, job, requests),
+        waiting_status: job_wait.as_ref().map(JobWait::word),
+        why: job_wait.and_then(|waits| waits.why(wait, fleet)),
         executor: record
             .and_then(|build| build.executor.clone())
             .or_else(|| request.and_then(|request| request.worker.clone())),
@@ -110,31 +107,7 @@ fn job_view(item: &Item, job: &Job, requests: &Requests) -> JobView {
             .and_then(|build| build.start_ms)
             .or_else(|| request.filter(|request| request.state != RequestState::Requested)?.since_ms),
         end_time: record.and_then(|build| build.end_ms),
+        estimated_ms: None,
         detail: record.and_then(|build| build.detail.clone()),
     }
-}
-
-fn job_waits(item: &Item, job: &Job, requests: &Requests) -> Option<String> {
-    if job.result().is_some() {
-        return None;
-    }
-    if let Some(build) = job.in_flight() {
-        let state = requests.get(&build.id).map(|request| request.state);
-        let status = match state {
-            Some(RequestState::Requested) => "waiting for executor",
-            Some(RequestState::Running) => "running",
-            // Its result is on its way to the pipeline.
-            Some(RequestState::Completed) | None => "waiting for scheduler",
-        };
-        return Some(status.to_owned());
-    }
-    let jobs = &item.buildset.jobs;
-    let is_missing =
-        |name: &str| jobs.iter().any(|other| other.record.job.name == *name && other.result().is_none());
-    let dependencies = job.record.job.dependencies.iter().map(|dependency| dependency.name.as_str());
-    let missing: Vec<&str> = dependencies.filter(|name| is_missing(name)).collect();
-    Some(match missing.is_empty() {
-        true => "waiting for scheduler".to_owned(),
-        false => format!("waiting for dependencies: {}", missing.join(", ")),
-    })
 }

@@ -1,12 +1,17 @@
 //! Pipelines as users see them, in the shape of Zuul's status.
 //!
 //! - this file: the shape. `build.rs`: from the state of a pipeline to the shape, pure. `read.rs`: from the tree of znodes to
-//!   the state, for readers: what is missing or damaged is left out.
+//!   the state, for readers: what is missing or damaged is left out. `waits.rs`: why something does not go on, from the state
+//!   and the `fleet.rs`, the registered processes. `builds.rs`: one build. `estimates.rs`: how long jobs usually take.
 
 mod build;
+mod builds;
+mod estimates;
+mod fleet;
 mod read;
 #[cfg(test)]
 mod tests;
+mod waits;
 
 use std::collections::BTreeMap;
 
@@ -15,6 +20,9 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 pub use build::pipeline_view;
+pub use builds::{BuildState, BuildView, ended_build, queued_build};
+pub use estimates::Estimates;
+pub use fleet::{Crew, Fleet};
 pub use read::{backlog, connections, pipelines, projects, read_state, refs, status, tenants, unread};
 
 /// A tenant: its pipelines, and what is wrong.
@@ -109,6 +117,8 @@ pub struct ItemView {
     pub enqueue_time: i64,
     /// What it waits for, as a whole.
     pub waiting_status: Option<String>,
+    /// Why it does not go on, in a sentence.
+    pub why: Option<String>,
     /// Its jobs, in order; none before they are known.
     pub jobs: Vec<JobView>,
 }
@@ -141,12 +151,16 @@ pub struct JobView {
     pub tries: usize,
     /// What it waits for, or `running`.
     pub waiting_status: Option<String>,
+    /// Why it does not run, in a sentence.
+    pub why: Option<String>,
     /// Which executor runs or has run it.
     pub executor: Option<String>,
     /// When the newest build began: milliseconds since 1970.
     pub start_time: Option<i64>,
     /// When it ended.
     pub end_time: Option<i64>,
+    /// How long it usually takes, in milliseconds; `null` if nobody has looked, or it has never succeeded.
+    pub estimated_ms: Option<i64>,
     /// What went wrong, in words.
     pub detail: Option<String>,
 }

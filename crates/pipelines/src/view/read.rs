@@ -13,7 +13,8 @@ use menagerie_znodes::quote::unquote;
 use menagerie_znodes::{Dir, Kind, Name, Payload, Znode};
 
 use super::{
-    ConnectionErrorView, EventQueueView, PipelineView, RequestView, Requests, StatusView, pipeline_view,
+    ConnectionErrorView, EventQueueView, Fleet, PipelineView, RequestView, Requests, StatusView,
+    pipeline_view,
 };
 use crate::core::knowledge::Refs;
 use crate::core::{Build, Buildset, Item, Job, State};
@@ -40,20 +41,26 @@ pub async fn status(session: &Session, tenant: &Name) -> Result<StatusView, Pipe
         view.connection_event_queues.insert(connection, EventQueueView { length });
     }
     view.trigger_event_queue.length = backlog(&term, &znodes::tenant_triggers(tenant)).await?;
+    let fleet = Fleet::read(&term).await?;
     for pipeline in pipelines(&term, tenant).await? {
-        view.pipelines.push(read_pipeline(&term, tenant, pipeline).await?);
+        view.pipelines.push(read_pipeline(&term, tenant, pipeline, &fleet).await?);
     }
     Ok(view)
 }
 
-async fn read_pipeline(term: &Term, tenant: &Name, pipeline: Name) -> Result<PipelineView, PipelineError> {
+async fn read_pipeline(
+    term: &Term,
+    tenant: &Name,
+    pipeline: Name,
+    fleet: &Fleet,
+) -> Result<PipelineView, PipelineError> {
     let at = PipelineZnodes { tenant: tenant.clone(), pipeline };
     let trigger_events = backlog(term, &at.triggers()).await?;
     let management_events = backlog(term, &at.management()).await?;
     let result_events = backlog(term, &at.results()).await?;
     let state = read_state(term, &at).await?;
     let requests = read_requests(term, &state).await?;
-    let view = pipeline_view(at.pipeline.as_str(), &state, &requests);
+    let view = pipeline_view(at.pipeline.as_str(), &state, &requests, fleet);
     Ok(PipelineView { trigger_events, management_events, result_events, ..view })
 }
 
@@ -134,7 +141,7 @@ async fn read_jobs(
 }
 
 /// The requests of all builds in flight.
-async fn read_requests(term: &Term, state: &State) -> Result<Requests, CallError> {
+pub async fn read_requests(term: &Term, state: &State) -> Result<Requests, CallError> {
     let jobs = state.items.values().flat_map(|item| &item.buildset.jobs);
     let ids: Vec<Id> = jobs.filter_map(|job| Some(job.in_flight()?.id.clone())).collect();
     let requests: Vec<_> = ids.iter().map(|id| JobQueue::Executor.request(id)).collect();

@@ -11,6 +11,11 @@ use serde_json::json;
 use super::*;
 use crate::core::{Build, Buildset, Item, Job, State};
 
+fn fleet() -> Fleet {
+    let crew = Crew { running: 1, idle: 0 };
+    Fleet { schedulers: crew, mergers: crew, executors: crew, places: 4 }
+}
+
 fn id(text: &str) -> Id {
     Name::new(text).unwrap()
 }
@@ -86,6 +91,34 @@ fn state(items: Vec<(&str, Item)>) -> State {
     }
 }
 
+fn record(builds: Vec<HistoryBuild>) -> HistoryRecord {
+    let reference = HistoryRef {
+        project: "org/app".to_owned(),
+        branch: Some("main".to_owned()),
+        change: None,
+        patchset: Some(sha("a")),
+        reference: "refs/heads/main".to_owned(),
+        oldrev: None,
+        newrev: Some(sha("b")),
+        parent: None,
+        commit: Some(sha("c")),
+        merged: true,
+    };
+    HistoryRecord {
+        uuid: id("s1"),
+        tenant: id("acme"),
+        pipeline: id("gate"),
+        queue: "org/app".to_owned(),
+        result: "SUCCESS".to_owned(),
+        message: None,
+        ltime: 1,
+        end_ms: 2,
+        refs: vec![reference],
+        state: BTreeMap::from([("org/app".to_owned(), BTreeMap::from([("main".to_owned(), sha("c"))]))]),
+        builds,
+    }
+}
+
 #[test]
 fn shape_is_that_of_zuul() {
     let running = vec![build("b1", 1, Some("ABORTED")), build("b2", 2, None)];
@@ -93,7 +126,7 @@ fn shape_is_that_of_zuul() {
     let state = state(vec![("i1", item("one", None, jobs)), ("i2", item("two", Some("i1"), vec![]))]);
     let request =
         RequestView { state: RequestState::Running, worker: Some("e2".to_owned()), since_ms: Some(5) };
-    let view = pipeline_view("gate", &state, &Requests::from([(id("b2"), request)]));
+    let view = pipeline_view("gate", &state, &Requests::from([(id("b2"), request)]), &fleet());
     assert_described(&view);
     let view = serde_json::to_value(view).unwrap();
     assert_eq!((&view["name"], &view["manager"]), (&json!("gate"), &json!("dependent")));
@@ -131,7 +164,7 @@ fn each_item_without_one_ahead_begins_a_chain() {
     let mut dependency = item("one", None, vec![]);
     dependency.record.is_live = false;
     let state = state(vec![("i1", dependency), ("i2", item("two", Some("i1"), vec![])), ("i3", alone)]);
-    let heads = pipeline_view("check", &state, &Requests::new()).change_queues.remove(0).heads;
+    let heads = pipeline_view("check", &state, &Requests::new(), &fleet()).change_queues.remove(0).heads;
     assert_eq!(heads.iter().map(Vec::len).collect::<Vec<_>>(), [2, 1]);
     assert!(!heads[0][0].live && heads[0][1].live);
     assert_eq!(heads[1][0].failing_reasons, ["a job failed", "the push was refused"]);
@@ -148,8 +181,13 @@ fn jobs_say_what_they_wait_for() {
     let state = state(vec![("i1", item("one", None, jobs))]);
     let request = RequestView { state: RequestState::Requested, worker: None, since_ms: None };
     let requests = Requests::from([(id("b2"), request)]);
-    let jobs =
-        pipeline_view("gate", &state, &requests).change_queues.remove(0).heads.remove(0).remove(0).jobs;
+    let jobs = pipeline_view("gate", &state, &requests, &fleet())
+        .change_queues
+        .remove(0)
+        .heads
+        .remove(0)
+        .remove(0)
+        .jobs;
     let waits: Vec<Option<&str>> = jobs.iter().map(|job| job.waiting_status.as_deref()).collect();
     let scheduler = Some("waiting for scheduler");
     assert_eq!(waits, [None, Some("waiting for executor"), scheduler, scheduler]);
@@ -162,7 +200,7 @@ fn what_a_queue_names_and_is_gone_is_left_out() {
     let mut state = state(vec![("i1", item("one", None, vec![]))]);
     state.record.queues.push(id("gone"));
     state.queues.get_mut(&id("q1")).unwrap().items.push(id("gone"));
-    let view = pipeline_view("gate", &state, &Requests::new());
+    let view = pipeline_view("gate", &state, &Requests::new(), &fleet());
     assert_eq!(view.change_queues.len(), 1);
     assert_eq!(view.change_queues[0].heads.concat().len(), 1);
 }
@@ -182,18 +220,6 @@ fn views_and_history_are_as_their_schemas_say() {
         connection_errors: vec![error],
         ..StatusView::default()
     });
-    let reference = HistoryRef {
-        project: "org/app".to_owned(),
-        branch: Some("main".to_owned()),
-        change: None,
-        patchset: Some(sha("a")),
-        reference: "refs/heads/main".to_owned(),
-        oldrev: None,
-        newrev: Some(sha("b")),
-        parent: None,
-        commit: Some(sha("c")),
-        merged: true,
-    };
     let build = HistoryBuild {
         uuid: id("b1"),
         job_name: "unit".to_owned(),
@@ -205,19 +231,7 @@ fn views_and_history_are_as_their_schemas_say() {
         end_time: None,
         executor: None,
     };
-    assert_described(&HistoryRecord {
-        uuid: id("s1"),
-        tenant: id("acme"),
-        pipeline: id("gate"),
-        queue: "org/app".to_owned(),
-        result: "SUCCESS".to_owned(),
-        message: None,
-        ltime: 1,
-        end_ms: 2,
-        refs: vec![reference],
-        state: BTreeMap::from([("org/app".to_owned(), BTreeMap::from([("main".to_owned(), sha("c"))]))]),
-        builds: vec![build],
-    });
+    assert_described(&record(vec![build]));
     assert_described(&crate::client::Approved {
         change: "org/app:propose/main/one".to_owned(),
         patchset: sha("a"),
@@ -225,4 +239,51 @@ fn views_and_history_are_as_their_schemas_say() {
         comment: None,
         by: "ann".to_owned(),
     });
+}
+
+#[test]
+fn whatever_waits_says_why_and_what_runs_does_not() {
+    let running = job("unit", &[], vec![build("b1", 1, None)]);
+    let mut outside = item("three", None, vec![]);
+    outside.record.is_active = false;
+    let done = item("two", Some("i1"), vec![job("unit", &[], vec![build("b2", 1, Some("SUCCESS"))])]);
+    let mut state = state(vec![("i1", item("one", None, vec![running])), ("i2", done), ("i3", outside)]);
+    state.queues.get_mut(&id("q1")).unwrap().window = 2;
+    let request = RequestView { state: RequestState::Running, worker: None, since_ms: Some(5) };
+    let view = pipeline_view("gate", &state, &Requests::from([(id("b1"), request)]), &fleet());
+    let items = view.change_queues[0].heads.concat();
+    assert_eq!((&items[0].why, &items[0].jobs[0].why), (&None, &None));
+    let why = |at: usize| items[at].why.as_deref().unwrap();
+    assert_eq!(why(1), "Its jobs have ended; 1 item ahead must end first.");
+    assert!(why(2).starts_with("It is number 3 of its queue, and 2 are tested at a time"), "{}", why(2));
+}
+
+#[test]
+fn estimates_are_for_jobs_that_have_not_ended() {
+    let jobs = vec![
+        job("unit", &[], vec![build("b1", 1, None)]),
+        job("lint", &[], vec![build("b2", 1, Some("SUCCESS"))]),
+    ];
+    let state = state(vec![("i1", item("one", None, jobs))]);
+    let pipeline = pipeline_view("gate", &state, &Requests::new(), &fleet());
+    let mut view = StatusView { pipelines: vec![pipeline], ..StatusView::default() };
+    let took = |name: &str, job: &str| HistoryBuild {
+        uuid: id(name),
+        job_name: job.to_owned(),
+        result: Some("SUCCESS".to_owned()),
+        voting: true,
+        is_final: true,
+        attempt: 1,
+        start_time: Some(1),
+        end_time: Some(41),
+        executor: Some("e1".to_owned()),
+    };
+    let record = record(vec![took("b8", "unit"), took("b9", "lint")]);
+    Estimates::of([&record]).fill_in(&mut view);
+    let jobs = &view.pipelines[0].change_queues[0].heads[0][0].jobs;
+    assert_eq!((jobs[0].estimated_ms, jobs[1].estimated_ms), (Some(40), None));
+    assert_eq!(ended_build(&record, &id("b1")), None);
+    let build = ended_build(&record, &id("b9")).unwrap();
+    assert_described(&build);
+    assert_eq!((build.item.as_str(), build.state), ("org/app:refs/heads/main", BuildState::Ended));
 }

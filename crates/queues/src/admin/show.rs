@@ -60,6 +60,8 @@ pub struct PartitionView {
     pub lag: u64,
     /// Age of the oldest waiting message.
     pub oldest_ms: Option<u64>,
+    /// Since when it waits, in milliseconds since 1970.
+    pub oldest_since_ms: Option<u64>,
     /// Delayed messages not due yet.
     pub delayed: u64,
     /// Failed messages that were here; at least as many, if [`QueueView::failed_uncounted`] is not 0.
@@ -91,6 +93,8 @@ pub struct RunningView {
     pub attempt: u32,
     /// For how long.
     pub for_ms: u64,
+    /// Since when, in milliseconds since 1970.
+    pub since_ms: u64,
     /// Its program was given it 30 s ago or earlier, and has not answered.
     pub silent: bool,
 }
@@ -106,6 +110,8 @@ pub struct RetryingView {
     pub attempts: u32,
     /// When it comes.
     pub in_ms: u64,
+    /// The same in milliseconds since 1970.
+    pub next_ms: u64,
     /// Why the last one failed.
     pub error: String,
 }
@@ -146,6 +152,11 @@ impl QueueView {
     /// Age of the oldest waiting message.
     pub fn oldest_ms(&self) -> Option<u64> {
         self.partitions.iter().filter_map(|partition| partition.oldest_ms).max()
+    }
+
+    /// Since when the oldest waiting message waits, in milliseconds since 1970.
+    pub fn oldest_since_ms(&self) -> Option<u64> {
+        self.partitions.iter().filter_map(|partition| partition.oldest_since_ms).min()
     }
 
     /// The partition whose cursor is farthest ahead of the clock, and by how much.
@@ -197,13 +208,13 @@ pub async fn list(session: &Session) -> Result<BTreeSet<QueueName>, QueueError> 
     Ok(names.iter().filter_map(|name| unquote(name)?.parse().ok()).collect())
 }
 
-/// Status of each queue, or why it is unknown, by name. Waits once for a journal that does not answer, not once per
+/// Status of each of these queues, or why it is unknown, by name. Waits once for a journal that does not answer, not once per
 /// queue.
-pub async fn all(
+pub async fn of(
     session: &Session,
     journals: &Journals,
+    queues: BTreeSet<QueueName>,
 ) -> Result<Vec<(QueueName, Result<QueueView, QueueError>)>, QueueError> {
-    let queues = list(session).await?;
     let journal_names = catalogue::journals(&session.term(), &queues).await?;
     let names: BTreeSet<&String> = journal_names.values().collect();
     let answers = names.into_iter().map(|name| async move {
@@ -214,12 +225,16 @@ pub async fn all(
         (name, errors)
     });
     let errors: BTreeMap<&String, Option<JournalError>> = join_all(answers).await.into_iter().collect();
+    // Its sync counts for all that is read below, too.
+    let (term, workers) = (session.term(), workers(session).await?);
+    let owners = owners(&workers);
     let views = queues.iter().map(|queue| {
         let errors = journal_names.get(queue).and_then(|journal| errors.get(journal)).cloned().flatten();
+        let (term, workers, owners) = (&term, &workers, &owners);
         async move {
             match errors {
                 Some(error) => Err(error.into()),
-                None => summary(session, journals, queue).await,
+                None => synced_summary(term, journals, queue, workers, owners).await,
             }
         }
     });
@@ -272,20 +287,32 @@ pub async fn summary(
     journals: &Journals,
     queue: &QueueName,
 ) -> Result<QueueView, QueueError> {
-    let term = session.term();
-    let settings = readable_settings(&term, queue).await?;
-    let store = journal_of(journals, queue, &settings)?;
     let workers = workers(session).await?;
-    let owners: BTreeMap<&PartitionName, &WorkerEntry> = workers
-        .iter()
-        .flat_map(|entry| entry.partitions.iter().map(move |partition| (partition, entry)))
-        .collect();
+    synced_summary(&session.term(), journals, queue, &workers, &owners(&workers)).await
+}
+
+/// The worker of each partition that has one.
+fn owners(workers: &[WorkerEntry]) -> BTreeMap<&PartitionName, &WorkerEntry> {
+    let each = workers.iter();
+    each.flat_map(|entry| entry.partitions.iter().map(move |partition| (partition, entry))).collect()
+}
+
+/// The summary of a queue, after a sync.
+async fn synced_summary(
+    term: &Term,
+    journals: &Journals,
+    queue: &QueueName,
+    workers: &[WorkerEntry],
+    owners: &BTreeMap<&PartitionName, &WorkerEntry>,
+) -> Result<QueueView, QueueError> {
+    let settings = readable_settings(term, queue).await?;
+    let store = journal_of(journals, queue, &settings)?;
     let stats = store.stats(&topic(queue)?).await?;
     let views = join_all((1..=settings.partitions).map(|number| {
         let partition = queue.partition(number);
         let stats = stats.iter().find(|stats| stats.partition == u32::from(number));
         let owner = owners.get(&partition).copied();
-        partition_view(&term, &*store, partition, stats, owner)
+        partition_view(term, &*store, partition, stats, owner)
     }));
     let (mut partitions, mut without_cursor) = (Vec::new(), Vec::new());
     for view in views.await {
@@ -308,7 +335,7 @@ pub async fn summary(
         journal: settings.journal,
         keep: settings.keep,
         handling: settings.handling,
-        paused: pause_at(&term, queues::pause_of_queue(queue)).await?,
+        paused: pause_at(term, queues::pause_of_queue(queue)).await?,
         failed,
         failed_uncounted: if queue.failed().is_some() { failed } else { 0 },
         workers: workers
@@ -329,7 +356,7 @@ async fn partition_view(
     owner: Option<&WorkerEntry>,
 ) -> Result<Result<PartitionView, PartitionName>, QueueError> {
     let last = stats.map_or(MessageId::ZERO, |stats| stats.last);
-    let position = match CursorAt::read(term, &partition).await? {
+    let position = match CursorAt::read_synced(term, &partition).await? {
         Some(cursor) => cursor.position(),
         None if partition.queue().failures_of().is_some() => last,
         None => return Ok(Err(partition)),
@@ -355,6 +382,7 @@ async fn partition_view(
         id: of.id,
         attempt: of.attempt,
         for_ms: now.saturating_sub(of.since_ms),
+        since_ms: of.since_ms,
         silent: of.silent,
     };
     let retrying = |of: &RetryingMessage| RetryingView {
@@ -362,6 +390,7 @@ async fn partition_view(
         attempt: of.attempt,
         attempts: of.attempts,
         in_ms: of.next_ms.saturating_sub(now),
+        next_ms: of.next_ms,
         error: of.error.clone(),
     };
     let said = activity.as_ref();
@@ -378,6 +407,7 @@ async fn partition_view(
         // The journal's lag may be a second old; whether anything waits is exact.
         lag: if waits { stats.map_or(1, lag).max(1) } else { 0 },
         oldest_ms: waited.map(ms),
+        oldest_since_ms: oldest.as_ref().map(|oldest| unix_ms(oldest.id)),
         delayed: stats.map_or(0, |stats| stats.delayed),
         failed: 0,
         running: said.map_or(Vec::new(), |said| said.running.iter().map(running).collect()),
@@ -399,6 +429,10 @@ fn fresh(activity: Activity, waits: bool, now_ms: u64) -> Activity {
         0..60_000 => activity,
         _ => Activity { recent: Recent::default(), put_per_1000_s: (!waits).then_some(0), ..activity },
     }
+}
+
+fn unix_ms(id: MessageId) -> u64 {
+    ms(id.time().duration_since(UNIX_EPOCH).unwrap_or_default())
 }
 
 fn now_ms() -> u64 {

@@ -23,8 +23,12 @@ pub struct CursorAt {
 impl CursorAt {
     /// Reads the current cursor, after a sync. `None` if the partition does not exist.
     pub async fn read(term: &Term, partition: &PartitionName) -> Result<Option<Self>, CallError> {
-        let znode = queues::cursor(partition);
-        term.sync(znode.path()).await?;
+        term.sync(queues::cursor(partition).path()).await?;
+        Self::read_synced(term, partition).await
+    }
+
+    /// The same for those who have just synced.
+    pub async fn read_synced(term: &Term, partition: &PartitionName) -> Result<Option<Self>, CallError> {
         let found = read_cursor(term, partition).await?;
         Ok(found.map(|(position, version)| Self { partition: partition.clone(), version, position }))
     }

@@ -1,5 +1,7 @@
 //! A row per queue: how many messages are waiting, and for how long.
 
+use std::collections::BTreeSet;
+
 use menagerie_kernel::{Session, whole};
 use menagerie_znodes::queues::{Keep, QueueName};
 use schemars::JsonSchema;
@@ -7,12 +9,12 @@ use serde::Serialize;
 use thiserror::Error;
 
 use super::QueueState;
-use crate::admin::show::{self, QueueView};
+use crate::admin::show::{self, QueueView, Rate};
 use crate::error::QueueError;
 use crate::journals::Journals;
 
 /// A queue in the list of all.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct QueueRow {
     /// Its name.
     pub queue: QueueName,
@@ -24,10 +26,14 @@ pub struct QueueRow {
     pub lag: Option<u64>,
     /// Age of the oldest waiting message.
     pub oldest_ms: Option<u64>,
+    /// Since when it waits, in milliseconds since 1970.
+    pub oldest_since_ms: Option<u64>,
     /// Delayed messages not due yet.
     pub delayed: Option<u64>,
     /// Failed messages.
     pub failed: Option<u64>,
+    /// Messages per second; `null` also if no owner says.
+    pub rate: Option<Rate>,
     /// The journal that stores its messages.
     pub journal: Option<String>,
     /// Retention of handled messages.
@@ -62,9 +68,20 @@ pub async fn rows(
     session: &Session,
     journals: &Journals,
 ) -> Result<Vec<(QueueRow, Option<QueueError>)>, ListError> {
-    let all = show::all(session, journals).await.map_err(|source| ListError { queue: None, source })?;
+    let queues = show::list(session).await.map_err(|source| ListError { queue: None, source })?;
+    rows_of(session, journals, queues).await
+}
+
+/// The same of these queues alone.
+pub async fn rows_of(
+    session: &Session,
+    journals: &Journals,
+    queues: BTreeSet<QueueName>,
+) -> Result<Vec<(QueueRow, Option<QueueError>)>, ListError> {
+    let views = show::of(session, journals, queues).await;
+    let views = views.map_err(|source| ListError { queue: None, source })?;
     let mut rows = Vec::new();
-    for (queue, view) in all {
+    for (queue, view) in views {
         match view {
             Ok(view) => rows.push((QueueRow::of(&view), None)),
             // Deleted a moment ago.
@@ -87,8 +104,10 @@ impl QueueRow {
             owned: Some(view.partitions.iter().filter(|partition| partition.owner.is_some()).count()),
             lag: Some(view.lag()),
             oldest_ms: view.oldest_ms(),
+            oldest_since_ms: view.oldest_since_ms(),
             delayed: Some(view.delayed()),
             failed: Some(view.failed),
+            rate: view.rate(),
             journal: Some(view.journal.clone()),
             keep: Some(view.keep),
             state: QueueState::of(view),
@@ -103,8 +122,10 @@ impl QueueRow {
             owned: None,
             lag: None,
             oldest_ms: None,
+            oldest_since_ms: None,
             delayed: None,
             failed: None,
+            rate: None,
             journal: None,
             keep: None,
             state,

@@ -17,7 +17,7 @@ mod tests;
 mod verdict;
 
 pub use failed::{FailedMessageView, failed_page};
-pub use list::{ListError, QueueRow, rows};
+pub use list::{ListError, QueueRow, rows, rows_of};
 pub use message::{Body, DelayedMessageView, FoundMessageView, MessageView};
 pub use overview::{QueueOverview, overview};
 pub use schedule::ScheduleRow;

@@ -32,6 +32,8 @@ pub struct QueueOverview {
     pub lag: u64,
     /// Age of the oldest waiting message.
     pub oldest_ms: Option<u64>,
+    /// Since when it waits, in milliseconds since 1970.
+    pub oldest_since_ms: Option<u64>,
     /// Delayed messages not due yet.
     pub delayed: u64,
     /// Failed messages.
@@ -65,6 +67,7 @@ impl QueueOverview {
             messages: view.messages(),
             lag: view.lag(),
             oldest_ms: view.oldest_ms(),
+            oldest_since_ms: view.oldest_since_ms(),
             delayed: view.delayed(),
             rate: view.rate(),
             verdict: verdict(&view),

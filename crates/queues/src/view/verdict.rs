@@ -226,6 +226,7 @@ mod tests {
             messages: lag,
             lag,
             oldest_ms: None,
+            oldest_since_ms: None,
             delayed: 0,
             failed: 0,
             running: Vec::new(),
@@ -304,7 +305,13 @@ mod tests {
 
     #[test]
     fn a_message_that_hangs_is_named_if_nothing_else_gets_done() {
-        let running = |silent| RunningView { id: ID.parse().unwrap(), attempt: 1, for_ms: 600_000, silent };
+        let running = |silent| RunningView {
+            id: ID.parse().unwrap(),
+            attempt: 1,
+            for_ms: 600_000,
+            since_ms: 0,
+            silent,
+        };
         let still = Some(Recent::default());
         let waits =
             PartitionView { recent: still, running_count: 1, last_end_ms: Some(700_000), ..partition(1, 4) };
@@ -337,7 +344,7 @@ mod tests {
     fn a_failed_message_keeps_others_waiting_only_where_it_blocks() {
         let id = ID.parse().unwrap();
         let error = "no route".to_owned();
-        let retrying = vec![RetryingView { id, attempt: 2, attempts: 5, in_ms: 12_000, error }];
+        let retrying = vec![RetryingView { id, attempt: 2, attempts: 5, in_ms: 12_000, next_ms: 0, error }];
         let recent = Some(Recent { failed: 3, error: Some(("no route".to_owned(), 3)), ..Recent::default() });
         let at = PartitionView { retrying, retrying_count: 1, recent, ..partition(1, 4) };
         let blocked = verdict(&queue(vec![at.clone()]));

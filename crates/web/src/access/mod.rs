@@ -113,8 +113,9 @@ impl Door {
         }
         if let Some(text) = cookie(headers, &cookie_name(self.address.port())) {
             match self.holder(&text, peer, true).await {
-                // It was revoked, or is of another installation on this address: as if there were none.
-                Err(problem) if problem.status == 401 => {}
+                // It was revoked, or is of another installation on this address: as if there were none. A browser goes on
+                // to send it, until too many wrong ones have come from there.
+                Err(problem) if matches!(problem.status, 401 | 429) => {}
                 caller => return caller,
             }
         }

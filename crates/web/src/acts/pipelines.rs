@@ -13,6 +13,7 @@ use super::Done;
 use crate::audit::Actor;
 use crate::params::Params;
 use crate::problem::Problem;
+use crate::reads::pipelines::require_tenant;
 use crate::sources::Sources;
 
 /// A change.
@@ -72,6 +73,8 @@ async fn manage(
 ) -> Result<Done, Problem> {
     let (tenant, pipeline): (Name, Name) = (params.path("tenant")?, params.path("pipeline")?);
     let name = change_name(&body.change)?;
+    // A tenant whose configuration was not read yet is waited for, so one that does not exist must not be.
+    require_tenant(sources, &tenant).await?;
     let change = client::manage(&sources.session, &tenant, &pipeline, action, &name).await?;
     let done = match action {
         Action::Enqueue => "is queued in",

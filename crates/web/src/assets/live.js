@@ -17,12 +17,30 @@ function age(ms) {
 // Texts such as "12s ago" are shown here alone, so that the server's page changes only when something has happened.
 function showAges() {
   for (const time of document.querySelectorAll("time[data-since]")) {
-    const text = `${age(Date.now() - Number(time.dataset.since))} ago`;
+    const ms = Date.now() - Number(time.dataset.since);
+    const text = ms < -999 ? `in ${age(-ms)}` : `${age(ms)} ago`;
     if (time.textContent !== text) {
       time.title = time.dateTime;
       time.textContent = text;
     }
   }
+}
+
+// A running job: how far it would be if it took as long as usual.
+function showProgress() {
+  for (const bar of document.querySelectorAll("progress.job")) {
+    const ms = Math.max(0, Date.now() - Number(bar.dataset.start));
+    const estimate = Number(bar.dataset.estimate);
+    bar.value = Math.min(ms, estimate);
+    const text = `${age(ms)} of about ${age(estimate + 999)}`;
+    const words = bar.nextElementSibling;
+    if (words && words.textContent !== text) words.textContent = text;
+  }
+}
+
+function showTimes() {
+  showAges();
+  showProgress();
 }
 
 // --- Morph ----------------------------------------------------------------------------------------------------------
@@ -72,9 +90,22 @@ function morphChildren(from, to) {
 }
 
 function show(html) {
+  const log = document.getElementById("log");
+  const follows = log && isAtEnd(log);
   const next = new DOMParser().parseFromString(`<main>${html}</main>`, "text/html").querySelector("main");
   morphChildren(main, next);
-  showAges();
+  showTimes();
+  if (follows) toEnd();
+}
+
+// Whoever looks at the end of a log sees what is added; whoever has scrolled up stays there.
+function isAtEnd(log) {
+  return log.scrollHeight - log.scrollTop - log.clientHeight < 8;
+}
+
+function toEnd() {
+  const log = document.getElementById("log");
+  if (log) log.scrollTop = log.scrollHeight;
 }
 
 // --- Stream ---------------------------------------------------------------------------------------------------------
@@ -130,6 +161,7 @@ addEventListener("keydown", (event) => {
   }
 });
 
-showAges();
-setInterval(showAges, 1000);
+showTimes();
+toEnd();
+setInterval(showTimes, 1000);
 if ("live" in document.body.dataset) connect();

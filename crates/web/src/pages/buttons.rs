@@ -11,6 +11,7 @@ use menagerie_znodes::web::{Area, Rights, Scope};
 use percent_encoding::{NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 use schemars::SchemaGenerator;
 
+use super::parts;
 use crate::access::{Caller, cookie, same_origin};
 use crate::acts::form;
 use crate::api;
@@ -134,7 +135,7 @@ impl Button<'_> {
         }
         let form = html! {
             form.act method="post" action=(format!("/act{}", self.path)) {
-                @for (name, value) in self.fields { input type="hidden" name=(name) value=(value); }
+                @for (name, value) in self.fields { input type="hidden" name=(name) value=(parts::field_value(value)); }
                 @if let Some((name, about)) = self.asks {
                     input type="text" name=(name) placeholder=(about) aria-label=(about) maxlength="200";
                 }

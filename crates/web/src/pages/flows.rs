@@ -1,11 +1,12 @@
 //! Jobs, and the tasks of each.
 
 use maud::{Markup, html};
-use menagerie_flows::view::{JobRow, Standing, TaskRow};
+use menagerie_flows::view::{EdgeView, JobRow, JobView, PeerView, Standing, TaskRow};
 use menagerie_znodes::web::{Area, Scope};
 
 use super::buttons::Button;
-use super::parts::{self, Mood, badge, dash, facts, foreign, part, table, time};
+use super::dag;
+use super::parts::{self, Mood, badge, dash, facts, foreign, maybe, part, table, time};
 use super::{Content, Viewer};
 use crate::problem::Problem;
 use crate::reads;
@@ -94,27 +95,87 @@ pub async fn job(viewer: Viewer) -> Result<Content, Problem> {
         @if view.tasks.is_empty() {
             p { "It is not planned yet: " code { "menagerie status" } " shows whether a coordinator runs." }
         } @else {
+            (dag::picture(&view))
             (table("Tasks", &["Task", "Type", "Partitions", "State", "Peers"], &html! {
-                @for task in &view.tasks { (task_row(task)) }
+                @for task in &view.tasks { (task_row(task, job.state == Standing::Running)) }
             }))
+            (links(&view))
         }
     };
     Ok(Content { title: format!("Job {}", job.name), main })
 }
 
-fn task_row(task: &TaskRow) -> Markup {
-    let peers: Vec<&str> = task.peers.iter().map(|peer| peer.as_str()).collect();
+fn task_row(task: &TaskRow, is_running: bool) -> Markup {
+    let (mood, word) = dag::task_state(task, is_running);
     html! {
         tr id=(format!("task-{}", task.number)) {
             th scope="row" { (foreign(&task.name)) }
             td { (task.task_type) }
             td.number { (task.partitions) }
+            td { (badge(mood, word)) }
             td {
-                @if task.is_complete { (badge(Mood::Good, "complete")) }
-                @else if task.peers.is_empty() { (badge(Mood::Idle, "waits for a peer")) }
-                @else { (badge(Mood::Busy, "at work")) }
+                @if task.workers.is_empty() { (dash()) }
+                @else { ul.peers { @for worker in &task.workers { li { (peer(worker)) } } } }
             }
-            td { (if peers.is_empty() { "–".to_owned() } else { peers.join(", ") }) }
         }
+    }
+}
+
+fn peer(worker: &PeerView) -> Markup {
+    html! {
+        code { (foreign(&worker.peer)) }
+        @if let Some(host) = &worker.host { " on " (foreign(host)) }
+        ": " (worker.state.as_str()) " (" (moment(Some(worker.since_ms))) ")"
+    }
+}
+
+/// The links between the tasks.
+fn links(view: &JobView) -> Markup {
+    let heads = ["From", "To", "Partitions", "Batches waiting", "Bytes waiting", "Writer", "Newest batch"];
+    let is_silent = view.edges.iter().any(|edge| edge.lag.is_none());
+    html! {
+        (table("Links", &heads, &html! { @for edge in &view.edges { (link_row(edge, &view.tasks)) } }))
+        @if is_silent && view.job.state == Standing::Running {
+            p { "The journal does not say what waits: it is away, or the job has just begun or ended." }
+        } @else if is_silent {
+            p { "The links of a job that has ended are deleted." }
+        }
+    }
+}
+
+fn link_row(edge: &EdgeView, tasks: &[TaskRow]) -> Markup {
+    let task = |number: u32| tasks.iter().find(|task| task.number == number);
+    let name = |number| task(number).map_or_else(|| maybe(Some(number)), |task| foreign(&task.name));
+    let is_full = edge.lag_bytes.is_some_and(|bytes| bytes >= edge.full_bytes);
+    let has_reader = task(edge.to).is_some_and(|task| !task.peers.is_empty());
+    html! {
+        tr id=(format!("link-{}-{}", edge.from, edge.to)) {
+            th scope="row" { (name(edge.from)) }
+            td { (name(edge.to)) }
+            td.number { (edge.partitions) }
+            td.number { (maybe(edge.lag)) }
+            td.number {
+                @if let Some(bytes) = edge.lag_bytes { (mebibytes(bytes)) " of " (mebibytes(edge.full_bytes)) " MiB" }
+                @else { (dash()) }
+            }
+            td {
+                @match edge.is_held_back {
+                    Some(true) => (badge(Mood::Warn, "held back")),
+                    // It goes on: waiting would be for nobody.
+                    Some(false) if is_full && !has_reader => "free: nobody reads",
+                    Some(false) => "free",
+                    None => (dash()),
+                }
+            }
+            td { (moment(edge.written_ms)) }
+        }
+    }
+}
+
+/// In MiB, without decimals if there are none.
+fn mebibytes(bytes: u64) -> String {
+    match bytes % (1 << 20) {
+        0 => (bytes >> 20).to_string(),
+        _ => format!("{:.1}", bytes as f64 / f64::from(1 << 20)),
     }
 }

@@ -3,8 +3,8 @@
 use axum::response::Response;
 use maud::{DOCTYPE, Markup, html};
 
-use super::Content;
 use super::buttons::{self, Notice};
+use super::{Content, parts};
 use crate::access::Caller;
 use crate::assets;
 use crate::problem::Problem;
@@ -27,7 +27,7 @@ const PLACES: [(&str, &str, &str); 8] = [
 pub fn page(request: &Request, caller: &Caller, content: Content, is_tls: bool) -> Response {
     let notice = Notice::of(&request.headers, request);
     let markup = document(&content.title, &request.path, Some(caller), notice.as_ref(), true, &content.main);
-    let mut response = reply::reply(200, "text/html; charset=utf-8", markup.into_string());
+    let mut response = reply::reply(200, "text/html; charset=utf-8", markup);
     if notice.is_some() {
         buttons::clear_notice(&mut response, request, is_tls);
     }
@@ -39,7 +39,7 @@ pub fn problem(request: &Request, caller: &Caller, problem: &Problem) -> Respons
     let main = problem_text(problem);
     let heals = problem.status >= 500;
     let markup = document(&problem.title, &request.path, Some(caller), None, heals, &main);
-    reply::reply(problem.status, "text/html; charset=utf-8", markup.into_string())
+    reply::reply(problem.status, "text/html; charset=utf-8", markup)
 }
 
 /// A problem, for people.
@@ -60,14 +60,14 @@ pub fn login(status: u16, next: &str, problem: Option<&Problem>) -> Response {
         form method="post" action="/login" class="stack" {
             label for="token" { "Token" }
             input #token name="token" type="password" autocomplete="current-password" required;
-            input type="hidden" name="next" value=(next);
+            input type="hidden" name="next" value=(parts::field_value(next));
             button { "Log in" }
         }
         p { "A token is made by " code { "menagerie token create NAME --scope read" } ". "
             "The token of " code { "menagerie up" } " is in the file " code { "web.token" } " of its data folder." }
     };
     let markup = document("Log in", "/login", None, None, false, &main);
-    reply::reply(status, "text/html; charset=utf-8", markup.into_string())
+    reply::reply(status, "text/html; charset=utf-8", markup)
 }
 
 fn document(
@@ -77,8 +77,8 @@ fn document(
     notice: Option<&Notice>,
     is_live: bool,
     main: &Markup,
-) -> Markup {
-    html! {
+) -> String {
+    let whole = html! {
         (DOCTYPE)
         html lang="en" {
             head {
@@ -113,7 +113,8 @@ fn document(
                 }
             }
         }
-    }
+    };
+    parts::visible(&whole.into_string()).into_owned()
 }
 
 fn navigation(path: &str) -> Markup {

@@ -2,11 +2,14 @@
 //!
 //! - this file: which page is where, and how a request becomes one. [`layout`]: what surrounds each page. [`parts`]: what
 //!   pages are made of. `buttons`: forms that act, and what becomes of them.
-//! - one file per subject: [`overview`], [`slots`], [`queues`], [`failed`], [`flows`], [`pipelines`], [`history`],
+//! - one file per subject: [`overview`], [`slots`], [`queues`], [`failed`], [`flows`], [`pipelines`], [`history`], [`builds`],
 //!   [`znodes`], [`keeper`], [`audit`].
 
 mod audit;
+mod builds;
 mod buttons;
+mod charts;
+mod dag;
 mod failed;
 mod flows;
 mod history;
@@ -30,7 +33,7 @@ use maud::Markup;
 use menagerie_znodes::web::{Area, Rights, Scope};
 
 use crate::access::Caller;
-use crate::live::Read;
+use crate::live::{Read, Reading};
 use crate::params::{CURSOR, FILTER, LIMIT_PARAM, Param, Params};
 use crate::problem::Problem;
 use crate::reply;
@@ -96,6 +99,7 @@ pub fn all() -> Vec<PageRoute> {
         page("/pipelines", Some(Pipelines), LIST, pipelines::tenants),
         page("/pipelines/{tenant}", Some(Pipelines), &[], pipelines::status),
         page("/pipelines/{tenant}/history", Some(Pipelines), routes::HISTORY, history::history),
+        page("/pipelines/{tenant}/builds/{build}", Some(Pipelines), builds::QUERY, builds::build),
         page("/znodes", Some(Installation), routes::ZNODE, znodes::znode),
         page("/keeper", Some(Installation), &[], keeper::keeper),
         page("/audit", Some(Installation), LIST, audit::trail),
@@ -152,7 +156,10 @@ async fn show(server: &Arc<Server>, request: &Request, caller: &Caller) -> Resul
         let again = server.clone();
         let read: Read = Arc::new(move || {
             let rendering = (again.pages[at].render)(viewer.clone());
-            Box::pin(async move { Ok(rendering.await?.main.into_string()) })
+            Box::pin(async move {
+                let main = rendering.await?.main.into_string();
+                Ok(Reading::of(parts::visible(&main).into_owned()))
+            })
         });
         return server.stream(request, caller, "page", read);
     }

@@ -8,7 +8,7 @@ use menagerie_queues::view::{QueueRow, QueueState};
 use menagerie_znodes::web::{Area, Scope};
 
 use super::parts::{self, Mood, badge, dash, foreign, part, table, time};
-use super::{Content, Viewer};
+use super::{Content, Viewer, charts};
 use crate::params::Params;
 use crate::problem::Problem;
 use crate::reads;
@@ -64,6 +64,9 @@ pub async fn overview(viewer: Viewer) -> Result<Content, Problem> {
             @if let Some(queues) = &seen.queues { (queues_card(queues)) }
             @if let Some(jobs) = &seen.jobs { (flows_card(jobs)) }
             @if let Some(tenants) = &seen.tenants { (pipelines_card(tenants)) }
+        }
+        @if let Some(queues) = seen.queues.as_ref().filter(|queues| !queues.is_empty()) {
+            (charts::of_all(&viewer, queues))
         }
         @if let Some(components) = &seen.components {
             (table("What runs where", &["Kind", "Name", "Host", "State", "Version", "Since"], &html! {
@@ -142,7 +145,7 @@ fn pool_trouble(row: &PoolRow) -> Option<Trouble> {
 fn queue_troubles(row: &QueueRow) -> Vec<Trouble> {
     let name = row.queue.to_string();
     let (link, failed) = (parts::link("/queues", &name), format!("/queues/{}/failed", part(&name)));
-    let since = row.oldest_ms.map(parts::ago);
+    let since = row.oldest_since_ms.map(|since| parts::maybe_time(Some(since)));
     let lag = row.lag.unwrap_or(0);
     let mut troubles = Vec::new();
     let mut add = |mood, what, since, cure| troubles.push(Trouble { mood, what, since, cure });
@@ -251,7 +254,7 @@ fn slots_card(pools: &[PoolRow]) -> Markup {
 fn queues_card(queues: &[QueueRow]) -> Markup {
     let lag: u64 = queues.iter().filter_map(|row| row.lag).sum();
     let failed: u64 = queues.iter().filter_map(|row| row.failed).sum();
-    let oldest = queues.iter().filter_map(|row| row.oldest_ms).max();
+    let oldest = queues.iter().filter_map(|row| row.oldest_since_ms).min();
     let first = "menagerie queue create mail --partitions 4";
     card(
         "Queues",
@@ -260,7 +263,8 @@ fn queues_card(queues: &[QueueRow]) -> Markup {
         first,
         html! {
             p { strong { (lag) } " waiting, " strong { (failed) } " failed, " (queues.len()) " queues" }
-            @if let Some(oldest) = oldest { p { "the oldest waits since " (parts::ago(oldest)) } }
+            @if let Some(oldest) = oldest { p { "the oldest waits since " (parts::maybe_time(Some(oldest))) } }
+            @if let Some(rates) = charts::rates_now(queues) { p { (rates) } }
         },
     )
 }

@@ -1,11 +1,12 @@
 //! What pages are made of.
 
-use maud::{Markup, html};
+use std::borrow::Cow;
+
+use maud::{Markup, PreEscaped, html};
 use menagerie_types::moment::utc;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 use crate::params::Params;
-use crate::reads::now_ms;
 
 /// What stays readable in an address.
 const PART: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b':').remove(b'@');
@@ -30,15 +31,9 @@ pub fn time(ms: i64) -> Markup {
     html! { time datetime=(text) data-since=(ms) { (short) "Z" } }
 }
 
-/// The moment so many milliseconds ago, to the second: so that a page that is made again is the same.
-pub fn ago(age_ms: u64) -> Markup {
-    let then = now_ms().saturating_sub(age_ms);
-    time(i64::try_from((then + 500) / 1000 * 1000).unwrap_or(i64::MAX))
-}
-
-/// The same, or a dash.
-pub fn maybe_ago(age_ms: Option<u64>) -> Markup {
-    age_ms.map_or_else(dash, ago)
+/// The same, or a dash. Ages are never written into a page: it would change although nothing has happened.
+pub fn maybe_time(ms: Option<u64>) -> Markup {
+    ms.and_then(|ms| i64::try_from(ms).ok()).map_or_else(dash, time)
 }
 
 /// Nothing to show.
@@ -66,15 +61,20 @@ pub enum Mood {
     Idle,
 }
 
-/// A state in a word.
-pub fn badge(mood: Mood, word: &str) -> Markup {
-    let (class, sign) = match mood {
+/// Its class in the style sheet, and its sign.
+pub fn mood_mark(mood: Mood) -> (&'static str, &'static str) {
+    match mood {
         Mood::Good => ("good", "✓"),
         Mood::Busy => ("busy", "▸"),
         Mood::Warn => ("warn", "▲"),
         Mood::Bad => ("bad", "✕"),
         Mood::Idle => ("idle", "○"),
-    };
+    }
+}
+
+/// A state in a word.
+pub fn badge(mood: Mood, word: &str) -> Markup {
+    let (class, sign) = mood_mark(mood);
     html! { span.badge.(class) { span aria-hidden="true" { (sign) } " " (word) } }
 }
 
@@ -103,7 +103,7 @@ pub fn filter(params: &Params, about: &str) -> Markup {
     html! {
         form.filter method="get" role="search" {
             label for="q" { (about) }
-            input #q type="search" name="q" value=(params.text("q").unwrap_or_default());
+            input #q type="search" name="q" value=(field_value(params.text("q").unwrap_or_default()));
             button { "Filter" }
         }
     }
@@ -135,18 +135,30 @@ pub fn meter(used: usize, max: usize, about: &str) -> Markup {
 
 /// Text that somebody else wrote: control characters and changes of direction are made visible.
 pub fn foreign(text: &str) -> Markup {
+    html! { bdi { (visible(text)) } }
+}
+
+/// The same without an element, for where HTML has none: in pictures. Also for whole pages, so that no page can forget it.
+pub fn visible(text: &str) -> Cow<'_, str> {
+    replaced(text, |c| c.escape_unicode().to_string())
+}
+
+/// A value that a form sends back as it is: [`visible`] leaves it alone.
+pub fn field_value(text: &str) -> Markup {
+    let escaped = html! { (text) }.into_string();
+    PreEscaped(replaced(&escaped, |c| format!("&#{};", u32::from(c))).into_owned())
+}
+
+fn replaced(text: &str, replacement: impl Fn(char) -> String) -> Cow<'_, str> {
     let is_hidden = |c: char| {
         (c.is_control() && c != '\n' && c != '\t')
             || matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
     };
     if !text.contains(is_hidden) {
-        return html! { bdi { (text) } };
+        return text.into();
     }
-    let shown: String = text
-        .chars()
-        .map(|c| if is_hidden(c) { c.escape_unicode().to_string() } else { c.to_string() })
-        .collect();
-    html! { bdi { (shown) } }
+    let show = |c: char| if is_hidden(c) { replacement(c) } else { c.to_string() };
+    text.chars().map(show).collect::<String>().into()
 }
 
 #[cfg(test)]
@@ -171,6 +183,8 @@ mod tests {
     fn what_others_wrote_is_text() {
         let shown = foreign("<script>\u{202e}evil\u{7}").into_string();
         assert_eq!(shown, "<bdi>&lt;script&gt;\\u{202e}evil\\u{7}</bdi>");
+        let field = html! { input value=(field_value("\"<\u{202e}")); }.into_string();
+        assert_eq!(visible(&field), "<input value=\"&quot;&lt;&#8238;\">");
         let quoted = html! { a title=("\"onmouseover=\"x") {} }.into_string();
         assert_eq!(quoted, "<a title=\"&quot;onmouseover=&quot;x\"></a>");
     }

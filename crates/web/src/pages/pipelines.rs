@@ -6,12 +6,14 @@ use menagerie_znodes::web::{Area, Scope};
 
 use super::buttons::Button;
 use super::parts::{self, Mood, badge, foreign, part, table, time};
-use super::{Content, Viewer};
+use super::{Content, Viewer, builds};
 use crate::problem::Problem;
 use crate::reads;
 
 /// Items that a page shows of one queue.
 const ITEMS: usize = 100;
+/// Names of items that a failing one lists.
+const NAMES: usize = 5;
 
 /// All tenants.
 pub async fn tenants(viewer: Viewer) -> Result<Content, Problem> {
@@ -98,7 +100,9 @@ fn show_queue(
     pipeline: &PipelineView,
     queue: &ChangeQueueView,
 ) -> Markup {
-    let count: usize = queue.heads.iter().map(Vec::len).sum();
+    let items: Vec<&ItemView> = queue.heads.iter().flatten().collect();
+    let outside: Vec<&ItemView> = items.iter().copied().filter(|item| item.live && !item.active).collect();
+    let count = items.len();
     html! {
         div.queue {
             h3 {
@@ -108,7 +112,12 @@ fn show_queue(
             }
             @for head in &queue.heads {
                 ol.items {
-                    @for item in head.iter().take(ITEMS) { (show_item(viewer, view, pipeline, item)) }
+                    @for item in head.iter().take(ITEMS) {
+                        @if outside.first().is_some_and(|first| first.uuid == item.uuid) {
+                            (window_end(outside.len()))
+                        }
+                        (show_item(viewer, view, pipeline, item, &items))
+                    }
                 }
             }
             @if count > ITEMS { p { (count) " items in all" } }
@@ -116,7 +125,18 @@ fn show_queue(
     }
 }
 
-fn show_item(viewer: &Viewer, view: &StatusView, pipeline: &PipelineView, item: &ItemView) -> Markup {
+/// Between the items that are tested and those that wait for that.
+fn window_end(outside: usize) -> Markup {
+    html! { li.window-end { "The window ends here: " (outside) " more " @if outside == 1 { "waits" } @else { "wait" } } }
+}
+
+fn show_item(
+    viewer: &Viewer,
+    view: &StatusView,
+    pipeline: &PipelineView,
+    item: &ItemView,
+    queue: &[&ItemView],
+) -> Markup {
     let dequeue = Button {
         rights: viewer.rights,
         takes: (Area::Pipelines, Scope::Operate),
@@ -132,9 +152,10 @@ fn show_item(viewer: &Viewer, view: &StatusView, pipeline: &PipelineView, item: 
                 strong { (foreign(&item.id)) } " " (item_state(item)) " since " (time(item.enqueue_time))
             }
             @for reason in &item.failing_reasons { p.problem { (foreign(reason)) } }
-            @if let Some(waiting) = &item.waiting_status { p { (foreign(waiting)) } }
+            @if let Some(why) = &item.why { p.why { (foreign(why)) } }
+            @if pipeline.manager == "dependent" { (behind_failing(item, queue)) }
             @if let Some(ahead) = &item.item_ahead { p.ahead { "on top of " (foreign(ahead)) } }
-            @if !item.jobs.is_empty() { ul.jobs { @for job in &item.jobs { (show_job(job)) } } }
+            @if !item.jobs.is_empty() { ul.jobs { @for job in &item.jobs { (show_job(&view.tenant, job)) } } }
             @if item.live { (dequeue.show()) }
         }
     }
@@ -149,7 +170,34 @@ fn item_state(item: &ItemView) -> Markup {
     }
 }
 
-fn show_job(job: &JobView) -> Markup {
+/// What a failing item means for those behind it in a gate: they are tested without it.
+fn behind_failing(item: &ItemView, queue: &[&ItemView]) -> Markup {
+    if item.failing_reasons.is_empty() {
+        return html! {};
+    }
+    let without = tested_without(item, queue);
+    let reset: Vec<&str> = item.items_behind.iter().map(String::as_str).collect();
+    html! {
+        @if !without.is_empty() { p.reset { "Tested without it: " (names(&without)) } }
+        @if !reset.is_empty() { p.reset { "About to be tested anew without it: " (names(&reset)) } }
+    }
+}
+
+fn names(names: &[&str]) -> Markup {
+    html! {
+        @for (at, name) in names.iter().take(NAMES).enumerate() { @if at > 0 { ", " } (foreign(name)) }
+        @if names.len() > NAMES { " and " (names.len() - NAMES) " more" }
+    }
+}
+
+/// The items behind a failing one that are not on top of it any more.
+fn tested_without<'a>(failing: &ItemView, queue: &[&'a ItemView]) -> Vec<&'a str> {
+    let behind = queue.iter().skip_while(|item| item.uuid != failing.uuid).skip(1);
+    let without = behind.filter(|item| item.live && !failing.items_behind.contains(&item.id));
+    without.map(|item| item.id.as_str()).collect()
+}
+
+fn show_job(tenant: &str, job: &JobView) -> Markup {
     let word = job.result.as_deref().or(job.waiting_status.as_deref()).unwrap_or("not yet");
     let mood = match job.result.as_deref() {
         Some("SUCCESS") => Mood::Good,
@@ -158,13 +206,57 @@ fn show_job(job: &JobView) -> Markup {
         None if job.start_time.is_some() => Mood::Busy,
         None => Mood::Idle,
     };
+    let start = job.start_time.filter(|_| job.result.is_none());
     html! {
         li id=[job.uuid.as_ref().map(|build| format!("build-{build}"))] {
-            (foreign(&job.name)) " " (badge(mood, word))
+            @if let Some(build) = &job.uuid {
+                a href=(builds::address(tenant, build.as_str())) { (foreign(&job.name)) }
+            } @else {
+                (foreign(&job.name))
+            }
+            " " (badge(mood, word))
             @if !job.voting { " " small { "non-voting" } }
             @if job.tries > 1 { " " small { "attempt " (job.tries) } }
-            @if let Some(start) = job.start_time.filter(|_| job.result.is_none()) { " since " (time(start)) }
+            @if let Some(start) = start { " " (builds::progress(&job.name, start, job.estimated_ms)) }
             @if let Some(detail) = &job.detail { " " (foreign(detail)) }
+            @if let Some(why) = &job.why { " " small.why { (foreign(why)) } }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use menagerie_types::Name;
+
+    use super::*;
+
+    fn item(id: &str, behind: &[&str], failing: &[&str]) -> ItemView {
+        ItemView {
+            id: id.to_owned(),
+            uuid: Name::new(id).unwrap(),
+            buildset: Name::new("s1").unwrap(),
+            live: true,
+            active: true,
+            refs: Vec::new(),
+            item_ahead: None,
+            items_behind: behind.iter().map(ToString::to_string).collect(),
+            failing_reasons: failing.iter().map(ToString::to_string).collect(),
+            enqueue_time: 1,
+            waiting_status: None,
+            why: None,
+            jobs: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn failing_items_name_those_that_are_tested_without_them() {
+        let (a, b) = (item("a", &[], &[]), item("b", &["d"], &["at least one job failed"]));
+        let (c, d) = (item("c", &["d"], &[]), item("d", &[], &[]));
+        let queue = [&a, &b, &c, &d];
+        assert_eq!(tested_without(&b, &queue), ["c"]);
+        assert_eq!(behind_failing(&a, &queue).into_string(), "");
+        let shown = behind_failing(&b, &queue).into_string();
+        assert!(shown.contains("Tested without it: <bdi>c</bdi>"), "{shown}");
+        assert!(shown.contains("tested anew without it: <bdi>d</bdi>"), "{shown}");
     }
 }

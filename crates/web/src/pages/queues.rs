@@ -1,16 +1,13 @@
 //! Queues: how far behind, who handles what, and what became of a message.
 
-use std::time::Duration;
-
 use maud::{Markup, html};
 use menagerie_queues::admin::show::{PartitionView, Rate, WorkerEntry};
 use menagerie_queues::view::{Body, MessageView, QueueOverview, QueueRow, QueueState, sentence};
-use menagerie_types::duration::age;
 use menagerie_znodes::web::{Area, Scope};
 
 use super::buttons::Button;
-use super::parts::{self, Mood, badge, dash, facts, foreign, maybe, maybe_ago, part, table, time};
-use super::{Content, Viewer};
+use super::parts::{self, Mood, badge, dash, facts, foreign, maybe, maybe_time, part, table, time};
+use super::{Content, Viewer, charts};
 use crate::problem::Problem;
 use crate::reads;
 
@@ -53,7 +50,7 @@ fn queue_row(row: &QueueRow) -> Markup {
         tr id=(format!("queue-{}", part(&queue))) {
             th scope="row" { (parts::link("/queues", &queue)) }
             td.number { (maybe(row.lag)) }
-            td { (maybe_ago(row.oldest_ms)) }
+            td { (maybe_time(row.oldest_since_ms)) }
             td.number {
                 @match row.failed {
                     Some(0) | None => { (maybe(row.failed)) }
@@ -120,7 +117,7 @@ pub async fn queue(viewer: Viewer) -> Result<Content, Problem> {
         (facts(&[
             ("State", state(view.state)),
             ("Waiting", html! { (view.lag) }),
-            ("Oldest since", maybe_ago(view.oldest_ms)),
+            ("Oldest since", maybe_time(view.oldest_since_ms)),
             ("Failed", html! { a href=(failed) { (view.failed) } }),
             ("Delayed", html! { (view.delayed) }),
             ("Workers", html! { (view.workers) }),
@@ -130,6 +127,7 @@ pub async fn queue(viewer: Viewer) -> Result<Content, Problem> {
             p.problem { "Paused by " (foreign(&pause.by)) ": " (foreign(pause.reason.as_deref().unwrap_or("no reason given"))) }
         }
         (queue_acts(&viewer, &view, &name))
+        (charts::of_queue(&viewer, &view))
         (table("Partitions", &["Partition", "Waiting", "Oldest since", "Running", "Retrying", "Failed", "In, out", "Owner"], &html! {
             @for at in &view.partitions { (partition_row(at)) }
         }))
@@ -175,7 +173,7 @@ fn partition_row(at: &PartitionView) -> Markup {
         tr id=(format!("partition-{}", part(&at.partition.to_string()))) {
             th scope="row" { (at.partition.to_string()) }
             td.number { (at.lag) }
-            td { (maybe_ago(at.oldest_ms)) }
+            td { (maybe_time(at.oldest_since_ms)) }
             td.number { (at.running_count) }
             td.number { (at.retrying_count) }
             td.number { (at.failed) }
@@ -203,20 +201,20 @@ fn running(view: &QueueOverview) -> Markup {
                         th scope="row" { (message(one.id.to_string())) }
                         td { (at.partition.to_string()) }
                         td { (at.owner.as_ref().map_or_else(dash, |owner| foreign(owner.as_str()))) }
-                        td { (parts::ago(one.for_ms)) @if one.silent { " " (badge(Mood::Warn, "has not answered")) } }
+                        td { (maybe_time(Some(one.since_ms))) @if one.silent { " " (badge(Mood::Warn, "has not answered")) } }
                         td.number { (one.attempt) }
                     }
                 }
             }))
         }
         @if retrying().next().is_some() {
-            (table("Tried again", &["Id", "Partition", "Attempt", "In", "Last error"], &html! {
+            (table("Tried again", &["Id", "Partition", "Attempt", "Next attempt", "Last error"], &html! {
                 @for (at, one) in retrying() {
                     tr id=(format!("retrying-{}", one.id)) {
                         th scope="row" { (message(one.id.to_string())) }
                         td { (at.partition.to_string()) }
                         td { (one.attempt) " of " (one.attempts) }
-                        td { (age(Duration::from_millis(one.in_ms))) }
+                        td { (maybe_time(Some(one.next_ms))) }
                         td { (foreign(&one.error)) }
                     }
                 }

@@ -36,5 +36,8 @@ pub async fn jobs(sources: Arc<Sources>, params: Params) -> Result<Listing<JobRo
 
 /// One job.
 pub async fn job(sources: Arc<Sources>, params: Params) -> Result<JobView, Problem> {
-    Ok(sources.jobs().show(&params.path::<Name>("job")?).await?)
+    let (jobs, id) = (sources.jobs(), params.path::<Name>("job")?);
+    let mut view = jobs.show(&id).await?;
+    jobs.measure(&sources.journals, &id, &mut view).await?;
+    Ok(view)
 }

@@ -1,6 +1,7 @@
 //! What can be read: one function for each address, the same for REST and for pages.
 
 pub mod audit;
+pub mod builds;
 pub mod flows;
 pub mod installation;
 pub mod pipelines;

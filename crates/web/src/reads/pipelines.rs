@@ -40,8 +40,16 @@ pub async fn tenants(sources: Arc<Sources>, params: Params) -> Result<Listing<Te
 /// All that is queued in a tenant.
 pub async fn status(sources: Arc<Sources>, params: Params) -> Result<StatusView, Problem> {
     let tenant: Name = params.path("tenant")?;
+    require_tenant(&sources, &tenant).await?;
+    let mut view = view::status(&sources.session, &tenant).await?;
+    sources.builds.estimates(&sources.journals, &tenant).await.fill_in(&mut view);
+    Ok(view)
+}
+
+/// Fails unless there is such a tenant.
+pub async fn require_tenant(sources: &Sources, tenant: &Name) -> Result<(), Problem> {
     let known = view::tenants(&sources.session.term()).await?;
-    if !known.contains(&tenant) {
+    if !known.contains(tenant) {
         let names: Vec<&str> = known.iter().map(Name::as_str).collect();
         let help = match names.is_empty() {
             true => "there are no tenants: [pipelines] of the configuration names their file".to_owned(),
@@ -49,7 +57,7 @@ pub async fn status(sources: Arc<Sources>, params: Params) -> Result<StatusView,
         };
         return Err(Problem::missing(format!("there is no tenant {tenant}"), help));
     }
-    Ok(view::status(&sources.session, &tenant).await?)
+    Ok(())
 }
 
 /// What has ended in a tenant, the newest first.
@@ -61,6 +69,7 @@ pub async fn history(sources: Arc<Sources>, params: Params) -> Result<Listing<Hi
         change: owned("change"),
         pipeline: owned("pipeline"),
         job: owned("job"),
+        build: None,
         result: owned("result"),
         // A page further back is read again from the newest entry on.
         limit: params.text("cursor").is_none().then(|| params.limit() + 1),

@@ -151,6 +151,7 @@ mod tests {
 
     fn partition(name: &str, lag: u64, oldest_ms: Option<u64>, owner: Option<&str>) -> PartitionView {
         PartitionView {
+            oldest_since_ms: None,
             partition: name.parse().unwrap(),
             owner: owner.map(|owner| Name::new(owner).unwrap()),
             owner_paused: false,

@@ -13,15 +13,10 @@ use axum::http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderName};
 use axum::http::{HeaderMap, Method, StatusCode, Uri};
 use axum::response::{IntoResponse as _, Response};
 use menagerie_pipelines::Folder;
+use menagerie_pipelines::client::logs::{BuildId, CHUNK_BYTES_MAX, LOG_END, LOG_SIZE, RUNNING};
 
 use crate::listener::{Limits, Listener};
 
-/// Where the next piece of the log begins.
-pub const LOG_END: &str = "menagerie-log-end";
-/// Whether the build still runs, so that there may be more.
-pub const RUNNING: &str = "menagerie-build-running";
-/// Bytes of one answer.
-pub const CHUNK_BYTES_MAX: u64 = 1 << 20;
 /// People read logs, not fleets; and an answer is short.
 pub const LIMITS: Limits = Limits { connections: 256, exchange: Duration::from_secs(20) };
 
@@ -30,11 +25,6 @@ pub const LIMITS: Limits = Limits { connections: 256, exchange: Duration::from_s
 struct Service {
     folder: Folder,
     key: Arc<str>,
-}
-
-/// Whether this names a build: 32 hexadecimal digits. It becomes the name of a file.
-pub fn is_build(text: &str) -> bool {
-    text.len() == 32 && text.bytes().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte))
 }
 
 /// Serves until it is dropped.
@@ -51,8 +41,7 @@ async fn answer(State(service): State<Service>, method: Method, uri: Uri, header
     if method != Method::GET {
         return (StatusCode::METHOD_NOT_ALLOWED, "only GET is understood\n").into_response();
     }
-    let Some(build) = uri.path().strip_prefix("/logs/").filter(|build| is_build(build)).map(str::to_owned)
-    else {
+    let Some(build) = uri.path().strip_prefix("/logs/").and_then(|build| build.parse().ok()) else {
         return (StatusCode::NOT_FOUND, "GET /logs/BUILD?offset=N\n").into_response();
     };
     let Some(offset) = offset(uri.query().unwrap_or_default()) else {
@@ -60,11 +49,12 @@ async fn answer(State(service): State<Service>, method: Method, uri: Uri, header
     };
     let read = tokio::task::spawn_blocking(move || read(&service.folder, &build, offset)).await;
     match read.map_err(io::Error::other).flatten() {
-        Ok(Some((bytes, is_running))) => {
+        Ok(Some(Piece { bytes, size, is_running })) => {
             let end = offset.saturating_add(bytes.len() as u64).to_string();
             let headers = [
                 (CONTENT_TYPE, "application/octet-stream".to_owned()),
                 (HeaderName::from_static(LOG_END), end),
+                (HeaderName::from_static(LOG_SIZE), size.to_string()),
                 (HeaderName::from_static(RUNNING), is_running.to_string()),
             ];
             (headers, bytes).into_response()
@@ -79,18 +69,27 @@ fn offset(query: &str) -> Option<u64> {
     pairs.find(|(name, _)| *name == "offset").map_or(Some(0), |(_, value)| value.parse().ok())
 }
 
-/// A piece of a log, and whether its build runs. `None` if there is no such build.
-fn read(folder: &Folder, build: &str, offset: u64) -> io::Result<Option<(Bytes, bool)>> {
+struct Piece {
+    bytes: Bytes,
+    /// Bytes that the log has.
+    size: u64,
+    is_running: bool,
+}
+
+/// A piece of a log; `None` if there is no such build.
+fn read(folder: &Folder, build: &BuildId, offset: u64) -> io::Result<Option<Piece>> {
+    let build = build.id().as_str();
     // In this order: once it does not run any more, the log is whole.
     let is_running = folder.builds().join(build).exists();
     let file = match File::open(folder.log(build)) {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            return Ok(is_running.then(|| (Bytes::new(), true)));
+            return Ok(is_running.then(|| Piece { bytes: Bytes::new(), size: 0, is_running: true }));
         }
         Err(error) => return Err(error),
     };
-    let left = file.metadata()?.len().saturating_sub(offset).min(CHUNK_BYTES_MAX);
+    let size = file.metadata()?.len();
+    let left = size.saturating_sub(offset).min(CHUNK_BYTES_MAX);
     let mut bytes = vec![0; usize::try_from(left).unwrap_or(0)];
     let mut filled = 0;
     while filled < bytes.len() {
@@ -100,7 +99,7 @@ fn read(folder: &Folder, build: &str, offset: u64) -> io::Result<Option<(Bytes, 
         }
     }
     bytes.truncate(filled);
-    Ok(Some((bytes.into(), is_running)))
+    Ok(Some(Piece { bytes: bytes.into(), size, is_running }))
 }
 
 /// Takes as long for every wrong key of the right length.
@@ -152,6 +151,7 @@ mod tests {
         let header = |answer: &Response, name: &str| answer.headers()[name].to_str().unwrap().to_owned();
         let whole = ask(&service, "key", &format!("/logs/{BUILD}?offset=2")).await;
         assert_eq!((header(&whole, LOG_END), header(&whole, RUNNING)), ("5".to_owned(), "false".to_owned()));
+        assert_eq!(header(&whole, LOG_SIZE), "5");
         let other = "f".repeat(32);
         std::fs::create_dir_all(service.folder.builds().join(&other)).unwrap();
         let running = ask(&service, "key", &format!("/logs/{other}")).await;

@@ -8,6 +8,7 @@ use std::num::NonZeroUsize;
 use clap::Args;
 use menagerie_kernel::session::Rights::Owner;
 use menagerie_kernel::{Session, guard, unique};
+use menagerie_pipelines::client::logs::{ADDRESS, EXECUTOR, KEY};
 use menagerie_pipelines::executor::Executor as Engine;
 use menagerie_pipelines::{Folder, Settings};
 use serde_json::Map;
@@ -26,11 +27,7 @@ use crate::role::{Host, Life, Ready, Role};
 use crate::who::this_process;
 
 /// Its name in its ready line and under `/components`.
-pub const KIND: &str = "executor";
-/// The detail of the component that says where logs are served.
-pub const ADDRESS: &str = "address";
-/// The detail of the component that lets others read them. Whoever may read it may use pipelines.
-pub const KEY: &str = "key";
+const KIND: &str = EXECUTOR;
 
 /// Each build has its log, a pipe to its guard, and git open.
 pub const PORT: Port = Port { kind: KIND, own_files: 256, weight: 1 };

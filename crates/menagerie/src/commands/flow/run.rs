@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use clap::Args;
 use menagerie_flows::client::new_id;
 use menagerie_flows::job::Job;
+use menagerie_flows::submission;
 use menagerie_journal_directory::{Journals, register};
 use menagerie_kernel::Session;
 use menagerie_znodes::Name;
@@ -59,10 +60,10 @@ impl Run {
         });
         if ended.is_err() {
             // Nobody writes to them any more.
-            job_file::discard(&job, id.as_str());
+            submission::discard(&job, &id);
         }
         ended?;
-        job_file::outputs(&job).try_for_each(|folder| write(&format!("{}\n", folder.display())))
+        submission::outputs(&job).try_for_each(|folder| write(&format!("{}\n", folder.display())))
     }
 }
 

@@ -1,16 +1,18 @@
 //! `menagerie flow show JOB`
 
 use clap::Args;
+use menagerie_flows::FlowError;
 use menagerie_flows::view::{JobView, Standing, TaskRow};
 use menagerie_kernel::session::Rights::Observer;
 use menagerie_znodes::Name;
 use menagerie_znodes::flows::PeerState;
 
+use super::DeploymentArg;
 use super::list::took;
-use super::{DeploymentArg, with_jobs};
-use crate::client::ClientArgs;
+use crate::client::{self, ClientArgs};
 use crate::exit::{CliError, cannot};
 use crate::output::{self, OutputArgs, Table, escape_for_terminal};
+use crate::stores::{AccessArgs, Stores};
 
 /// Show a job: how it stands, its tasks, and the peers that work on them.
 #[derive(Debug, Args)]
@@ -20,14 +22,23 @@ pub struct Show {
     #[command(flatten)]
     deployment: DeploymentArg,
     #[command(flatten)]
+    access: AccessArgs,
+    #[command(flatten)]
     output: OutputArgs,
 }
 
 impl Show {
     pub fn run(self, client: ClientArgs) -> Result<(), CliError> {
-        let Self { job, deployment, output } = self;
-        with_jobs(client, Observer, &deployment, async |jobs| {
-            output.print(async || jobs.show(&job).await.map_err(cannot(format!("show job {job}")))).await
+        let Self { job, deployment, access, output } = self;
+        client::run_within(client, Observer, async |client| {
+            let Stores { session, journals } = Stores::at(client, &access).await?;
+            let jobs = deployment.jobs(&session);
+            let show = async || {
+                let mut view = jobs.show(&job).await?;
+                jobs.measure(&journals, &job, &mut view).await?;
+                Ok(view)
+            };
+            output.print(async || show().await.map_err(cannot::<FlowError>(format!("show job {job}")))).await
         })
     }
 }

@@ -3,10 +3,10 @@
 use menagerie_flows::FlowError;
 use menagerie_flows::client::{Ended, Jobs, Progress};
 use menagerie_flows::job::Job;
+use menagerie_flows::submission::{self, SubmissionError};
 use menagerie_types::exit_code;
 use menagerie_znodes::Name;
 
-use super::job_file;
 use crate::exit::{CliError, cannot};
 use crate::output::count;
 
@@ -15,27 +15,12 @@ const KILLED: u8 = 3;
 
 /// Claims the output folders, and submits the job under this id.
 pub async fn submit(jobs: &Jobs, id: &Name, job: &Job) -> Result<(), CliError> {
-    job_file::claim(job, id.as_str())?;
-    let mut claim = Claim { job, id, is_kept: false };
-    jobs.submit(id, job).await.map_err(cannot("submit the job"))?;
-    claim.is_kept = true;
-    Ok(())
-}
-
-/// Claimed output folders. Dropped before the job is submitted, they are given back. If the submission had happened all the
-/// same, unnoticed, the job fails, because its folder is not its own any more.
-struct Claim<'a> {
-    job: &'a Job,
-    id: &'a Name,
-    is_kept: bool,
-}
-
-impl Drop for Claim<'_> {
-    fn drop(&mut self) {
-        if !self.is_kept {
-            job_file::discard(self.job, self.id.as_str());
+    submission::submit(jobs, id, job).await.map_err(|error| match error {
+        SubmissionError::Unusable(unusable) => {
+            CliError::Usage { what: unusable.why, help: unusable.help.to_owned() }
         }
-    }
+        error => cannot("submit the job")(error),
+    })
 }
 
 /// Waits until a job is complete; every other end is an error, with this help.
@@ -45,7 +30,7 @@ pub async fn wait(jobs: &Jobs, id: &Name, job: &Job, help: &str) -> Result<(), C
         |what: String, code| CliError::Diagnosed { what, because: None, help: help.to_owned(), code };
     let ended = ended.map_err(cannot("wait for the job"))?;
     if ended != Ended::Complete {
-        job_file::discard(job, id.as_str());
+        submission::discard(job, id);
     }
     match ended {
         Ended::Complete => {

@@ -45,6 +45,7 @@ impl History {
             change: self.change,
             pipeline: self.pipeline,
             job: self.job,
+            build: None,
             result: self.result,
             limit: (self.limit > 0).then_some(self.limit),
         };

@@ -173,6 +173,7 @@ mod tests {
             messages: 1,
             lag: 1,
             oldest_ms: None,
+            oldest_since_ms: None,
             delayed: 0,
             failed: 0,
             running: Vec::new(),
