@@ -7,12 +7,14 @@ use anyhow::{Result, bail};
 use crate::run::step;
 
 /// Package, and why.
-const PACKAGES: [(&str, &str); 8] = [
+const PACKAGES: [(&str, &str); 10] = [
     ("default-jre-headless", "runs Apache ZooKeeper"),
     ("libzookeeper-java", "Apache ZooKeeper, to compare with"),
     ("libslf4j-java", "its logger"),
     ("libcurator-recipes-java", "the Java client that most Java users have"),
     ("libeclipse-jdt-core-java", "compiles the Java test clients, without a JDK"),
+    ("chromium", "shows the dashboard"),
+    ("chromium-driver", "drives it"),
     ("python3-dev", "compiles a library that kazoo's own tests need"),
     ("python3-venv", "holds kazoo"),
     ("strace", "makes system calls fail"),

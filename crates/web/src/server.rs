@@ -76,6 +76,14 @@ pub(crate) struct Request {
 }
 
 impl Request {
+    /// Path and query, as in the address bar.
+    pub fn address(&self) -> String {
+        match self.query.is_empty() {
+            true => self.path.clone(),
+            false => format!("{}?{}", self.path, self.query),
+        }
+    }
+
     /// Whether it only reads.
     pub fn is_read(&self) -> bool {
         self.method == Method::GET || self.method == Method::HEAD

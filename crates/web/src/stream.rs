@@ -84,7 +84,7 @@ impl Sending {
             match timeout(HEARTBEAT, changed).await {
                 Ok(true) => {}
                 Ok(false) => return None,
-                Err(_) => return Some(":\n\n".to_owned()),
+                Err(_) => return Some("event: alive\ndata: {}\n\n".to_owned()),
             }
         }
     }

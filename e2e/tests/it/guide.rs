@@ -51,6 +51,8 @@ impl Newcomer {
             "MENAGERIE_JOURNAL_LISTEN",
             "MENAGERIE_QUEUE_LISTEN",
             "MENAGERIE_SLOTS_LISTEN",
+            "MENAGERIE_WEB_LISTEN",
+            "MENAGERIE_WEB_LISTEN",
         ] {
             user = user.with(variable, "127.0.0.1:0");
         }

@@ -4,6 +4,8 @@ mod access;
 mod ask;
 mod authority;
 mod backup;
+#[cfg(feature = "browser")]
+mod browser;
 mod children;
 mod cli;
 mod crash;
@@ -37,3 +39,4 @@ mod systemd;
 mod time;
 mod tls;
 mod up;
+mod web;

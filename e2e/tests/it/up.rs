@@ -4,13 +4,16 @@ use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::process::Command;
+use std::sync::{Mutex, OnceLock};
 
 use menagerie_testkit::{Process, RawClient, binary, four_letter_word};
 use rustix::process::Signal;
 
 use crate::ask::{create, done};
+use crate::cli::User;
 
-const LISTEN: [&str; 4] = ["--keeper-listen", "--journal-listen", "--queue-listen", "--slots-listen"];
+const LISTEN: [&str; 5] =
+    ["--keeper-listen", "--journal-listen", "--queue-listen", "--slots-listen", "--web-listen"];
 
 /// `menagerie up` with these arguments, and free ports where they name none.
 pub fn up<'a>(more: &[&'a str]) -> Vec<&'a str> {
@@ -50,7 +53,7 @@ fn up_says_where_it_is_and_takes_it_back_on_ctrl_c() {
     http.read_to_string(&mut answer).expect("it answers");
     assert!(answer.ends_with("\r\n\r\nOK"), "{answer}");
     done(&mut RawClient::open(keeper), &create("/works", b""));
-    assert_eq!(running(keeper), ["coordinator", "journal", "keeper", "peer", "queue", "slots"]);
+    assert_eq!(running(keeper), ["coordinator", "journal", "keeper", "peer", "queue", "slots", "web"]);
 
     up.signal(Signal::INT);
     let end = up.wait_for_end();
@@ -101,17 +104,12 @@ fn plain_ports_for_other_machines_are_refused_with_flags_that_exist() {
     }
 }
 
-#[test]
-fn demo_leaves_nothing_behind() {
-    let temporary = tempfile::tempdir().expect("a temporary directory can be made");
-    let mut command = Command::new(binary());
-    command.args(up(&["--demo"])).env("TMPDIR", temporary.path()).env_remove("MENAGERIE_DATA");
-    let mut up = Process::spawn(&mut command);
-    up.wait_for_line("how to stop it", |line| line.contains("Ctrl-C").then_some(()));
-    let count = || fs::read_dir(temporary.path()).expect("it can be listed").count();
-    assert_eq!(count(), 1, "the data is in a temporary folder");
+/// Waits until the demo has shown everything.
+#[track_caller]
+pub fn wait_for_demo(up: &Process) {
     let last_words = [
         "all 5 are done",
+        "one of them failed",
         "most frequent words: the 58, and 20",
         "demo/app:propose/main/farewell passed, and is merged",
         "demo/app:propose/main/rude is not merged: FAILURE",
@@ -122,6 +120,51 @@ fn demo_leaves_nothing_behind() {
         let found = up.wait_for_line("an end of the demo", is_in);
         missing.remove(found);
     }
+}
+
+/// `menagerie up --demo`, which has shown everything.
+pub struct Demo {
+    /// Where the dashboard is.
+    pub web: SocketAddr,
+    /// Of the user who may do everything.
+    pub token: String,
+    /// Never locked: it makes a static `Sync`.
+    _up: Mutex<Process>,
+}
+
+impl Demo {
+    /// Starts one with its data in the user's folder.
+    pub fn start(user: &User) -> Self {
+        let data = user.folder().join("data");
+        let process = user.spawn(&up(&["--demo", "--data", data.to_str().expect("its name is text")]));
+        wait_for_demo(&process);
+        let read = |name: &str| fs::read_to_string(data.join(name)).expect("it is there once all is ready");
+        let addresses: serde_json::Value = serde_json::from_str(&read("addresses.json")).expect("it is JSON");
+        let web = addresses["web"].as_str().and_then(|at| at.parse().ok()).expect("an address");
+        Self { web, token: read("web.token").trim().to_owned(), _up: Mutex::new(process) }
+    }
+}
+
+/// One demo for all tests that only look; it ends with the test binary.
+pub fn demo() -> &'static Demo {
+    static DEMO: OnceLock<(Demo, User)> = OnceLock::new();
+    let begin = || {
+        let user = User::nowhere().lasting();
+        (Demo::start(&user), user)
+    };
+    &DEMO.get_or_init(begin).0
+}
+
+#[test]
+fn demo_leaves_nothing_behind() {
+    let temporary = tempfile::tempdir().expect("a temporary directory can be made");
+    let mut command = Command::new(binary());
+    command.args(up(&["--demo"])).env("TMPDIR", temporary.path()).env_remove("MENAGERIE_DATA");
+    let mut up = Process::spawn(&mut command);
+    up.wait_for_line("how to stop it", |line| line.contains("Ctrl-C").then_some(()));
+    let count = || fs::read_dir(temporary.path()).expect("it can be listed").count();
+    assert_eq!(count(), 1, "the data is in a temporary folder");
+    wait_for_demo(&up);
     assert_eq!(up.stop().status.code(), Some(0));
     assert_eq!(count(), 0);
 }

@@ -14,7 +14,7 @@ use anyhow::{Context as _, Result, bail};
 use serde_json::Value;
 
 use crate::run::{cargo, output, step, target};
-use crate::venv::{schemathesis, venv};
+use crate::venv::{axe_core, schemathesis, venv};
 use crate::{kazoo, licences, packages, znode_map};
 use manifest::Manifests;
 use report::Report;
@@ -38,6 +38,7 @@ pub fn run() -> Result<()> {
         ("MENAGERIE_BIN".into(), target().join("debug/menagerie").into()),
         ("KAZOO_VENV".into(), venv()?.into()),
         ("SCHEMATHESIS".into(), schemathesis()?.into()),
+        ("AXE_CORE".into(), axe_core()?.into()),
     ];
     // Otherwise gigabytes of dirty pages from the compiler would delay every fdatasync of the first tests for
     // seconds.

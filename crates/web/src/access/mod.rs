@@ -80,14 +80,14 @@ impl Caller {
             Area::Installation => scope.word().to_owned(),
             engine => format!("{}:{}", engine.word(), scope.word()),
         };
-        let create = format!("`menagerie token create NAME --scope {what}` makes a token that may");
+        let create = format!("`menagerie token create NAME --scope {what}` makes one");
         Err(match self {
             Self::Token { name, rights, .. } => {
-                Problem::new(403, format!("token {name} may {rights}; this takes {what}"), create)
+                Problem::new(403, format!("token {name} has the scopes {rights}; this takes {what}"), create)
             }
             Self::LocalUser | Self::Nobody => Problem::new(
                 401,
-                format!("this takes a token that may {what}"),
+                format!("this takes a token with the scope {what}"),
                 format!("send it as `Authorization: Bearer TOKEN`, or log in at /login; {create}"),
             ),
         })

@@ -125,23 +125,56 @@ function showBanner() {
   document.body.toggleAttribute("data-is-stale", text !== "");
 }
 
+// The server says something every 15 s. A stream that is silent for longer is dead, though its connection may look open.
+const SILENCE_MAX_MS = 35000;
+
+let source = null;
+let heard = 0; // when the stream last said something
+
+function close() {
+  source?.close();
+  source = null;
+}
+
 function connect() {
-  const source = new EventSource(location.pathname + location.search);
-  const on = (name, act) => source.addEventListener(name, (event) => { act(event); showBanner(); });
-  source.onopen = () => { lost = null; showBanner(); };
-  source.onerror = () => {
+  close();
+  const mine = source = new EventSource(location.pathname + location.search);
+  heard = Date.now();
+  const on = (name, act) => mine.addEventListener(name, (event) => { heard = Date.now(); act(event); showBanner(); });
+  mine.onopen = () => { heard = Date.now(); lost = null; showBanner(); };
+  mine.onerror = () => {
     lost ??= Date.now();
     showBanner();
     // After an answer that is no stream, such as 503, a browser gives up: we do not.
-    if (source.readyState === EventSource.CLOSED) setTimeout(connect, 2000);
+    if (mine.readyState === EventSource.CLOSED) setTimeout(() => { if (mine === source) connect(); }, 2000);
   };
   on("page", (event) => { stale = gone = null; show(event.data); });
   on("fresh", () => { stale = gone = null; });
   on("stale", (event) => { stale = JSON.parse(event.data); });
   on("gone", (event) => { gone = JSON.parse(event.data).detail; });
+  on("alive", () => {});
   // The style and script of this page may be of another version, too. A form that somebody fills in is not thrown away.
   on("reload", () => { if (!document.querySelector("input:focus")) location.reload(); });
-  addEventListener("pagehide", () => source.close(), { once: true });
+}
+
+// A stream keeps one of the six connections that a browser opens to a server, for all of its tabs: those that nobody sees
+// let theirs go.
+function follow() {
+  if (document.visibilityState === "visible") connect();
+  else close();
+}
+
+function begin() {
+  follow();
+  addEventListener("visibilitychange", follow);
+  addEventListener("pagehide", close);
+  addEventListener("pageshow", (event) => { if (event.persisted) follow(); });
+  setInterval(() => {
+    if (!source || Date.now() - heard < SILENCE_MAX_MS) return;
+    lost ??= heard;
+    showBanner();
+    connect();
+  }, 1000);
 }
 
 // --- Keyboard -------------------------------------------------------------------------------------------------------
@@ -164,4 +197,4 @@ addEventListener("keydown", (event) => {
 showTimes();
 toEnd();
 setInterval(showTimes, 1000);
-if ("live" in document.body.dataset) connect();
+if ("live" in document.body.dataset) begin();

@@ -77,9 +77,9 @@ pub fn progress(job: &str, start_ms: i64, estimated_ms: Option<i64>) -> Markup {
     html! {
         @if let Some(estimate) = estimate {
             progress.job data-start=(start_ms) data-estimate=(estimate) max=(estimate) aria-label=(format!("Progress of {job}")) {}
-            " " span { "since " (time(start_ms)) ", about " (duration(estimate)) " usually" }
+            " " span { "begun " (time(start_ms)) ", takes about " (duration(estimate)) " usually" }
         } @else {
-            "since " (time(start_ms)) ", no estimate yet"
+            "begun " (time(start_ms)) ", no estimate yet"
         }
     }
 }

@@ -133,18 +133,21 @@ impl Button<'_> {
         if !self.rights.allows(area, scope) {
             return html! {};
         }
+        // Several buttons of a page say the same, and mean different things.
+        let of = self.fields.iter().map(|(_, value)| *value).find(|value| *value != "true");
+        let about = of.map(|of| format!("{} {}", self.label, parts::visible(of)));
         let form = html! {
             form.act method="post" action=(format!("/act{}", self.path)) {
                 @for (name, value) in self.fields { input type="hidden" name=(name) value=(parts::field_value(value)); }
                 @if let Some((name, about)) = self.asks {
                     input type="text" name=(name) placeholder=(about) aria-label=(about) maxlength="200";
                 }
-                button { (self.label) }
+                button aria-label=[about.as_ref()] { (self.label) }
             }
         };
         match self.warns {
             Some(warning) => html! {
-                details.confirm { summary { (self.label) "…" } p { (warning) } (form) }
+                details.confirm { summary aria-label=[about.as_ref()] { (self.label) "…" } p { (warning) } (form) }
             },
             None => form,
         }

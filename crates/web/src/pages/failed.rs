@@ -32,7 +32,7 @@ pub async fn failed(viewer: Viewer) -> Result<Content, Problem> {
                     Some("All failed messages of this queue are dropped for good."),
                 ).show())
             }
-            (table("Failed messages, oldest first", &["Message", "From", "Attempts", "Error", "Body", ""], &rows))
+            (table("Failed messages, oldest first", &["Message", "From", "Attempts", "Error", "Body", "Act"], &rows))
         }
         (parts::pager(&viewer.params, listing.next.as_ref()))
     };

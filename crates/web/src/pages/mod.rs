@@ -123,7 +123,7 @@ pub async fn answer(server: &Arc<Server>, request: &Request, body: Body) -> Resp
     answered.unwrap_or_else(|problem| {
         let is_stranger = !matches!(caller, Caller::Token { .. });
         let response = match problem.status == 401 && is_stranger && request.is_read() {
-            true => login(401, &format!("{}?{}", request.path, request.query), Some(&problem)),
+            true => login(401, &request.address(), Some(&problem)),
             false => layout::problem(request, &caller, &problem),
         };
         reply::with_retry(response, &problem)

@@ -51,7 +51,7 @@ pub async fn overview(viewer: Viewer) -> Result<Content, Problem> {
                 @for trouble in troubles.iter().take(TROUBLES_MAX) {
                     li {
                         (badge(trouble.mood, if trouble.mood == Mood::Bad { "broken" } else { "look" })) " " (trouble.what)
-                        @if let Some(since) = &trouble.since { " since " (since) }
+                        @if let Some(since) = &trouble.since { ", " (since) }
                         ". " (trouble.cure)
                     }
                 }
@@ -152,7 +152,7 @@ fn queue_troubles(row: &QueueRow) -> Vec<Trouble> {
     match row.state {
         QueueState::Open => {}
         QueueState::NoWorkers | QueueState::PartlyOwned if lag > 0 => {
-            let what = html! { (lag) " messages wait in queue " (link) ", and " (row.state.as_str()) };
+            let what = html! { (parts::count(lag, "message")) " waiting in queue " (link) ", and " (row.state.as_str()) };
             let cure = html! { "Start one: " code { "menagerie worker " (name) " -- COMMAND" } };
             add(Mood::Bad, what, since, cure);
         }
@@ -246,7 +246,7 @@ fn slots_card(pools: &[PoolRow]) -> Markup {
         pools.is_empty(),
         first,
         html! {
-            p { strong { (used) } " in, " strong { (waiting) } " waiting, " (pools.len()) " pools" }
+            p { strong { (used) } " in, " strong { (waiting) } " waiting, " (parts::count(pools.len(), "pool")) }
         },
     )
 }
@@ -262,8 +262,8 @@ fn queues_card(queues: &[QueueRow]) -> Markup {
         queues.is_empty(),
         first,
         html! {
-            p { strong { (lag) } " waiting, " strong { (failed) } " failed, " (queues.len()) " queues" }
-            @if let Some(oldest) = oldest { p { "the oldest waits since " (parts::maybe_time(Some(oldest))) } }
+            p { strong { (lag) } " waiting, " strong { (failed) } " failed, " (parts::count(queues.len(), "queue")) }
+            @if let Some(oldest) = oldest { p { "the oldest: " (parts::maybe_time(Some(oldest))) } }
             @if let Some(rates) = charts::rates_now(queues) { p { (rates) } }
         },
     )
@@ -295,7 +295,7 @@ fn pipelines_card(tenants: &[StatusView]) -> Markup {
         tenants.is_empty(),
         first,
         html! {
-            p { strong { (all.len()) } " queued, " strong { (failing) } " failing, " (tenants.len()) " tenants" }
+            p { strong { (all.len()) } " queued, " strong { (failing) } " failing, " (parts::count(tenants.len(), "tenant")) }
         },
     )
 }

@@ -36,6 +36,12 @@ pub fn maybe_time(ms: Option<u64>) -> Markup {
     ms.and_then(|ms| i64::try_from(ms).ok()).map_or_else(dash, time)
 }
 
+/// `1 pool`, `2 pools`.
+pub fn count<T: TryInto<u64>>(number: T, thing: &str) -> String {
+    let number = number.try_into().unwrap_or(u64::MAX);
+    format!("{number} {thing}{}", if number == 1 { "" } else { "s" })
+}
+
 /// Nothing to show.
 pub fn dash() -> Markup {
     html! { span.dash { "–" } }

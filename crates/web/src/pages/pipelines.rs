@@ -34,7 +34,7 @@ pub async fn tenants(viewer: Viewer) -> Result<Content, Problem> {
             p { "No tenants. They are in a file that " code { "[pipelines]" } " of the configuration names; then:" }
             (parts::command("menagerie scheduler\nmenagerie merger\nmenagerie executor\nmenagerie pipeline status"))
         } @else {
-            (table("Tenants", &["Tenant", "Pipelines", ""], &rows))
+            (table("Tenants", &["Tenant", "Pipelines", "Ended"], &rows))
         }
         (parts::pager(&viewer.params, listing.next.as_ref()))
     };
@@ -63,7 +63,7 @@ fn troubles(view: &StatusView) -> Markup {
             p.problem { "Repository " (foreign(&error.project)) " of " (error.connection) ": " (foreign(&error.error)) }
         }
         @if events + view.trigger_event_queue.length > 0 {
-            p { (events + view.trigger_event_queue.length) " events on their way" }
+            p { (parts::count(events + view.trigger_event_queue.length, "event")) " on the way" }
         }
     }
 }
@@ -85,8 +85,8 @@ fn show_pipeline(viewer: &Viewer, view: &StatusView, pipeline: &PipelineView) ->
     html! {
         section.pipeline id=(format!("pipeline-{}", part(&pipeline.name))) aria-label=(format!("Pipeline {}", pipeline.name)) {
             h2 { bdi { (pipeline.name) } " " small { (pipeline.manager) } }
-            @if events > 0 { p { (events) " events to handle" } }
-            @if pipeline.reports > 0 { p { (pipeline.reports) " reports to make" } }
+            @if events > 0 { p { (parts::count(events, "event")) " to handle" } }
+            @if pipeline.reports > 0 { p { (parts::count(pipeline.reports, "report")) " to make" } }
             @if queues.is_empty() { p { "Nothing is queued." } }
             @for queue in queues { (show_queue(viewer, view, pipeline, queue)) }
             div.acts { (enqueue.show()) }
@@ -149,7 +149,7 @@ fn show_item(
     html! {
         li.item id=(format!("item-{}", item.uuid)) data-failing[!item.failing_reasons.is_empty()] {
             p.head {
-                strong { (foreign(&item.id)) } " " (item_state(item)) " since " (time(item.enqueue_time))
+                strong { (foreign(&item.id)) } " " (item_state(item)) " · " (time(item.enqueue_time))
             }
             @for reason in &item.failing_reasons { p.problem { (foreign(reason)) } }
             @if let Some(why) = &item.why { p.why { (foreign(why)) } }

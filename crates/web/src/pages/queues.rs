@@ -20,7 +20,7 @@ const BODY_CHARS_MAX: usize = 200;
 pub async fn queues(viewer: Viewer) -> Result<Content, Problem> {
     let listing = reads::queues::queues(viewer.sources.clone(), viewer.params.clone()).await?;
     let workers = reads::queues::workers(viewer.sources.clone(), Default::default()).await?;
-    let heads = ["Queue", "Waiting", "Oldest since", "Failed", "Delayed", "Partitions", "State"];
+    let heads = ["Queue", "Waiting", "Oldest", "Failed", "Delayed", "Partitions", "State"];
     let main = html! {
         h1 { "Queues" }
         (parts::filter(&viewer.params, "Queues with"))
@@ -31,11 +31,10 @@ pub async fn queues(viewer: Viewer) -> Result<Content, Problem> {
             (table("Queues", &heads, &html! { @for row in &listing.items { (queue_row(row)) } }))
         }
         (parts::pager(&viewer.params, listing.next.as_ref()))
-        h2 { "Workers" }
         @if workers.items.is_empty() {
             p { "No workers. One is started by:" } (parts::command("menagerie worker QUEUE -- COMMAND"))
         } @else {
-            (table("Workers", &["Worker", "State", "Serves", "Partitions", ""], &html! {
+            (table("Workers", &["Worker", "State", "Serves", "Partitions", "Act"], &html! {
                 @for worker in &workers.items { (worker_row(&viewer, worker)) }
             }))
         }
@@ -117,7 +116,7 @@ pub async fn queue(viewer: Viewer) -> Result<Content, Problem> {
         (facts(&[
             ("State", state(view.state)),
             ("Waiting", html! { (view.lag) }),
-            ("Oldest since", maybe_time(view.oldest_since_ms)),
+            ("Oldest", maybe_time(view.oldest_since_ms)),
             ("Failed", html! { a href=(failed) { (view.failed) } }),
             ("Delayed", html! { (view.delayed) }),
             ("Workers", html! { (view.workers) }),
@@ -128,7 +127,7 @@ pub async fn queue(viewer: Viewer) -> Result<Content, Problem> {
         }
         (queue_acts(&viewer, &view, &name))
         (charts::of_queue(&viewer, &view))
-        (table("Partitions", &["Partition", "Waiting", "Oldest since", "Running", "Retrying", "Failed", "In, out", "Owner"], &html! {
+        (table("Partitions", &["Partition", "Waiting", "Oldest", "Running", "Retrying", "Failed", "In, out", "Owner"], &html! {
             @for at in &view.partitions { (partition_row(at)) }
         }))
         (running(&view))

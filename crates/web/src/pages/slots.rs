@@ -27,7 +27,7 @@ pub async fn pools(viewer: Viewer) -> Result<Content, Problem> {
             p { "No pools. One is made, and used, by:" }
             (parts::command("menagerie slots create decommission --max 3\nmenagerie slots run decommission -- ./decommission.sh"))
         } @else {
-            (table("Pools", &["Pool", "In use", "Waiting", "Longest held since", "State"], &rows))
+            (table("Pools", &["Pool", "In use", "Waiting", "Longest held", "State"], &rows))
         }
         (parts::pager(&viewer.params, listing.next.as_ref()))
     };
@@ -82,7 +82,7 @@ pub async fn pool(viewer: Viewer) -> Result<Content, Problem> {
         (stop_or_go(&viewer, &view))
         @if view.holders.is_empty() { p { "Nobody is in." } }
         @else {
-            (table("Holders", &["Slot", "Holder", "Since", "Alive", "What", ""], &html! {
+            (table("Holders", &["Slot", "Holder", "Since", "Alive", "What", "Act"], &html! {
                 @for holder in &view.holders { (holder_row(&viewer, &view, holder)) }
             }))
         }

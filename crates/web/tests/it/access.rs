@@ -65,7 +65,10 @@ async fn a_token_of_one_scope_or_engine_cannot_do_anothers_work() {
             let answer = site.post_as(&token, &path, "{}").await;
             let is_refused = matches!(answer.code, 401 | 403);
             assert_eq!(is_refused, !covers(act.area, act.scope), "{word} {path}: {answer:?}");
-            assert!(!is_refused || answer.problem(403).contains(&format!("may {word};")), "{answer:?}");
+            assert!(
+                !is_refused || answer.problem(403).contains(&format!("the scopes {word};")),
+                "{answer:?}"
+            );
         }
         let reads = routes::reads().into_iter().map(|read| (read.path, read.area));
         for (path, area) in reads.chain([(LOG, Area::Pipelines)]) {

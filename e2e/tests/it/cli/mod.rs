@@ -58,6 +58,12 @@ impl User {
         self
     }
 
+    /// For a static: see [`Environment::lasting`].
+    pub fn lasting(mut self) -> Self {
+        self.environment = self.environment.lasting();
+        self
+    }
+
     /// The connect string of this user's chroot through a proxy.
     pub fn servers_through_proxy(&self) -> (String, Proxy) {
         Proxy::before(self.servers.as_deref().expect("this user knows where ZooKeeper is"))

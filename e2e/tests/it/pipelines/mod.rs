@@ -6,5 +6,5 @@ mod guide;
 mod hook;
 mod jobs;
 mod refusals;
-mod site;
+pub mod site;
 mod storm;

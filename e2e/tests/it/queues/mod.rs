@@ -99,6 +99,11 @@ impl Fleet {
         self.user.ok(&["queue", "create", queue, "--partitions", &partitions.to_string()]);
     }
 
+    /// kill -9; [`crash_journal`](Self::crash_journal) brings it back.
+    pub fn kill_journal(&mut self) {
+        self.journal.kill();
+    }
+
     /// kill -9, and restart on the same data and port.
     pub fn crash_journal(&mut self) {
         self.journal.restart();
