@@ -253,7 +253,7 @@ mod tests {
             used: 2,
             frozen: Some(Frozen { by: "ann".to_owned(), reason: None, tell: true }),
             holders: vec![holder(full(), Some(true)), holder(plain, None)],
-            waiters: vec![WaiterView { position: 1, priority: 500, age_s: 3, waiter }],
+            waiters: vec![WaiterView { position: 1, priority: 500, since_ms: 7, age_s: 3, waiter }],
             missing: vec!["/slots/reboot/queue".to_owned()],
         };
         assert_described(&pool);

@@ -82,7 +82,7 @@ impl Stale {
 
 /// The interval of reads of an address.
 pub fn pace(path: &str) -> Duration {
-    if path.ends_with("/keeper") { COUNTERS } else { INTERVAL }
+    if matches!(path, "/keeper" | "/api/v1/keeper") { COUNTERS } else { INTERVAL }
 }
 
 /// All addresses that somebody watches.

@@ -59,7 +59,8 @@ pub struct ActRoute {
 }
 
 const LIST: &[Param] = &[FILTER, CURSOR, LIMIT_PARAM];
-const PAGES: &[Param] = &[CURSOR, LIMIT_PARAM];
+/// Parameters of a list without a filter.
+pub const PAGES: &[Param] = &[CURSOR, LIMIT_PARAM];
 const JOBS: &[Param] =
     &[FILTER, text("state", "Only jobs in this state, such as `running`."), CURSOR, LIMIT_PARAM];
 const WAITING: &[Param] = &[

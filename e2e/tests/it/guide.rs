@@ -52,7 +52,6 @@ impl Newcomer {
             "MENAGERIE_QUEUE_LISTEN",
             "MENAGERIE_SLOTS_LISTEN",
             "MENAGERIE_WEB_LISTEN",
-            "MENAGERIE_WEB_LISTEN",
         ] {
             user = user.with(variable, "127.0.0.1:0");
         }

@@ -148,7 +148,12 @@ impl Door {
     /// another site's DNS has pointed at us.
     fn is_local_user(&self, headers: &HeaderMap, peer: SocketAddr) -> bool {
         let host = headers.get(HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
+        // A proxy on this machine passes on what others ask.
+        let is_proxied = ["forwarded", "x-forwarded-for", "x-real-ip", "via"]
+            .iter()
+            .any(|name| headers.contains_key(*name));
         peer.ip().is_loopback()
+            && !is_proxied
             && same_origin::is_loopback_name(host)
             && local::is_own_user(peer, self.address.port())
     }

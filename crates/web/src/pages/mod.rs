@@ -92,7 +92,7 @@ pub fn all() -> Vec<PageRoute> {
         page("/slots/{pool}", Some(Slots), &[], slots::pool),
         page("/queues", Some(Queues), LIST, queues::queues),
         page("/queues/{queue}", Some(Queues), &[], queues::queue),
-        page("/queues/{queue}/failed", Some(Queues), LIST, failed::failed),
+        page("/queues/{queue}/failed", Some(Queues), routes::PAGES, failed::failed),
         page("/queues/{queue}/messages/{id}", Some(Queues), &[], queues::message),
         page("/flows", Some(Flows), LIST, flows::jobs),
         page("/flows/{job}", Some(Flows), &[], flows::job),
@@ -102,7 +102,7 @@ pub fn all() -> Vec<PageRoute> {
         page("/pipelines/{tenant}/builds/{build}", Some(Pipelines), builds::QUERY, builds::build),
         page("/znodes", Some(Installation), routes::ZNODE, znodes::znode),
         page("/keeper", Some(Installation), &[], keeper::keeper),
-        page("/audit", Some(Installation), LIST, audit::trail),
+        page("/audit", Some(Installation), routes::PAGES, audit::trail),
     ]
 }
 

@@ -10,7 +10,7 @@ use super::{Content, Viewer, builds};
 use crate::problem::Problem;
 use crate::reads;
 
-/// Items that a page shows of one queue.
+/// Items that a page shows of one pipeline.
 const ITEMS: usize = 100;
 /// Names of items that a failing one lists.
 const NAMES: usize = 5;
@@ -72,6 +72,7 @@ fn show_pipeline(viewer: &Viewer, view: &StatusView, pipeline: &PipelineView) ->
     let queues =
         pipeline.change_queues.iter().filter(|queue| queue.heads.iter().any(|head| !head.is_empty()));
     let queues: Vec<&ChangeQueueView> = queues.collect();
+    let count: usize = queues.iter().flat_map(|queue| &queue.heads).map(Vec::len).sum();
     let events = pipeline.trigger_events + pipeline.result_events + pipeline.management_events;
     let enqueue = Button {
         rights: viewer.rights,
@@ -88,7 +89,8 @@ fn show_pipeline(viewer: &Viewer, view: &StatusView, pipeline: &PipelineView) ->
             @if events > 0 { p { (parts::count(events, "event")) " to handle" } }
             @if pipeline.reports > 0 { p { (parts::count(pipeline.reports, "report")) " to make" } }
             @if queues.is_empty() { p { "Nothing is queued." } }
-            @for queue in queues { (show_queue(viewer, view, pipeline, queue)) }
+            @for (queue, heads) in with_room(&queues, ITEMS) { (show_queue(viewer, view, pipeline, queue, &heads)) }
+            @if count > ITEMS { p { "The first " (ITEMS) " of " (count) " items. REST has all." } }
             div.acts { (enqueue.show()) }
         }
     }
@@ -99,10 +101,10 @@ fn show_queue(
     view: &StatusView,
     pipeline: &PipelineView,
     queue: &ChangeQueueView,
+    heads: &[&[ItemView]],
 ) -> Markup {
     let items: Vec<&ItemView> = queue.heads.iter().flatten().collect();
     let outside: Vec<&ItemView> = items.iter().copied().filter(|item| item.live && !item.active).collect();
-    let count = items.len();
     html! {
         div.queue {
             h3 {
@@ -110,9 +112,9 @@ fn show_queue(
                 @if let Some(branch) = &queue.branch { " " (foreign(branch)) }
                 @if queue.window > 0 { " " small { "window " (queue.window) } }
             }
-            @for head in &queue.heads {
+            @for head in heads {
                 ol.items {
-                    @for item in head.iter().take(ITEMS) {
+                    @for item in *head {
                         @if outside.first().is_some_and(|first| first.uuid == item.uuid) {
                             (window_end(outside.len()))
                         }
@@ -120,9 +122,30 @@ fn show_queue(
                     }
                 }
             }
-            @if count > ITEMS { p { (count) " items in all" } }
         }
     }
+}
+
+/// The queues with the beginnings of their chains, so many items in all: a pipeline may have a queue for each change.
+fn with_room<'a>(
+    queues: &[&'a ChangeQueueView],
+    mut room: usize,
+) -> Vec<(&'a ChangeQueueView, Vec<&'a [ItemView]>)> {
+    let mut shown = Vec::new();
+    for queue in queues {
+        let mut heads = Vec::new();
+        for head in &queue.heads {
+            let part = &head[..head.len().min(room)];
+            room -= part.len();
+            if !part.is_empty() {
+                heads.push(part);
+            }
+        }
+        if !heads.is_empty() {
+            shown.push((*queue, heads));
+        }
+    }
+    shown
 }
 
 /// Between the items that are tested and those that wait for that.

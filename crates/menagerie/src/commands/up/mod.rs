@@ -50,7 +50,7 @@ use crate::role::{Host, Role};
 use crate::who::this_host;
 use crate::{config, ports};
 
-/// Run all servers on this machine in one process: the keeper, the journal, queues over HTTP, FleetLock for slots,
+/// Run all servers on this machine in one process: the keeper, the journal, queues over HTTP, FleetLock for slots, the dashboard,
 /// coordinator and peers for flows; and scheduler, merger and executor for pipelines if the configuration has [pipelines].
 #[derive(Debug, Args)]
 pub struct Up {
