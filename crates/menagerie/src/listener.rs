@@ -60,6 +60,9 @@ pub struct Limits {
     /// Longest time from accept, or from the previous response, to the next response; and between two accepted parts
     /// of a response. A slower client only keeps others out.
     pub exchange: Duration,
+    /// Whether what a client sends gives it more time, too: for servers that think before they answer, and bound the time
+    /// of a request by themselves.
+    pub reading_counts: bool,
 }
 
 impl Limits {
@@ -89,6 +92,7 @@ pub struct Connection {
     stream: Stream,
     deadline: Pin<Box<Sleep>>,
     exchange: Duration,
+    reading_counts: bool,
     _permit: OwnedSemaphorePermit,
 }
 
@@ -179,9 +183,11 @@ async fn accept(
                     }
                 }
             };
-            let exchange = limits.exchange;
+            let Limits { exchange, reading_counts, .. } = limits;
             let deadline = Box::pin(tokio::time::sleep(exchange));
-            let _ = ready.send((Connection { stream, deadline, exchange, _permit: permit }, peer)).await;
+            let _ = ready
+                .send((Connection { stream, deadline, exchange, reading_counts, _permit: permit }, peer))
+                .await;
         });
     }
 }
@@ -223,6 +229,10 @@ impl AsyncRead for Connection {
             Stream::Plain(stream) => Pin::new(stream).poll_read(context, buffer),
             Stream::Tls(stream) => Pin::new(stream).poll_read(context, buffer),
         };
+        if self.reading_counts && read.is_ready() {
+            let end = Instant::now() + self.exchange;
+            self.deadline.as_mut().reset(end);
+        }
         self.in_time(context, read)
     }
 }
@@ -271,7 +281,7 @@ mod tests {
 
     async fn connected(exchange: Duration) -> (Connection, TcpStream) {
         let socket = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-        let limits = Limits { connections: 4, exchange };
+        let limits = Limits { connections: 4, exchange, reading_counts: false };
         let (mut listener, address) = Listener::new(socket, None, everybody(), limits).unwrap();
         let client = TcpStream::connect(address).await.unwrap();
         (listener.accept().await.0, client)

@@ -19,7 +19,7 @@ use crate::ports;
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// A scraper asks every few seconds and reads the response at once.
-const LIMITS: Limits = Limits { connections: 16, exchange: Duration::from_secs(10) };
+const LIMITS: Limits = Limits { connections: 16, exchange: Duration::from_secs(10), reading_counts: false };
 
 /// A bound address for metrics.
 pub struct Observer {

@@ -1,6 +1,7 @@
 //! The REST interface: finds the route of a request, checks who may, and answers with JSON or a stream.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::body::Body;
 use axum::http::Method;
@@ -8,6 +9,7 @@ use axum::http::header::CONTENT_TYPE;
 use axum::response::Response;
 use menagerie_znodes::web::{AuditOutcome, Scope};
 use serde_json::Value;
+use tokio::time::timeout;
 use tracing::info;
 
 use crate::access::{Caller, same_origin};
@@ -21,6 +23,9 @@ use crate::problem::Problem;
 use crate::reply;
 use crate::routes::{ActRoute, ReadRoute};
 use crate::server::{Request, Server, read_body};
+
+/// A change that takes longer goes on without its client, whose connection would not last.
+const ANSWER_MAX: Duration = Duration::from_secs(20);
 
 /// Where all addresses begin.
 pub const PREFIX: &str = "/api/v1";
@@ -146,30 +151,38 @@ pub async fn perform(
 ) -> Result<Done, Problem> {
     let (sources, name) = (server.sources.clone(), route.name);
     let detail = detail(&body);
-    let begun = audit::begin(&sources.session, &actor, name, &target, detail).await.map_err(|error| {
-        let problem = Problem::from(error);
-        Problem {
-            detail: format!(
-                "nothing was changed, because the audit trail cannot be written: {}",
-                problem.detail
-            ),
-            ..problem
-        }
-    })?;
+    // What cannot be understood is refused before it is written down: nobody knows what is in it.
+    let acting = (route.act)(sources.clone(), actor.clone(), params, body)?;
+    let begun = audit::begin(&sources.session, &actor, route.scope, name, &target, detail).await.map_err(
+        |error| {
+            let problem = Problem::from(error);
+            Problem {
+                detail: format!(
+                    "nothing was changed, because the audit trail cannot be written: {}",
+                    problem.detail
+                ),
+                ..problem
+            }
+        },
+    )?;
     let who = actor.by();
-    let acting = (route.act)(sources.clone(), actor, params, body);
     let finishing = async move {
         let done = acting.await;
         let (outcome, message) = match &done {
             Ok(done) => (AuditOutcome::Done, &done.message),
+            // Nobody knows whether it has happened: a reply was lost, or it may still come.
+            Err(problem) if problem.status >= 500 => (AuditOutcome::Begun, &problem.detail),
             Err(problem) => (AuditOutcome::Failed, &problem.detail),
         };
         info!(act = name, target, who, outcome = outcome.as_str(), "change over the web interface");
         begun.end(&sources.session, outcome, message).await;
         done
     };
-    let ended = tokio::spawn(finishing).await;
-    ended.unwrap_or_else(|_| Err(Problem::new(500, "the act has panicked: that is a bug", "report it")))
+    let panicked = || Err(Problem::new(500, "the act has panicked: that is a bug", "report it"));
+    match timeout(ANSWER_MAX, tokio::spawn(finishing)).await {
+        Ok(ended) => ended.unwrap_or_else(|_| panicked()),
+        Err(_) => Ok(Done::new("it takes longer, and goes on: the audit trail tells how it ends")),
+    }
 }
 
 #[cfg(test)]

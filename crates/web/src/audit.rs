@@ -6,13 +6,14 @@ use std::net::IpAddr;
 
 use menagerie_kernel::{CallError, Session, Term, retry, unique};
 use menagerie_types::Name;
-use menagerie_znodes::web::{self, AuditEntry, AuditOutcome};
+use menagerie_znodes::web::{self, AuditEntry, AuditOutcome, Scope};
 use menagerie_znodes::{Kind, Payload as _, Znode};
 use schemars::JsonSchema;
 use serde::Serialize;
 use tracing::warn;
 
-/// Entries kept.
+/// Entries kept: so many of those who submit, and as many of others, because whoever may only bring work must not be able to
+/// drive out what operators did.
 pub const ENTRIES_MAX: usize = 1_000;
 /// One in this many writers trims, so the trail exceeds its limit by fewer than this.
 const TRIM_EVERY: u32 = 50;
@@ -72,6 +73,7 @@ pub struct Begun {
 pub async fn begin(
     session: &Session,
     actor: &Actor,
+    scope: Scope,
     act: &str,
     target: &str,
     detail: Option<String>,
@@ -87,7 +89,7 @@ pub async fn begin(
         outcome: AuditOutcome::Begun,
         message: None,
     };
-    let id = Name::new(unique::hex()).expect("hexadecimal digits are a name");
+    let id = Name::new(format!("{}-{}", scope.word(), unique::hex())).expect("letters and digits are a name");
     let znode = web::audit_entry(&id);
     let prefix = znode.path().rsplit('/').next().unwrap_or_default();
     let root = web::audit();
@@ -165,9 +167,14 @@ async fn trim(term: &Term) -> Result<(), CallError> {
         .filter_map(|name| Some((number(&name)?, name)))
         .collect();
     names.sort_unstable();
-    let old = names.len().saturating_sub(ENTRIES_MAX);
-    for (_, name) in names.into_iter().take(old) {
-        retry::delete(term, &format!("{}/{name}", root.path())).await?;
+    let of_submitters = format!("entry-{}-", Scope::Submit.word());
+    let (submitted, others): (Vec<_>, Vec<_>) =
+        names.into_iter().partition(|(_, name)| name.starts_with(&of_submitters));
+    for names in [submitted, others] {
+        let old = names.len().saturating_sub(ENTRIES_MAX);
+        for (_, name) in names.into_iter().take(old) {
+            retry::delete(term, &format!("{}/{name}", root.path())).await?;
+        }
     }
     Ok(())
 }

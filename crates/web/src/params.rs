@@ -145,6 +145,13 @@ impl Params {
         self.text("limit").and_then(|limit| limit.parse().ok()).unwrap_or(LIMIT)
     }
 
+    /// The same with pages of this many entries.
+    #[must_use]
+    pub fn with_limit(mut self, limit: usize) -> Self {
+        self.query.insert("limit".to_owned(), limit.to_string());
+        self
+    }
+
     /// Whether a name is among those that `q` asks for.
     pub fn wants(&self, name: &str) -> bool {
         self.text("q").is_none_or(|wanted| name.to_lowercase().contains(&wanted.to_lowercase()))

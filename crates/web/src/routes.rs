@@ -20,9 +20,9 @@ use crate::sources::Sources;
 
 type MakeSchema = fn(&mut SchemaGenerator) -> Schema;
 type Read = Box<dyn Fn(Arc<Sources>, Params) -> BoxFuture<'static, Result<Value, Problem>> + Send + Sync>;
-type Act = Box<
-    dyn Fn(Arc<Sources>, Actor, Params, Value) -> BoxFuture<'static, Result<Done, Problem>> + Send + Sync,
->;
+/// An act that begins when it is waited for.
+type Acting = BoxFuture<'static, Result<Done, Problem>>;
+type Act = Box<dyn Fn(Arc<Sources>, Actor, Params, Value) -> Result<Acting, Problem> + Send + Sync>;
 
 /// An address that can be read.
 pub struct ReadRoute {
@@ -136,13 +136,9 @@ where
     R: Future<Output = Result<Done, Problem>> + Send + 'static,
 {
     let act = move |sources: Arc<Sources>, actor: Actor, params: Params, body: Value| {
-        match serde_json::from_value::<B>(body) {
-            Ok(body) => act(sources, actor, params, body).boxed(),
-            Err(why) => {
-                let problem = Problem::bad(format!("body: {why}"), "/api/openapi.json says what it may have");
-                async { Err(problem) }.boxed()
-            }
-        }
+        let body = serde_json::from_value::<B>(body);
+        let refused = |why| Problem::bad(format!("body: {why}"), "/api/openapi.json says what it may have");
+        Ok(act(sources, actor, params, body.map_err(refused)?).boxed())
     };
     ActRoute { path, name, area, scope, about, body: B::json_schema_in, act: Box::new(act) }
 }

@@ -106,27 +106,31 @@ impl Sending {
 impl Sent {
     /// What the viewer does not know yet.
     fn news(&mut self, state: &State, event: &str, build: &str) -> Option<String> {
-        let mut text = String::new();
+        let (mut healed, mut value, mut trouble) = (String::new(), String::new(), String::new());
         if self.refused != state.refused {
             self.refused.clone_from(&state.refused);
-            text += &match &state.refused {
-                Some(problem) => message("gone", &serde_json::to_string(&**problem).unwrap_or_default()),
-                None => message("fresh", "{}"),
-            };
+            match &state.refused {
+                Some(problem) => {
+                    trouble += &message("gone", &serde_json::to_string(&**problem).unwrap_or_default());
+                }
+                None => healed += &message("fresh", "{}"),
+            }
         }
         if self.stale != state.stale {
             self.stale.clone_from(&state.stale);
-            text += &match &state.stale {
-                Some(stale) => message("stale", &stale.json()),
-                None => message("fresh", "{}"),
-            };
+            match &state.stale {
+                Some(stale) => trouble += &message("stale", &stale.json()),
+                None => healed += &message("fresh", "{}"),
+            }
         }
-        if let Some(value) = &state.value
-            && self.id.as_ref() != Some(&value.id)
+        if let Some(newest) = &state.value
+            && self.id.as_ref() != Some(&newest.id)
         {
-            self.id = Some(value.id.clone());
-            text += &format!("id: {build}.{}\n{}", value.id, message(event, &value.text));
+            self.id = Some(newest.id.clone());
+            value = format!("id: {build}.{}\n{}", newest.id, message(event, &newest.text));
         }
+        // Viewers take a value for current until they are told that it is not.
+        let text = healed + &value + &trouble;
         (!text.is_empty()).then_some(text)
     }
 }
@@ -165,5 +169,8 @@ mod tests {
         let text = sent.news(&away, "page", "v").unwrap();
         assert_eq!(text, "event: stale\ndata: {\"since_ms\":7,\"why\":\"away\"}\n\n");
         assert_eq!(sent.news(&value("1", "a"), "page", "v").unwrap(), "event: fresh\ndata: {}\n\n");
+        // Viewers take a value for current until they are told that it is not.
+        let newcomer = Sent::default().news(&away, "page", "v").unwrap();
+        assert!(newcomer.find("event: page").unwrap() < newcomer.find("event: stale").unwrap(), "{newcomer}");
     }
 }

@@ -6,6 +6,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
+use menagerie_kernel::unique;
 use serde::{Deserialize, Serialize};
 
 /// Says that all parts are there, and whose they are: it holds the job's id, as JSON.
@@ -74,7 +75,8 @@ pub fn check(folder: &Path) -> Result<(), Unusable> {
     }
     // The nearest folder that is there must let us write.
     let existing = folder.ancestors().find(|folder| folder.exists()).unwrap_or(Path::new("/"));
-    let probe = existing.join(format!(".menagerie-{}", std::process::id()));
+    // Its name is never used again: others may look at the same moment.
+    let probe = existing.join(format!(".menagerie-{}", unique::hex()));
     File::create_new(&probe)
         .and_then(|_| fs::remove_file(&probe))
         .map_err(|error| Unusable::io("write to", existing, &error))

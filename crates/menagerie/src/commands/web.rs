@@ -35,7 +35,8 @@ use crate::role::{Host, Ready, Role};
 use crate::stores::StoreArgs;
 
 /// A stream sends something every 15 s.
-pub const LIMITS: Limits = Limits { connections: 4_096, exchange: Duration::from_secs(60) };
+pub const LIMITS: Limits =
+    Limits { connections: 4_096, exchange: Duration::from_secs(60), reading_counts: true };
 /// Streams hold their connections, and so do browsers between requests.
 pub const PORT: Port = Port { kind: KIND, own_files: 16, weight: 4 };
 

@@ -112,9 +112,10 @@ impl Browser {
             let after = cursor.map_or(MessageId::ZERO, |cursor| cursor.position());
             let read = Read::after(partition_id(partition)?, after).limit(limit);
             all.extend(self.read_all(partition, read).await?);
+            // Messages may be large: never hold those of all partitions.
+            all.sort_by(oldest_first);
+            all.truncate(limit as usize);
         }
-        all.sort_by(oldest_first);
-        all.truncate(limit as usize);
         Ok(all)
     }
 

@@ -155,7 +155,7 @@ impl Door {
         peer.ip().is_loopback()
             && !is_proxied
             && same_origin::is_loopback_name(host)
-            && local::is_own_user(peer, self.address.port())
+            && local::is_own_user(peer, self.address)
     }
 }
 

@@ -164,18 +164,16 @@ async fn each(
         }
         (false, false) => {
             for id in which.ids {
-                let found = failed.find(id).await?;
-                let worked = match &found {
-                    Some(found) => work.on(failed, found).await?,
-                    None => false,
+                let worked = async {
+                    match failed.find(id).await? {
+                        Some(found) => work.on(failed, &found).await,
+                        None => Ok(false),
+                    }
                 };
-                if !worked {
-                    let earlier = match done.is_empty() {
-                        true => String::new(),
-                        false => format!("; {} before it: done", count(done.len())),
-                    };
-                    let what = format!("message {id} is not among the failed ones of queue {queue}{earlier}");
-                    return Err(Problem::missing(what, "somebody may have retried or dropped it already"));
+                if !worked.await.map_err(|problem| after(problem, done.len()))? {
+                    let what = format!("message {id} is not among the failed ones of queue {queue}");
+                    let problem = Problem::missing(what, "somebody may have retried or dropped it already");
+                    return Err(after(problem, done.len()));
                 }
                 done.push(id.to_string());
             }
@@ -184,11 +182,12 @@ async fn each(
             // Those that fail meanwhile stay: otherwise a message that fails at once would be retried for ever.
             let (mut last, end) = (MessageId::ZERO, failed.newest().await?);
             while last < end && done.len() < BULK_MAX {
-                let batch = failed.after(last, BATCH).await?;
+                let batch =
+                    failed.after(last, BATCH).await.map_err(|error| after(error.into(), done.len()))?;
                 let Some(newest) = batch.last() else { break };
                 last = newest.position;
                 for one in batch.iter().filter(|one| one.position <= end) {
-                    if work.on(failed, one).await? {
+                    if work.on(failed, one).await.map_err(|problem| after(problem, done.len()))? {
                         done.push(one.id.to_string());
                     }
                 }
@@ -196,6 +195,14 @@ async fn each(
         }
     }
     Ok(done)
+}
+
+/// Says how many messages were worked on before it went wrong.
+fn after(problem: Problem, done: usize) -> Problem {
+    match done {
+        0 => problem,
+        done => Problem { detail: format!("{}; {} before it: done", problem.detail, count(done)), ..problem },
+    }
 }
 
 fn count(messages: usize) -> String {

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use menagerie_slots::view::{self, HolderView};
 use menagerie_slots::{SlotsError, admin, poll};
 use menagerie_types::Name;
 use menagerie_znodes::slots::Frozen;
@@ -12,6 +13,7 @@ use super::{Done, Nothing};
 use crate::audit::Actor;
 use crate::params::Params;
 use crate::problem::Problem;
+use crate::reads::now_ms;
 use crate::sources::Sources;
 
 /// Whose slot to release.
@@ -23,6 +25,9 @@ pub struct Release {
     /// Also if a command runs or ran under the slot. Only if you know that the command is gone.
     #[serde(default)]
     pub force: bool,
+    /// `since_ms` of the holder: refused if it has got another slot since.
+    #[serde(default)]
+    pub since_ms: Option<i64>,
 }
 
 /// How to stop.
@@ -66,7 +71,16 @@ pub async fn release(
     body: Release,
 ) -> Result<Done, Problem> {
     let (pool, session): (Name, _) = (params.path("pool")?, &sources.session);
-    let Release { holder, force } = body;
+    let Release { holder, force, since_ms } = body;
+    if let Some(since_ms) = since_ms {
+        let view = view::show(session, &pool, now_ms()).await?;
+        let is_meant = |held: &HolderView| held.holder.holder == holder && held.since_ms == since_ms;
+        if !view.holders.iter().any(is_meant) {
+            let what =
+                format!("{holder} has not held a slot of pool {pool} since then: it is another one, or none");
+            return Err(Problem::new(409, what, "look at the pool again"));
+        }
+    }
     if force {
         let slot = admin::force_release(session, &pool, &holder, &actor.by()).await?;
         return Ok(Done::new(format!("slot {slot} of pool {pool} is free")));

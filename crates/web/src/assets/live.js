@@ -67,19 +67,49 @@ function morph(from, to) {
   morphChildren(from, to);
 }
 
+// When forms have appeared: nobody can have meant one that was not there when they reached for it.
+const appeared = new WeakMap();
+
+function insert(from, wanted, at) {
+  const forms = wanted.querySelectorAll ? [...wanted.querySelectorAll("form.act")] : [];
+  if (wanted.matches?.("form.act")) forms.push(wanted);
+  for (const form of forms) appeared.set(form, Date.now());
+  from.insertBefore(wanted, at);
+}
+
+// The next sibling without an id that is of the same kind; what lies before it is of another page.
+function sibling(at, wanted) {
+  if (!at || at.id || wanted.id) return undefined;
+  if (sameKind(at, wanted) || wanted.nodeType !== Node.ELEMENT_NODE) return sameKind(at, wanted) ? at : undefined;
+  let found = at;
+  while (found && !found.id && !sameKind(found, wanted)) found = found.nextSibling;
+  return found && !found.id ? found : undefined;
+}
+
 function morphChildren(from, to) {
+  const ids = new Set();
+  for (const child of to.children) if (child.id) ids.add(child.id);
   const byId = new Map();
-  for (const child of from.children) if (child.id) byId.set(child.id, child);
+  for (const child of [...from.children]) {
+    if (!child.id) continue;
+    // Rows behind one that leaves stay where they are, and keep the focus.
+    if (ids.has(child.id)) byId.set(child.id, child);
+    else child.remove();
+  }
   let at = from.firstChild;
   for (const wanted of [...to.childNodes]) {
-    const known = wanted.id ? byId.get(wanted.id) : undefined;
-    const match = known ?? (at && !at.id && sameKind(at, wanted) ? at : undefined);
+    const match = wanted.id ? byId.get(wanted.id) : sibling(at, wanted);
+    while (match && !wanted.id && at !== match) {
+      const next = at.nextSibling;
+      at.remove();
+      at = next;
+    }
     if (match && match.nodeName === wanted.nodeName) {
       if (match === at) at = at.nextSibling;
       else from.insertBefore(match, at);
       morph(match, wanted);
     } else {
-      from.insertBefore(wanted, at);
+      insert(from, wanted, at);
     }
   }
   while (at) {
@@ -141,7 +171,8 @@ function connect() {
   const mine = source = new EventSource(location.pathname + location.search);
   heard = Date.now();
   const on = (name, act) => mine.addEventListener(name, (event) => { heard = Date.now(); act(event); showBanner(); });
-  mine.onopen = () => { heard = Date.now(); lost = null; showBanner(); };
+  // The server says it again if there is trouble.
+  mine.onopen = () => { heard = Date.now(); lost = stale = gone = null; showBanner(); };
   mine.onerror = () => {
     lost ??= Date.now();
     showBanner();
@@ -178,6 +209,10 @@ function begin() {
 }
 
 // --- Keyboard -------------------------------------------------------------------------------------------------------
+
+addEventListener("submit", (event) => {
+  if (Date.now() - (appeared.get(event.target) ?? 0) < 700) event.preventDefault();
+});
 
 let leader = 0; // when `g` was pressed
 addEventListener("keydown", (event) => {

@@ -15,6 +15,7 @@ use super::parts;
 use crate::access::{Caller, cookie, same_origin};
 use crate::acts::form;
 use crate::api;
+use crate::live::id_of;
 use crate::params::Params;
 use crate::problem::Problem;
 use crate::reply;
@@ -133,11 +134,13 @@ impl Button<'_> {
         if !self.rights.allows(area, scope) {
             return html! {};
         }
+        // A button that turns into another one, such as its opposite, must not do so under somebody's finger.
+        let id = format!("act-{}", id_of(&format!("{} {:?}", self.path, self.fields)));
         // Several buttons of a page say the same, and mean different things.
         let of = self.fields.iter().map(|(_, value)| *value).find(|value| *value != "true");
         let about = of.map(|of| format!("{} {}", self.label, parts::visible(of)));
         let form = html! {
-            form.act method="post" action=(format!("/act{}", self.path)) {
+            form.act id=[self.warns.is_none().then_some(&id)] method="post" action=(format!("/act{}", self.path)) {
                 @for (name, value) in self.fields { input type="hidden" name=(name) value=(parts::field_value(value)); }
                 @if let Some((name, about)) = self.asks {
                     input type="text" name=(name) placeholder=(about) aria-label=(about) maxlength="200";
@@ -147,7 +150,7 @@ impl Button<'_> {
         };
         match self.warns {
             Some(warning) => html! {
-                details.confirm { summary aria-label=[about.as_ref()] { (self.label) "…" } p { (warning) } (form) }
+                details.confirm id=(id) { summary aria-label=[about.as_ref()] { (self.label) "…" } p { (warning) } (form) }
             },
             None => form,
         }

@@ -42,10 +42,11 @@ pub async fn failed(viewer: Viewer) -> Result<Content, Problem> {
 fn row(viewer: &Viewer, queue: &str, message: &FailedMessageView) -> Markup {
     let id = message.id.to_string();
     let ids = [("ids", id.as_str())];
+    let address = format!("/queues/{}/messages/{id}", part(queue));
     let story = message.story.as_ref();
     html! {
         tr id=(format!("failed-{id}")) {
-            th scope="row" { a href=(format!("/queues/{}/messages/{id}", part(queue))) { code { (id) } } }
+            th scope="row" { a href=(address) { code { (id) } } }
             td { (maybe(story.map(|story| story.origin.to_string()))) }
             td.number { (maybe(story.map(|story| story.attempts))) }
             td {
@@ -54,7 +55,7 @@ fn row(viewer: &Viewer, queue: &str, message: &FailedMessageView) -> Markup {
                     (show_output(output))
                 }
             }
-            td { (show_body(&message.body)) }
+            td { (show_body(&message.body, &address)) }
             td {
                 (button(viewer, queue, "retry", "Retry", &ids, None).show())
                 (button(viewer, queue, "forget", "Forget", &ids, Some("This message is dropped for good.")).show())
@@ -74,14 +75,10 @@ fn show_output(output: &str) -> Markup {
     }
 }
 
-fn show_body(body: &Body) -> Markup {
-    let short = queues::body(body).into_string();
-    let is_short =
-        !short.contains('…') && body.body.as_ref().is_some_and(|text| text.trim_end().lines().count() < 2);
-    html! {
-        @if is_short { (queues::body(body)) }
-        @else { details { summary { "Body" } pre { (queues::whole_body(body)) } } }
-    }
+/// A page of failed messages is not the place for all that is in them: the page of a message has that.
+fn show_body(body: &Body, message: &str) -> Markup {
+    let short = queues::body(body);
+    html! { (short) @if short.0.contains('…') { " " a href=(message) { "all of it" } } }
 }
 
 fn button<'a>(

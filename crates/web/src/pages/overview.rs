@@ -9,9 +9,10 @@ use menagerie_znodes::web::{Area, Scope};
 
 use super::parts::{self, Mood, badge, dash, foreign, part, table, time};
 use super::{Content, Viewer, charts};
-use crate::params::Params;
+use crate::params::{LIMIT_MAX, Params};
 use crate::problem::Problem;
 use crate::reads;
+use crate::reads::Listing;
 use crate::reads::slots::PoolRow;
 
 /// Troubles that are shown; the pages of the engines have all.
@@ -36,6 +37,17 @@ struct Seen {
     queues: Option<Vec<QueueRow>>,
     jobs: Option<Vec<JobRow>>,
     tenants: Option<Vec<StatusView>>,
+    /// What there is more of than is looked at.
+    cut: Vec<&'static str>,
+}
+
+impl Seen {
+    fn page<T>(&mut self, what: &'static str, listing: Listing<T>) -> Vec<T> {
+        if listing.next.is_some() {
+            self.cut.push(what);
+        }
+        listing.items
+    }
 }
 
 /// The overview.
@@ -45,6 +57,9 @@ pub async fn overview(viewer: Viewer) -> Result<Content, Problem> {
     let main = html! {
         h1 { "Overview" }
         h2 { "What is wrong" }
+        @if !seen.cut.is_empty() {
+            p.problem { "Only the first " (LIMIT_MAX) " are looked at here of: " (seen.cut.join(", ")) }
+        }
         @if troubles.is_empty() { p { (badge(Mood::Good, "nothing")) } }
         @else {
             ul.troubles {
@@ -84,16 +99,20 @@ async fn look(viewer: &Viewer) -> Result<Seen, Problem> {
     let all = || Params::default().with_query("limit=1000", &[crate::params::LIMIT_PARAM]);
     let mut seen = Seen::default();
     if may(Area::Installation) {
-        seen.components = Some(reads::installation::all_components(sources(), all()?).await?.items);
+        let found = reads::installation::all_components(sources(), all()?).await?;
+        seen.components = Some(seen.page("processes", found));
     }
     if may(Area::Slots) {
-        seen.pools = Some(reads::slots::pools(sources(), all()?).await?.items);
+        let found = reads::slots::pools(sources(), all()?).await?;
+        seen.pools = Some(seen.page("pools", found));
     }
     if may(Area::Queues) {
-        seen.queues = Some(reads::queues::queues(sources(), all()?).await?.items);
+        let found = reads::queues::queues(sources(), all()?).await?;
+        seen.queues = Some(seen.page("queues", found));
     }
     if may(Area::Flows) {
-        seen.jobs = Some(reads::flows::jobs(sources(), all()?).await?.items);
+        let found = reads::flows::jobs(sources(), all()?).await?;
+        seen.jobs = Some(seen.page("jobs", found));
     }
     if may(Area::Pipelines) {
         let mut tenants = Vec::new();

@@ -106,7 +106,8 @@ fn worker_row(viewer: &Viewer, worker: &WorkerEntry) -> Markup {
 /// One queue.
 pub async fn queue(viewer: Viewer) -> Result<Content, Problem> {
     let view = reads::queues::queue(viewer.sources.clone(), viewer.params.clone()).await?;
-    let waiting = reads::queues::waiting(viewer.sources.clone(), viewer.params.clone()).await?;
+    let waiting =
+        reads::queues::waiting(viewer.sources.clone(), viewer.params.clone().with_limit(WAITING)).await?;
     let name = view.queue.to_string();
     let failed = format!("/queues/{}/failed", part(&name));
     let rate = |rate: Option<Rate>| rate.map_or_else(dash, show_rate);
@@ -132,7 +133,7 @@ pub async fn queue(viewer: Viewer) -> Result<Content, Problem> {
         }))
         (running(&view))
         (table("The next messages", &["Id", "Partition", "Body"], &html! {
-            @for message in waiting.items.iter().take(WAITING) { (message_row(&name, message)) }
+            @for message in &waiting.items { (message_row(&name, message)) }
         }))
         @if waiting.items.is_empty() { p { "Nothing waits." } }
     };

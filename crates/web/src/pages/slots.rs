@@ -115,12 +115,13 @@ fn holder_row(viewer: &Viewer, view: &PoolView, holder: &HolderView) -> Markup {
     let HolderView { slot, since_ms, alive, holder, .. } = holder;
     let command = holder.command.join(" ");
     let what = holder.reason.as_deref().unwrap_or(&command);
+    let since = since_ms.to_string();
     let release = Button {
         rights: viewer.rights,
         takes: (Area::Slots, Scope::Operate),
         path: format!("/slots/{}/release", part(&view.pool)),
         label: "Release",
-        fields: &[("holder", &holder.holder), ("force", "true")],
+        fields: &[("holder", &holder.holder), ("since_ms", &since), ("force", "true")],
         asks: None,
         warns: Some(
             "Only if you know that nothing runs under it any more: another host is admitted at once.",

@@ -35,7 +35,12 @@ async fn a_pool_is_frozen_thawed_and_emptied() {
     assert_eq!(holders(&pool(&site).await), ["b"]);
     let again = site.post("/slots/deploy/release", r#"{"holder":"a"}"#).await;
     assert!(again.problem(409).contains('a'), "{again:?}");
-    assert_eq!(site.post("/slots/deploy/release", r#"{"holder":"b","force":true}"#).await.code, 200);
+    // A page that is out of date means a slot that `b` does not have any more.
+    let since_ms = pool(&site).await.holders[0].since_ms;
+    let stale = json!({ "holder": "b", "force": true, "since_ms": since_ms - 1 }).to_string();
+    site.post("/slots/deploy/release", &stale).await.problem(409);
+    let meant = json!({ "holder": "b", "force": true, "since_ms": since_ms }).to_string();
+    assert_eq!(site.post("/slots/deploy/release", &meant).await.code, 200);
     assert_eq!(holders(&pool(&site).await), [""; 0]);
     for act in ["freeze", "thaw"] {
         site.post(&format!("/slots/none/{act}"), "{}").await.problem(404);

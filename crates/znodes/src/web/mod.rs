@@ -53,7 +53,7 @@ const ENTRY: ZnodeSpec = ZnodeSpec {
     check: check::<AuditEntry>,
     written_by: "the web server, before it makes a change, and again with the outcome",
     guarded_by: "being written by one process only",
-    deleted_by: "any web server, when there are more than 1,000 newer ones",
+    deleted_by: "any web server, when there are more than 1,000 newer ones of those who submit, or of others",
     seed: "none",
 };
 

@@ -18,7 +18,8 @@ use menagerie_pipelines::client::logs::{BuildId, CHUNK_BYTES_MAX, LOG_END, LOG_S
 use crate::listener::{Limits, Listener};
 
 /// People read logs, not fleets; and an answer is short.
-pub const LIMITS: Limits = Limits { connections: 256, exchange: Duration::from_secs(20) };
+pub const LIMITS: Limits =
+    Limits { connections: 256, exchange: Duration::from_secs(20), reading_counts: false };
 
 /// What all requests share.
 #[derive(Clone)]

@@ -39,7 +39,8 @@ use crate::stores::StoreArgs;
 use crate::who;
 
 /// Long polls hold a connection for up to a minute.
-pub const LIMITS: Limits = Limits { connections: 16_384, exchange: Duration::from_secs(90) };
+pub const LIMITS: Limits =
+    Limits { connections: 16_384, exchange: Duration::from_secs(90), reading_counts: false };
 
 /// Serve queues over HTTP with Queuey's API: anything that can POST can enqueue work.
 #[derive(Debug, Args)]

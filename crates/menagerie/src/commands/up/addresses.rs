@@ -76,7 +76,9 @@ impl Addresses {
             lines.push(format!("  commands     MENAGERIE_DATA={} menagerie …", root.display()));
         }
         let dashboard = self.roles.iter().find(|role| role.kind == "web").and_then(|role| role.ready.address);
-        if let Some((address, token)) = dashboard.zip(self.token.as_ref()) {
+        // What systemd keeps, others may read.
+        let is_kept = std::env::var_os("JOURNAL_STREAM").is_some();
+        if let Some((address, token)) = dashboard.zip(self.token.as_ref()).filter(|_| !is_kept) {
             lines.push(format!("\n  open         http://{address}/login?token={token}"));
         }
         lines.extend([String::new(), "Ctrl-C stops everything.".to_owned(), String::new()]);

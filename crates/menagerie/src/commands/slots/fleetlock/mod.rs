@@ -38,7 +38,8 @@ const HEADER: &str = "fleet-lock-protocol";
 const BODY_BYTES_MAX: usize = 16 << 10;
 
 /// More connections than any fleet that reboots at once needs. A request is short, and we answer within 10 s.
-pub const LIMITS: Limits = Limits { connections: 1_024, exchange: Duration::from_secs(20) };
+pub const LIMITS: Limits =
+    Limits { connections: 1_024, exchange: Duration::from_secs(20), reading_counts: false };
 
 /// Longest wait for ZooKeeper per request; the client asks again later.
 const PATIENCE: Duration = Duration::from_secs(10);
