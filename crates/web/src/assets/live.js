@@ -49,7 +49,8 @@ function showTimes() {
 const KEPT = new Set(["open", "value", "title"]);
 
 function sameKind(a, b) {
-  return a.nodeType === b.nodeType && a.nodeName === b.nodeName && (a.id || "") === (b.id || "");
+  const is = (name) => (a.getAttribute?.(name) ?? "") === (b.getAttribute?.(name) ?? "");
+  return a.nodeType === b.nodeType && a.nodeName === b.nodeName && is("id") && is("class");
 }
 
 function morph(from, to) {
@@ -77,13 +78,10 @@ function insert(from, wanted, at) {
   from.insertBefore(wanted, at);
 }
 
-// The next sibling without an id that is of the same kind; what lies before it is of another page.
-function sibling(at, wanted) {
-  if (!at || at.id || wanted.id) return undefined;
-  if (sameKind(at, wanted) || wanted.nodeType !== Node.ELEMENT_NODE) return sameKind(at, wanted) ? at : undefined;
-  let found = at;
-  while (found && !found.id && !sameKind(found, wanted)) found = found.nextSibling;
-  return found && !found.id ? found : undefined;
+// Whether an element without an id is among those that are still to come.
+function isWanted(node, wanted) {
+  for (let next = wanted; next; next = next.nextSibling) if (sameKind(node, next)) return true;
+  return false;
 }
 
 function morphChildren(from, to) {
@@ -98,12 +96,13 @@ function morphChildren(from, to) {
   }
   let at = from.firstChild;
   for (const wanted of [...to.childNodes]) {
-    const match = wanted.id ? byId.get(wanted.id) : sibling(at, wanted);
-    while (match && !wanted.id && at !== match) {
+    // What has left must not stand in the way of what stays: an element that is moved loses the focus.
+    while (at && !at.id && at.nodeType === Node.ELEMENT_NODE && !isWanted(at, wanted)) {
       const next = at.nextSibling;
       at.remove();
       at = next;
     }
+    const match = wanted.id ? byId.get(wanted.id) : at && sameKind(at, wanted) ? at : undefined;
     if (match && match.nodeName === wanted.nodeName) {
       if (match === at) at = at.nextSibling;
       else from.insertBefore(match, at);
