@@ -25,7 +25,8 @@ fn whatever_is_asked_the_answer_is_as_the_document_says() {
     fuzz.args(["run", "openapi.json", "--url", &format!("http://{}", demo.web)])
         .args(["--checks", CHECKS, "--max-examples", "15", "--seed", "7", "--no-color"])
         .args(["--header", &format!("Authorization: Bearer {}", demo.token)])
-        .args(["--phases", "examples,coverage,fuzzing", "--workers", "4"])
+        // One worker: Python 3.11 cannot parse its own sources in several threads at once.
+        .args(["--phases", "examples,coverage,fuzzing", "--workers", "1"])
         .current_dir(user.folder());
     let output = fuzz.output().expect("it runs");
     let said = String::from_utf8_lossy(&output.stdout);
